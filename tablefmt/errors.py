@@ -1,0 +1,318 @@
+"""The error tree, grouped by what the caller does next.
+
+TablefmtError
+├── TableNotFoundError  TableExistsError  VersionNotFoundError  ChangesExpiredError
+│   InvalidRangeError                 the question does not fit this table
+├── ConcurrentModificationException   nothing was committed: read again, do it again
+│   ├── ConcurrentAppendException  ConcurrentDeleteReadException
+│   │   ConcurrentDeleteDeleteException  ConcurrentWriteException
+│   └── MetadataChangedException  ProtocolChangedException  ConcurrentTransactionException
+├── CommitUnknownError                it may be in the table: resolve(); files are kept
+├── CommitRejectedError               it is not and will not be in the table
+├── CorruptTableError                 stop: a person has to look
+│   └── CorruptEntryError  LogGapError  CorruptDataError  TableReplacedError
+├── UnsupportedFeatureError  UnsafeStoreError
+└── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
+    InvalidPredicateError  IdempotenceError
+
+Every class has a stable `kind` and keeps what it was built with as attributes; nobody has to read
+a message to decide. Messages end with what to do next. No secret ever enters an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+
+class TablefmtError(Exception):
+    """The base of every error this package raises on purpose."""
+
+    kind: ClassVar[str] = "tablefmt"
+
+
+class TableNotFoundError(TablefmtError):
+    """There is no table at this place (or it was dropped)."""
+
+    kind = "table_not_found"
+
+    def __init__(self, uri: str, detail: str = "") -> None:
+        extra = f" ({detail})" if detail else ""
+        super().__init__(
+            f"no table at {uri}{extra}. Check the path, or make one with tablefmt.create()."
+        )
+        self.uri = uri
+
+
+class TableExistsError(TablefmtError):
+    """A table is at this place already."""
+
+    kind = "table_exists"
+
+    def __init__(self, uri: str, detail: str = "") -> None:
+        extra = f" ({detail})" if detail else ""
+        super().__init__(
+            f"a table exists at {uri}{extra}. Open it with tablefmt.open(), or pass exist_ok=True "
+            "if its definition is the same."
+        )
+        self.uri = uri
+
+
+class VersionNotFoundError(TablefmtError):
+    """A version or a time outside the table's history. `oldest` and `latest` are inclusive."""
+
+    kind = "version_not_found"
+
+    def __init__(self, requested: object, oldest: object, latest: object) -> None:
+        super().__init__(
+            f"{requested} is outside the table's history: it goes from {oldest} to {latest}, "
+            "both included. Ask for something in between."
+        )
+        self.requested = requested
+        self.oldest = oldest
+        self.latest = latest
+
+
+class ChangesExpiredError(TablefmtError):
+    """The changes asked for are past retention."""
+
+    kind = "changes_expired"
+
+    def __init__(self, requested: int, earliest_version: int) -> None:
+        super().__init__(
+            f"changes from version {requested} are past retention; the earliest that can still be "
+            f"read is {earliest_version}. Start there, or read a full snapshot first."
+        )
+        self.requested = requested
+        self.earliest_version = earliest_version
+
+
+class InvalidRangeError(TablefmtError, ValueError):
+    """A range or a point that makes no sense: begin after end, two starts, an unreadable time."""
+
+    kind = "invalid_range"
+
+
+class ConcurrentModificationException(TablefmtError):  # noqa: N818 - the field's name
+    """Another commit made this one impossible. Nothing of it is in the table.
+
+    Attributes:
+        winner_version: ID version of the commit that stands in the way.
+        winner_operation: Its operation's name.
+        rule: Id of the rule in spec/conflicts.md that decided.
+        evidence: What both touched, with counts; at most 10 items a kind.
+        advice: What to do next, one sentence.
+    """
+
+    kind = "concurrent_modification"
+    default_advice: ClassVar[str] = "Read the table again and run the operation again."
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        winner_version: int,
+        winner_operation: str,
+        rule: str,
+        evidence: Mapping[str, Any] | None = None,
+        advice: str | None = None,
+    ) -> None:
+        self.advice = advice or self.default_advice
+        super().__init__(
+            f"{reason} (winner: version {winner_version}, {winner_operation}; rule {rule}). "
+            f"Nothing was committed. {self.advice}"
+        )
+        self.reason = reason
+        self.winner_version = winner_version
+        self.winner_operation = winner_operation
+        self.rule = rule
+        self.evidence = dict(evidence or {})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for a machine."""
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "winner_version": self.winner_version,
+            "winner_operation": self.winner_operation,
+            "rule": self.rule,
+            "evidence": self.evidence,
+            "advice": self.advice,
+        }
+
+
+class ConcurrentAppendException(ConcurrentModificationException):
+    """The winner added rows where this operation read."""
+
+    kind = "concurrent_append"
+
+
+class ConcurrentDeleteReadException(ConcurrentModificationException):
+    """The winner deleted something this operation read."""
+
+    kind = "concurrent_delete_read"
+
+
+class ConcurrentDeleteDeleteException(ConcurrentModificationException):
+    """Both delete the same thing."""
+
+    kind = "concurrent_delete_delete"
+
+
+class ConcurrentWriteException(ConcurrentModificationException):
+    """A failing cell of the `transaction` matrix."""
+
+    kind = "concurrent_write"
+
+
+class MetadataChangedException(ConcurrentModificationException):
+    """The winner changed schema, properties or partitioning."""
+
+    kind = "metadata_changed"
+    default_advice = "Open the table again, fit the data to its new schema, and write again."
+
+
+class ProtocolChangedException(ConcurrentModificationException):
+    """The winner created, replaced or upgraded the table."""
+
+    kind = "protocol_changed"
+    default_advice = "Open the table that is there now and start over from it."
+
+
+class ConcurrentTransactionException(ConcurrentModificationException):
+    """The winner carries the same application id."""
+
+    kind = "concurrent_transaction"
+    default_advice = "Make sure that only one writer runs under this application id."
+
+
+class CommitUnknownError(TablefmtError):
+    """The store did not say whether the entry was written. It may be in the table.
+
+    No file is deleted. `table.resolve(transaction, version)` decides later.
+    """
+
+    kind = "commit_unknown"
+
+    def __init__(self, transaction: str, version: int, detail: str = "") -> None:
+        extra = f" ({detail})" if detail else ""
+        super().__init__(
+            f"the store gave no answer for version {version}{extra}: the commit may be in the "
+            f"table or may still arrive. Its files are kept. "
+            f'Call resolve("{transaction}", {version}) before writing the same data again.'
+        )
+        self.transaction = transaction
+        self.version = version
+        self.detail = detail
+
+
+class CommitRejectedError(TablefmtError):
+    """The commit is not and will not be in the table: permission, disk, deadline."""
+
+    kind = "commit_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the commit was rejected: {reason}. Nothing of it is in the table; mend the cause "
+            "and run the operation again."
+        )
+        self.reason = reason
+
+
+class CorruptTableError(TablefmtError):
+    """What is stored is not what was written. Nothing is read past the damage."""
+
+    kind = "corrupt_table"
+    default_advice: ClassVar[str] = (
+        "Do not write to the table; run `tablefmt verify`, and restore the object from a copy."
+    )
+
+    def __init__(self, message: str, *, key: str = "", rule: str = "") -> None:
+        where = f"{key}: " if key else ""
+        why = f" (rule {rule})" if rule else ""
+        super().__init__(f"{where}{message}{why}. {self.default_advice}")
+        self.key = key
+        self.rule = rule
+        self.detail = message
+
+
+class CorruptEntryError(CorruptTableError):
+    """A log entry that is torn, flipped, foreign, or breaks a rule of the format."""
+
+    kind = "corrupt_entry"
+
+
+class LogGapError(CorruptTableError):
+    """An entry is missing between two that exist."""
+
+    kind = "log_gap"
+
+    def __init__(self, missing: int, found: int) -> None:
+        super().__init__(
+            f"the log has version {found} but not version {missing}", rule="LOG-2"
+        )
+        self.missing = missing
+        self.found = found
+
+
+class CorruptDataError(CorruptTableError):
+    """A data file is missing, of the wrong length, or fails its checksums."""
+
+    kind = "corrupt_data"
+
+
+class TableReplacedError(CorruptTableError):
+    """Another table is at this place than the one that was opened."""
+
+    kind = "table_replaced"
+    default_advice = "Open the table again."
+
+
+class UnsupportedFeatureError(TablefmtError):
+    """The table, or the call, needs something this version does not do. `features` names it."""
+
+    kind = "unsupported_feature"
+
+    def __init__(self, message: str, features: Sequence[str]) -> None:
+        super().__init__(message)
+        self.features = list(features)
+
+
+class UnsafeStoreError(TablefmtError):
+    """The store does not honour put-if-absent, so two writers could destroy each other's commits."""
+
+    kind = "unsafe_store"
+
+
+class SchemaMismatchError(TablefmtError):
+    """Data or a schema that does not fit. `columns` names the offenders."""
+
+    kind = "schema_mismatch"
+
+    def __init__(self, message: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.columns = list(columns)
+
+
+class ConstraintViolationError(TablefmtError):
+    """Rows that break NOT NULL, a CHECK, or `appendOnly`."""
+
+    kind = "constraint_violation"
+
+
+class MergeCardinalityError(TablefmtError):
+    """Several source rows would change one target row."""
+
+    kind = "merge_cardinality"
+
+
+class InvalidPredicateError(TablefmtError, ValueError):
+    """A condition that cannot be parsed, or names what is not there."""
+
+    kind = "invalid_predicate"
+
+
+class IdempotenceError(TablefmtError):
+    """An application version was used before, for other content."""
+
+    kind = "idempotence"
