@@ -93,7 +93,7 @@ class InvalidRangeError(TablefmtError, ValueError):
     kind = "invalid_range"
 
 
-class ConcurrentModificationException(TablefmtError):  # noqa: N818 - the field's name
+class ConcurrentModificationException(TablefmtError):
     """Another commit made this one impossible. Nothing of it is in the table.
 
     Attributes:
@@ -248,9 +248,7 @@ class LogGapError(CorruptTableError):
     kind = "log_gap"
 
     def __init__(self, missing: int, found: int) -> None:
-        super().__init__(
-            f"the log has version {found} but not version {missing}", rule="LOG-2"
-        )
+        super().__init__(f"the log has version {found} but not version {missing}", rule="LOG-2")
         self.missing = missing
         self.found = found
 
@@ -279,7 +277,7 @@ class UnsupportedFeatureError(TablefmtError):
 
 
 class UnsafeStoreError(TablefmtError):
-    """The store does not honour put-if-absent, so two writers could destroy each other's commits."""
+    """The store does not honour put-if-absent: two writers could destroy each other's commits."""
 
     kind = "unsafe_store"
 

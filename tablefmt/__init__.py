@@ -1,0 +1,20 @@
+"""tablefmt: a log-structured table format on object storage.
+
+One commit is one atomic put-if-absent; there is no server, no catalog, no lock service.
+`tablefmt.create`, `tablefmt.open` and `tablefmt.exists` work with Arrow data in this process;
+`tablefmt.spark` works with PySpark.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tablefmt import errors
+from tablefmt.operations.context import Commit
+from tablefmt.table import Table, create, exists, open
+
+__version__ = "0.1.0"
+
+__all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open"]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -1,0 +1,129 @@
+"""From the bounds a caller gives to the versions they cover. Pure. Spec: INC-1, INC-2."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.model.times import Time, show_time, to_micros
+from tablefmt.snapshot.timeline import Timeline
+
+SETTLE_US = 600_000_000
+"""INC-2: until this long after the end, a commit in flight may land at or before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a caller gives: exactly one begin, at most one end."""
+
+    starting_version: int | None = None
+    after_version: int | None = None
+    starting_timestamp: Time | None = None
+    after_timestamp: Time | None = None
+    ending_version: int | None = None
+    ending_timestamp: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Versions `first` to `last`, both inclusive; empty if `first` is `last + 1`."""
+
+    first: int
+    last: int
+    settled: bool
+
+    @property
+    def empty(self) -> bool:
+        """No version is covered."""
+        return self.first > self.last
+
+
+def covered(bounds: Bounds, timeline: Timeline, now_us: int) -> Covered:
+    """The versions that `bounds` cover.
+
+    Args:
+        bounds: as given.
+        timeline: of versions 0 to the head.
+        now_us: the store's clock, or the best there is.
+
+    Raises:
+        InvalidRangeError: no begin or several, two ends, begin after end, an unreadable time.
+        VersionNotFoundError: a version outside the history, or a time before its first.
+    """
+    first = _begin(bounds, timeline)
+    last, settled = _end(bounds, timeline, now_us)
+    if first > last + 1 or (first == last + 1 and _must_not_be_empty(bounds)):
+        if first >= len(timeline):
+            # A begin in time after the last commit: nothing has happened there yet.
+            return Covered(last + 1, last, settled)
+        raise InvalidRangeError(
+            f"the range begins at version {first} and ends at version {last}: begin is after end"
+        )
+    _check_times(bounds)
+    return Covered(first, last, settled)
+
+
+def _must_not_be_empty(bounds: Bounds) -> bool:
+    """A version to start at, inclusive, and a version to end at cannot leave nothing between."""
+    return bounds.starting_version is not None
+
+
+def _check_times(bounds: Bounds) -> None:
+    """Two times the wrong way round, even if no commit lies between them."""
+    begin = bounds.starting_timestamp or bounds.after_timestamp
+    if begin is not None and bounds.ending_timestamp is not None:
+        start, end = to_micros(begin), to_micros(bounds.ending_timestamp)
+        if start > end:
+            raise InvalidRangeError(
+                f"the range begins at {show_time(start)} and ends at {show_time(end)}: begin is "
+                "after end"
+            )
+
+
+def _begin(bounds: Bounds, timeline: Timeline) -> int:
+    starts = [
+        bounds.starting_version,
+        bounds.after_version,
+        bounds.starting_timestamp,
+        bounds.after_timestamp,
+    ]
+    if sum(s is not None for s in starts) != 1:
+        raise InvalidRangeError(
+            "give exactly one of starting_version, after_version, starting_timestamp and "
+            "after_timestamp"
+        )
+    if bounds.starting_version is not None:
+        return timeline.check_version(_whole(bounds.starting_version))
+    if bounds.after_version is not None:
+        return timeline.check_version(_whole(bounds.after_version)) + 1
+    if bounds.starting_timestamp is not None:
+        return bisect_left(timeline.time_versions, _in_history(bounds.starting_timestamp, timeline))
+    assert bounds.after_timestamp is not None
+    return bisect_right(timeline.time_versions, _in_history(bounds.after_timestamp, timeline))
+
+
+def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
+    if bounds.ending_version is not None and bounds.ending_timestamp is not None:
+        raise InvalidRangeError("give ending_version or ending_timestamp, not both")
+    if bounds.ending_version is not None:
+        return timeline.check_version(_whole(bounds.ending_version)), True
+    if bounds.ending_timestamp is None:
+        return len(timeline) - 1, True
+    end = _in_history(bounds.ending_timestamp, timeline)
+    settled = end <= timeline.time_versions[-1] or now_us >= end + SETTLE_US
+    return bisect_right(timeline.time_versions, end) - 1, settled
+
+
+def _whole(version: int) -> int:
+    if type(version) is not int:
+        raise InvalidRangeError(f"version {version!r} is not a whole number")
+    return version
+
+
+def _in_history(when: Time, timeline: Timeline) -> int:
+    micros = to_micros(when)
+    if micros < timeline.time_versions[0]:
+        first, last = timeline.time_versions[0], timeline.time_versions[-1]
+        raise VersionNotFoundError(f"time {show_time(micros)}", show_time(first), show_time(last))
+    return micros

@@ -1,0 +1,219 @@
+"""The loop in which the commit protocol meets the store and the clock. Decides nothing itself.
+
+Spec: CMT-1 .. CMT-11 (spec/commit.md), TIM-3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tablefmt.commit.environment import Environment
+from tablefmt.commit.plan import NOTHING, Plan, Removed, entry_on, removed_from
+from tablefmt.commit.protocol import (
+    ALREADY_APPLIED,
+    Attempt,
+    Expired,
+    Found,
+    Get,
+    Missing,
+    Next,
+    Put,
+    Reply,
+    Winner,
+    backoff_seconds,
+    start,
+    step,
+)
+from tablefmt.commit.results import Committed, Outcome, Rejected
+from tablefmt.conflict.check import Mine, Same, check
+from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.names import entry_key
+from tablefmt.log.reader import read_tail
+from tablefmt.model.entry import StoredEntry
+from tablefmt.snapshot.head import check_writable, same_table
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import NoAnswer, Refused, Store, StoreError
+
+logger = logging.getLogger(__name__)
+
+DEADLINE_SECONDS = 600.0
+"""How long a commit goes on by default when the store is silent or the table is contended."""
+
+CLOCK_AHEAD_MAX_US = 600_000_000
+"""TIM-3: ten minutes."""
+
+
+SENT_WITHIN_US = 600_000_000
+"""CMT-8, INC-2: ten minutes."""
+
+
+@dataclass(slots=True)
+class Done:
+    """How it ended, and what the way there was."""
+
+    outcome: Outcome
+    entry: StoredEntry | None = None
+    """The entry as committed; None unless `outcome` is Committed."""
+    rebased_over: list[int] = field(default_factory=list)
+    """Versions of the winners that this commit went on top of after losing to them."""
+
+
+class Driver:
+    """Brings one plan into the log."""
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        environment: Environment,
+        view: LogView | None,
+        deadline_seconds: float | None = None,
+    ) -> None:
+        self.store = store
+        self.plan = plan
+        self.environment = environment
+        self.view = view
+        self.mine: Mine = plan.mine()
+        limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
+        self.expires = environment.monotonic() + limit
+        self.rebased_over: list[int] = []
+        self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
+
+    def run(self) -> Done:
+        """Contest versions until one is decided. See `commit`."""
+        problem = self._far_clock()
+        if problem is not None:
+            return Done(Rejected(problem))
+        if self.view is None:
+            return self._contest(0)
+        # Threads that share a handle take turns: they would only race each other for one version.
+        with self.view.lock:
+            return self._contest(self.view.head.version + 1)
+
+    def _contest(self, version: int) -> Done:
+        following: Next
+        attempt, following = start(self.plan.transaction, version)
+        while isinstance(following, Put | Get):
+            attempt, following = step(attempt, self._request(attempt, following))
+        if not isinstance(following, Committed):
+            return Done(following, None, self.rebased_over)
+        return Done(following, self._committed(following.version), self.rebased_over)
+
+    def _request(self, attempt: Attempt, request: Put | Get) -> Reply:
+        if request.backoff:
+            pause = backoff_seconds(attempt.backoffs, self.environment.fraction())
+            self.environment.sleep(
+                min(pause, max(0.0, self.expires - self.environment.monotonic()))
+            )
+        if self.environment.monotonic() >= self.expires and attempt.requests > 0:
+            return Expired()
+        if isinstance(request, Put):
+            if self._is_stale(request.version):
+                if attempt.maybe_sent:
+                    return Expired()
+                self.entries.clear()
+            reply = self.store.put_if_absent(
+                entry_key(request.version), self._bytes(request.version)
+            )
+            if isinstance(reply, NoAnswer):
+                logger.info("no answer for version %d: %s", request.version, reply.reason)
+            return reply
+        return self._winners(request.version)
+
+    def _bytes(self, version: int) -> bytes:
+        """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
+        if version not in self.entries:
+            head = self.view.head if self.view is not None else None
+            if head is not None:
+                check_writable(head)
+            entry = entry_on(self.plan, head, self._removed(), self.environment.now_us())
+            assert entry.version == version, (entry.version, version)
+            body = encode(entry)
+            self.entries = {version: (body, StoredEntry(entry, digest(body)))}
+        return self.entries[version][0]
+
+    def _is_stale(self, version: int) -> bool:
+        """CMT-8: an entry stamped long ago is not sent, or a settled range would grow (INC-2)."""
+        known = self.entries.get(version)
+        if known is None:
+            return False
+        return self.environment.now_us() - known[1].entry.timestamp > SENT_WITHIN_US
+
+    def _removed(self) -> Removed:
+        if self.plan.replacing is None or self.view is None:
+            return NOTHING
+        return removed_from(self.view.snapshot().in_scope(self.plan.replacing.predicate))
+
+    def _winners(self, version: int) -> Reply:
+        try:
+            entries = read_tail(self.store, version)
+        except StoreError as error:
+            return NoAnswer(str(error)) if error.retryable else Refused(str(error))
+        if not entries:
+            return Missing()
+        if self.view is not None:
+            same_table(self.view.head, entries[0])
+            self.view.absorb(entries)
+        winners = tuple(self._judged(entries))
+        own = any(w.transaction == self.plan.transaction for w in winners)
+        if not own and all(w.verdict is None for w in winners):
+            self.rebased_over.extend(w.version for w in winners)
+        return Found(winners)
+
+    def _judged(self, entries: Sequence[StoredEntry]) -> list[Winner]:
+        judged = []
+        for stored in entries:
+            entry = stored.entry
+            verdict: object = None
+            if entry.transaction != self.plan.transaction:
+                verdict = check(entry, self.mine)
+            if verdict is Same.ALREADY_APPLIED:
+                verdict = ALREADY_APPLIED
+            judged.append(Winner(entry.version, entry.transaction, verdict))
+        return judged
+
+    def _committed(self, version: int) -> StoredEntry:
+        known = self.entries.get(version)
+        if known is not None and known[1].entry.version == version:
+            stored = known[1]
+        else:
+            stored = decode(self.store.get(entry_key(version)), version)
+        if self.view is not None:
+            self.view.absorb([stored])
+        return stored
+
+    def _far_clock(self) -> str | None:
+        """TIM-3: a clock far ahead of the store's would bind every later timestamp."""
+        theirs = self.store.server_time_us()
+        ahead = self.environment.now_us() - theirs if theirs is not None else 0
+        if ahead <= CLOCK_AHEAD_MAX_US:
+            return None
+        return f"this machine's clock is {ahead // 1_000_000} s ahead of the store's; set it right"
+
+
+def commit(
+    store: Store,
+    plan: Plan,
+    environment: Environment,
+    view: LogView | None,
+    deadline_seconds: float | None = None,
+) -> Done:
+    """Bring `plan` into the log on top of what `view` knows, or find out why not.
+
+    Args:
+        store: where the log is.
+        plan: the transaction; its data files exist already (ADD-5).
+        environment: clock, nonces, waiting.
+        view: the log as known; None to create version 0. It is brought up to the commit.
+        deadline_seconds: give up after this long; by default DEADLINE_SECONDS.
+
+    Returns:
+        One of the outcomes of commit/results.py. Nothing is raised for what the store does.
+
+    Raises:
+        CorruptTableError: the log has damage where the winners are.
+        UnsupportedFeatureError: ENT-7, a winner needs a feature this version lacks.
+    """
+    return Driver(store, plan, environment, view, deadline_seconds).run()

@@ -1,0 +1,61 @@
+"""How an attempt to commit can end, as values. Raising is left to the table.
+
+Spec: CMT-1 (spec/commit.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The entry is in the log and stays there."""
+
+    version: int
+    """ID version of the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyApplied:
+    """Another entry carries the same application id, version and content; ours was not written."""
+
+    version: int
+    """ID version of that other entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The entry is not in the log and never will be. The writer may delete its files."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicted:
+    """An entry that won does not let ours on top. Ours is not in the log and never will be."""
+
+    conflict: object
+    """What the conflict engine said about the winner, as it said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The entry may be in the log, or may still arrive. The writer keeps its files."""
+
+    version: int
+    """The only ID version at which the entry can be. From a lookup without a version: the least."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """What a lookup says of a transaction whose last contested version another entry holds."""
+
+    version: int
+
+
+# Evaluated at run time, so the unions are spelt for Python 3.10's typing.
+Outcome: TypeAlias = Union[Committed, AlreadyApplied, Rejected, Conflicted, Unknown]  # noqa: UP007
+Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown]  # noqa: UP007

@@ -1,0 +1,1 @@
+"""May this commit go on top of that one? Pure: entries in, verdicts out."""

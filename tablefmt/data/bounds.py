@@ -1,0 +1,250 @@
+"""What a data file's footer says about its columns. No data is read. Pure.
+
+Everything is exact, or a bound rounded outwards, or left out: a bound that is not there keeps a
+file in a scan, a bound that is wrong loses rows. Spec: PRN-11 .. PRN-14 (spec/pruning.md).
+"""
+
+from __future__ import annotations
+
+import decimal
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.coerce import INTEGERS, kind_name
+from tablefmt.model.schema import Decimal, Field, Schema, Type, is_float, is_nested
+from tablefmt.model.values import encode_value, lower_bound, upper_bound
+
+STATS_COLUMNS = 32
+"""Columns with bounds unless the property `statsColumns` says otherwise."""
+
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^,]+))\s*(?:,|$)")
+_EXACT = decimal.Context(prec=80)
+_log = logging.getLogger(__name__)
+
+Convert = Callable[[Any, bool], Any]
+"""A raw footer value, and whether it is an upper bound, to a value of the column; None: unknown."""
+
+
+def stats_columns(schema: Schema, properties_value: str | None = None) -> list[Field]:
+    """The columns that files keep bounds for, in the schema's order. Spec: PRN-11.
+
+    Args:
+        properties_value: The property `statsColumns`: names with commas between, backticks around
+            names that hold one; empty for none. None: the first `STATS_COLUMNS` flat columns.
+
+    Raises:
+        SchemaMismatchError: a name that is not there, or a nested column.
+    """
+    if properties_value is None:
+        return [f for f in schema.fields if not is_nested(f.type)][:STATS_COLUMNS]
+    wanted: set[int] = set()
+    for name in _split_names(properties_value):
+        field = schema.find(name)
+        if field is None or is_nested(field.type):
+            reason = "is not there" if field is None else "is nested and has no bounds"
+            raise SchemaMismatchError(f"statsColumns: column {name!r} {reason}", [name])
+        wanted.add(field.id)
+    return [f for f in schema.fields if f.id in wanted]
+
+
+def _split_names(text: str) -> list[str]:
+    names = [quoted.replace("``", "`") or plain.strip() for quoted, plain in _NAME.findall(text)]
+    return [name for name in names if name]
+
+
+def file_bounds(
+    metadata: pq.FileMetaData, schema: Schema, fields: Sequence[Field]
+) -> dict[str, Any]:
+    """Bounds and null counts of one file, from its footer.
+
+    Args:
+        metadata: The footer, as pyarrow, parquet-mr or another writer made it.
+        schema: The table's schema; not needed beyond `fields`.
+        fields: Flat top-level columns, as of `stats_columns`. A column is found by its Parquet
+            field id, else by its physical name.
+
+    Returns:
+        `lower.<id>`, `upper.<id>` and `nulls.<id>` as JSON values of VAL-1; what is unknown is
+        left out. Bounds leave NaN out and are never NaN. Spec: PRN-12 .. PRN-14.
+    """
+    places = _leaf_places(metadata)
+    parquet = metadata.schema
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    groups = [g for g in groups if g.num_rows]
+    found: dict[str, Any] = {}
+    for field in fields:
+        place = places.get(field.id)
+        if place is None:
+            place = places.get(field.physical)
+        if place is None:
+            continue
+        column = parquet.column(place)
+        _merge(found, field, groups, place, _converter(field.type, column))
+    return found
+
+
+def _leaf_places(metadata: pq.FileMetaData) -> dict[int | str, int]:
+    """The leaf index of every flat top-level column, by field id and by name."""
+    try:
+        schema = metadata.schema.to_arrow_schema()
+    except pa.ArrowException as error:
+        _log.debug("a footer's schema is not readable, so the file gets no bounds: %s", error)
+        return {}
+    by_id: dict[int | str, int] = {}
+    by_name: dict[int | str, int] = {}
+    place = 0
+    for column in schema:
+        if not pa.types.is_nested(column.type):
+            identity = (column.metadata or {}).get(b"PARQUET:field_id")
+            if identity is None:
+                by_name[column.name] = place
+            else:
+                by_id[int(identity)] = place
+            place += 1
+        else:
+            place += _leaves(column.type)
+    return by_id | by_name if place == metadata.num_columns else {}
+
+
+def _leaves(kind: pa.DataType) -> int:
+    count = kind.num_fields
+    return sum(_leaves(kind.field(i).type) for i in range(count)) if count else 1
+
+
+def _merge(
+    found: dict[str, Any], field: Field, groups: list[Any], place: int, convert: Convert | None
+) -> None:
+    """Add what all row groups together say about one column."""
+    nulls: int | None = 0
+    lower: Any = None
+    upper: Any = None
+    known = convert is not None
+    for group in groups:
+        chunk = group.column(place)
+        stats = chunk.statistics if chunk.is_stats_set else None
+        if stats is None:
+            return
+        count = stats.null_count if stats.has_null_count else None
+        nulls = None if nulls is None or count is None else nulls + count
+        if count == group.num_rows:
+            continue
+        if not known or convert is None or not stats.has_min_max:
+            known = False
+            continue
+        low, high = convert(stats.min_raw, False), convert(stats.max_raw, True)
+        if low is None or high is None or low > high:
+            known = False
+            continue
+        lower = low if lower is None or low < lower else lower
+        upper = high if upper is None or high > upper else upper
+    if nulls is not None:
+        found[f"nulls.{field.id}"] = nulls
+    if known and lower is not None:
+        kind = kind_name(field.type)
+        if is_float(field.type):
+            # The two zeros are equal, so either may be a bound of the other. Spec: PRN-13.
+            lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+        found[f"lower.{field.id}"] = encode_value(lower_bound(lower), kind)
+        upper = upper_bound(upper)
+        if upper is not None:
+            found[f"upper.{field.id}"] = encode_value(upper, kind)
+
+
+def _converter(kind: Type, column: Any) -> Convert | None:
+    """How raw footer values of that column become values of `kind`; None if they cannot."""
+    physical = column.physical_type
+    logical = str(column.logical_type)
+    if isinstance(kind, Decimal):
+        return _decimal_converter(kind, column, physical, logical)
+    name = str(kind)
+    if name in INTEGERS:
+        end = INTEGERS[name]
+        signed = logical in ("None", "") or (
+            logical.startswith("Int(") and "isSigned=true" in logical
+        )
+        if physical in ("INT32", "INT64") and signed:
+            return lambda raw, _: raw if -end <= raw < end else None
+        return None
+    if name in ("timestamp", "timestamp_ntz"):
+        return _timestamp_converter(physical, logical)
+    if name in ("float", "double"):
+        wanted = ("FLOAT",) if name == "float" else ("FLOAT", "DOUBLE")
+        return _number if physical in wanted else None
+    plain = {
+        "boolean": (("BOOLEAN",), ("None",), _same),
+        "date": (("INT32",), ("Date",), _same),
+        "string": (("BYTE_ARRAY",), ("String", "Enum"), _text),
+        "binary": (("BYTE_ARRAY",), ("None",), _same),
+    }
+    physicals, logicals, convert = plain[name]
+    return convert if physical in physicals and logical in logicals else None
+
+
+def _same(raw: Any, _: bool) -> Any:
+    return raw
+
+
+def _number(raw: float, _: bool) -> float | None:
+    return None if raw != raw else raw
+
+
+def _text(raw: bytes, _: bool) -> str | None:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimal_converter(kind: Decimal, column: Any, physical: str, logical: str) -> Convert | None:
+    if not logical.startswith("Decimal") or column.scale > kind.scale:
+        return None
+    scale = column.scale
+    end = decimal.Decimal(10 ** (kind.precision - kind.scale))
+    wanted = -kind.scale
+
+    def convert(raw: Any, _: bool) -> Any:
+        unscaled = raw if type(raw) is int else int.from_bytes(raw, "big", signed=True)
+        value = decimal.Decimal(unscaled).scaleb(-scale, _EXACT)
+        if not -end < value < end:
+            return None
+        return value.quantize(decimal.Decimal(1).scaleb(wanted), context=_EXACT)
+
+    return convert if physical in ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY") else None
+
+
+def _timestamp_converter(physical: str, logical: str) -> Convert | None:
+    if physical != "INT64" or not logical.startswith("Timestamp"):
+        return None
+    if "timeUnit=microseconds" in logical:
+        return _same
+    if "timeUnit=milliseconds" in logical:
+        return lambda raw, _: raw * 1000 if abs(raw) < 1 << 53 else None
+    if "timeUnit=nanoseconds" in logical:
+        return lambda raw, is_upper: -(-raw // 1000) if is_upper else raw // 1000
+    return None
+
+
+def nan_counts(table: pa.Table, fields: Sequence[Field]) -> dict[int, int]:
+    """How many NaN each float or double column of `fields` holds, by field id.
+
+    Args:
+        table: Columns are found by their Parquet field id if they carry one, else by logical name;
+            a column that is not there is left out.
+    """
+    places: dict[int | str, int] = {}
+    for i, column in enumerate(table.schema):
+        identity = (column.metadata or {}).get(b"PARQUET:field_id")
+        places[column.name if identity is None else int(identity)] = i
+    counts: dict[int, int] = {}
+    for field in fields:
+        place = places.get(field.id, places.get(field.name))
+        if place is not None and is_float(field.type):
+            counts[field.id] = pc.sum(pc.is_nan(table.column(place))).as_py() or 0
+    return counts

@@ -1,0 +1,63 @@
+"""Which columns and rows a reader asks for, checked against a schema. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import pyarrow.compute as pc
+
+from tablefmt.data.expression import to_arrow_expression
+from tablefmt.data.read import physical_schema
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.parse import parse_predicate
+from tablefmt.model.predicate import Predicate
+from tablefmt.model.schema import Field, Schema
+
+Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
+
+
+def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
+    """The columns of those names, in the order given; all for None.
+
+    Raises:
+        SchemaMismatchError: a name that is not there.
+    """
+    if names is None:
+        return list(schema.fields)
+    if isinstance(names, str):
+        names = [names]
+    found = [(name, schema.find(name)) for name in names]
+    missing = [name for name, field in found if field is None]
+    if missing:
+        raise SchemaMismatchError(
+            f"no column {', '.join(map(repr, missing))}; there are "
+            f"{', '.join(map(repr, schema.names))}",
+            missing,
+        )
+    return [field for _, field in found if field is not None]
+
+
+def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.Expression | None]:
+    """A condition as what prunes files, and what selects rows over physical names.
+
+    Raises:
+        InvalidPredicateError: text that cannot be parsed, or neither text nor an expression.
+        UnsupportedFeatureError: text that this version cannot evaluate; or a pyarrow expression on
+            a table with renamed columns.
+    """
+    if where is None:
+        return None, None
+    if isinstance(where, str):
+        predicate = parse_predicate(where, schema)
+        return predicate, to_arrow_expression(predicate, physical_schema(schema))
+    if not isinstance(where, pc.Expression):
+        raise InvalidPredicateError(
+            f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
+        )
+    if any(f.name != f.physical for f in schema.fields):
+        raise UnsupportedFeatureError(
+            "a pyarrow expression cannot be used on a table with renamed columns; give SQL text",
+            ["where:expression-renamed"],
+        )
+    return None, where

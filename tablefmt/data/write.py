@@ -1,0 +1,181 @@
+"""Arrow data to Parquet files: split by partition, bounded in memory, durable when it returns.
+
+Spec: DAT-1 .. DAT-6, ADD-1 .. ADD-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.conform import conform, match_columns
+from tablefmt.log.names import data_folder
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Field, is_float
+from tablefmt.model.values import encode
+from tablefmt.store.protocol import Store
+
+FLUSH_BYTES = 256 << 20
+"""Rows are held in memory up to this many bytes of Arrow data, then written."""
+
+THREADS = 8
+"""Files written at once: enough to hide a remote store's latency."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is known of the files written so far, as columns (ADD-1)."""
+
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    count: int = 0
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Add one file; columns it lacks are unknown (VAL-4)."""
+        for name, value in row.items():
+            column = self.columns.setdefault(name, [])
+            column.extend([None] * (self.count - len(column)))
+            column.append(value)
+        self.count += 1
+
+    def added(self) -> AddedFiles | None:
+        """The columns at equal length; None if there is no file."""
+        for column in self.columns.values():
+            column.extend([None] * (self.count - len(column)))
+        return AddedFiles(self.columns) if self.count else None
+
+
+def write_data(
+    store: Store,
+    transaction: str,
+    reader: pa.RecordBatchReader,
+    metadata: Metadata,
+    stats: Sequence[Field],
+) -> AddedFiles | None:
+    """Write every row of `reader` under the transaction's folder.
+
+    Args:
+        store: where to; each file is durable before this returns (ADD-5).
+        transaction: names the folder.
+        reader: rows; columns by name.
+        metadata: schema and partitioning to write under.
+        stats: columns to keep bounds of.
+
+    Returns:
+        The files, none without rows; None if there were no rows.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: the data does not fit; the files written so
+            far are the caller's to remove (`remove_data`).
+    """
+    positions = match_columns(reader.schema, metadata.schema)
+    shape = file_schema(metadata.schema)
+    gathered = Gathered()
+    for chunk in _chunks(reader):
+        rows = conform(chunk, positions, metadata.schema).cast(shape)
+        parts = list(_split(rows, metadata))
+        keys = [
+            f"{data_folder(transaction)}{gathered.count + i}.parquet" for i in range(len(parts))
+        ]
+        jobs = [(key, part, values) for key, (part, values) in zip(keys, parts, strict=True)]
+
+        def write(job: tuple[str, pa.Table, dict[str, Any]]) -> dict[str, Any]:
+            key, part, values = job
+            return {**_write_file(store, key, part, metadata, stats), **values}
+
+        for row in _run(write, jobs):
+            gathered.take(row)
+    return gathered.added()
+
+
+def remove_data(store: Store, transaction: str) -> None:
+    """Delete whatever a transaction wrote. Only for one that is certainly not in the log."""
+    for found in list(store.list_after(data_folder(transaction))):
+        store.delete(found.key)
+
+
+def _run(write: Any, jobs: list[Any]) -> Iterable[dict[str, Any]]:
+    if len(jobs) <= 1:
+        return map(write, jobs)
+    with ThreadPoolExecutor(min(THREADS, len(jobs))) as pool:
+        return list(pool.map(write, jobs))
+
+
+def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Tables of about FLUSH_BYTES, none of them empty."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in reader:
+        if batch.num_rows == 0:
+            continue
+        held.append(batch)
+        size += batch.nbytes
+        if size >= FLUSH_BYTES:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
+    """Rows by partition, each with its exact values (VAL-2). Order within a partition is kept."""
+    columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
+    if not columns:
+        yield rows, {}
+        return
+    keys = [_key(rows[c.physical], c) for c in columns]
+    codes = np.zeros(rows.num_rows, np.int64)
+    for key in keys:
+        encoded = key.dictionary_encode(null_encoding="encode")
+        # Renumbered after every column, so the product never overflows.
+        combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(combined, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    ordered = rows.take(pa.array(order)) if len(starts) > 1 else rows
+    ends = [*starts[1:], rows.num_rows]
+    firsts = pa.array(order[starts])
+    values = {c.id: encode(k.take(firsts), c.type) for c, k in zip(columns, keys, strict=True)}
+    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        part = {f"partition.{i}": column[at] for i, column in values.items()}
+        yield ordered.slice(int(start), int(end - start)), part
+
+
+def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:
+    """Partition values that compare as they should: one zero, one NaN."""
+    whole = values.combine_chunks()
+    if is_float(column.type):
+        whole = pc.add(whole, pa.scalar(0.0, whole.type))
+        whole = pc.if_else(pc.is_nan(whole), pa.scalar(float("nan"), whole.type), whole)
+    return whole
+
+
+def _write_file(
+    store: Store, key: str, rows: pa.Table, metadata: Metadata, stats: Sequence[Field]
+) -> dict[str, Any]:
+    """One Parquet file (DAT-1), and its row of ADD-1's columns."""
+    sink = pa.BufferOutputStream()
+    footers: list[pq.FileMetaData] = []
+    with pq.ParquetWriter(
+        sink,
+        rows.schema,
+        compression="zstd",
+        write_page_checksum=True,
+        store_schema=False,
+        metadata_collector=footers,
+    ) as writer:
+        writer.write_table(rows)
+    body = sink.getvalue()
+    store.put(key, body.to_pybytes())
+    row = {"path": key, "size": body.size, "rows": rows.num_rows}
+    row.update(file_bounds(footers[0], metadata.schema, stats))
+    row.update({f"nans.{i}": n for i, n in nan_counts(rows, stats).items()})
+    return row

@@ -1,0 +1,379 @@
+"""Between an entry and its bytes. Pure, strict, canonical. Spec: ENT-1 .. ENT-8, ADD-1, KEY-2.
+
+A reader trusts nothing: length before parsing, checksum before content, shape before meaning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from tablefmt.errors import CorruptEntryError, TablefmtError, UnsupportedFeatureError
+from tablefmt.log.names import entry_key, is_side_key, is_transaction, path_problem
+from tablefmt.model.entry import (
+    FORMAT,
+    AddedFiles,
+    Application,
+    Basis,
+    Entry,
+    Metadata,
+    Operation,
+    OperationClass,
+    PartitionScope,
+    PredicateScope,
+    ProtocolFeatures,
+    Scope,
+    SideFile,
+    StoredEntry,
+    Totals,
+)
+from tablefmt.model.schema import schema_from_json, schema_to_json
+
+ENTRY_BYTES_MAX = 64 << 20
+"""ENT-2. Far above what a writer makes, who moves `add` aside at 1 MiB."""
+
+_TAIL = re.compile(rb',"checksum":"([0-9a-f]{64})"\}')
+_TAIL_LENGTH = len(b',"checksum":"') + 64 + len(b'"}')
+
+_INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+
+_BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
+_PLAIN = ("path", "size", "rows")
+
+_KNOWN = frozenset(
+    {
+        "format", "table", "version", "timestamp", "time_version", "transaction", "previous",
+        "operation", "basis", "totals", "protocol", "metadata", "add", "remove", "application",
+        "user_metadata", "checksum",
+    }
+)  # fmt: skip
+
+
+def digest(body: bytes) -> str:
+    """SHA-256 as 64 lower-case hex digits."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def encode(entry: Entry) -> bytes:
+    """The one form of the bytes of `entry`.
+
+    Raises:
+        UnsupportedFeatureError: ENT-2, the entry is larger than a reader accepts.
+        TypeError: a value that JSON cannot hold (a caller checks user metadata before).
+    """
+    document = _to_json(entry)
+    body = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)[:-1]
+    whole = body + b',"checksum":"' + digest(body).encode() + b'"}'
+    if len(whole) > ENTRY_BYTES_MAX:
+        raise UnsupportedFeatureError(
+            f"the entry would be {len(whole)} bytes long, more than {ENTRY_BYTES_MAX}; "
+            "commit in smaller pieces",
+            ["entry-size"],
+        )
+    return whole
+
+
+def decode(body: bytes, version: int) -> StoredEntry:
+    """Check and parse the bytes found under the name of `version`.
+
+    Raises:
+        CorruptEntryError: ENT-1 .. ENT-8, ADD-1, KEY-2; `key` says which entry.
+        UnsupportedFeatureError: ENT-3, a newer format.
+    """
+    try:
+        return StoredEntry(_parse(body, version), digest(body))
+    except CorruptEntryError as error:
+        if error.key:
+            raise
+        raise CorruptEntryError(error.detail, key=entry_key(version), rule=error.rule) from None
+
+
+def _parse(body: bytes, version: int) -> Entry:
+    if len(body) > ENTRY_BYTES_MAX:
+        raise _bad("ENT-2", f"{len(body)} bytes are more than {ENTRY_BYTES_MAX}")
+    tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
+    if tail is None:
+        raise _bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
+    signed = body[:-_TAIL_LENGTH]
+    if digest(signed).encode() != tail[1]:
+        raise _bad("ENT-1", "the checksum does not match the bytes: something was changed")
+    try:
+        document = orjson.loads(signed + b"}")
+    except orjson.JSONDecodeError as error:
+        raise _bad("ENT-1", f"not JSON: {error}") from None
+    if type(document) is not dict:
+        raise _bad("ENT-1", "not a JSON object")
+    newest = document.get("format")
+    if type(newest) is int and newest > FORMAT:
+        raise UnsupportedFeatureError(
+            f"{entry_key(version)} has format {newest}; this version reads up to {FORMAT}. "
+            "Upgrade tablefmt.",
+            [f"format-{newest}"],
+        )
+    # Doubled keys, 1.0 for 1, integers beyond 64 bits: none of them survives a round trip.
+    if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) != signed + b"}":
+        raise _bad("ENT-1", "not in canonical form (a repeated key, white space, or unsorted keys)")
+    entry = _from_json(document)
+    if entry.version != version:
+        raise _bad("ENT-3", f"it says version {entry.version}: the object was renamed or copied")
+    return entry
+
+
+def _bad(rule: str, message: str) -> CorruptEntryError:
+    return CorruptEntryError(message, rule=rule)
+
+
+def _to_json(entry: Entry) -> dict[str, Any]:
+    document: dict[str, Any] = dict(entry.unknown)
+    document.update(
+        format=FORMAT,
+        table=entry.table,
+        version=entry.version,
+        timestamp=entry.timestamp,
+        time_version=entry.time_version,
+        transaction=entry.transaction,
+        previous=entry.previous,
+        operation={
+            "class": entry.operation.cls.value,
+            "metrics": entry.operation.metrics,
+            "name": entry.operation.name,
+            "parameters": entry.operation.parameters,
+        },
+        basis={
+            "blind": entry.basis.blind,
+            "granularity": entry.basis.granularity,
+            "isolation": entry.basis.isolation,
+            "read_version": entry.basis.read_version,
+            "scope": _scope_to_json(entry.basis.scope),
+        },
+        totals={
+            "bytes": entry.totals.bytes,
+            "files": entry.totals.files,
+            "metadata_version": entry.totals.metadata_version,
+            "next_id": entry.totals.next_id,
+            "rows": entry.totals.rows,
+        },
+    )
+    if entry.protocol is not None:
+        document["protocol"] = {
+            "reader": list(entry.protocol.reader),
+            "writer": list(entry.protocol.writer),
+        }
+    if entry.metadata is not None:
+        document["metadata"] = {
+            "partition_by": list(entry.metadata.partition_by),
+            "properties": dict(entry.metadata.properties),
+            "schema": schema_to_json(entry.metadata.schema),
+        }
+    if entry.add is not None:
+        document["add"] = _add_to_json(entry.add)
+    if entry.remove:
+        document["remove"] = list(entry.remove)
+    if entry.application is not None:
+        document["application"] = {
+            "digest": entry.application.digest,
+            "id": entry.application.id,
+            "version": entry.application.version,
+        }
+    if entry.user_metadata:
+        document["user_metadata"] = entry.user_metadata
+    return document
+
+
+def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
+    if isinstance(scope, PartitionScope):
+        return {"partitions": [list(values) for values in scope.values]}
+    if isinstance(scope, PredicateScope):
+        return {"predicate": scope.predicate}
+    return None
+
+
+def _add_to_json(add: AddedFiles | SideFile) -> dict[str, Any]:
+    if isinstance(add, SideFile):
+        side = {"files": add.files, "path": add.path, "sha256": add.sha256, "size": add.size}
+        return {"side": side}
+    document: dict[str, Any] = {}
+    for name, values in add.columns.items():
+        group, dot, field_id = name.partition(".")
+        if dot:
+            document.setdefault(group, {})[field_id] = values
+        else:
+            document[name] = values
+    return document
+
+
+def _from_json(document: dict[str, Any]) -> Entry:
+    try:
+        return _checked(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, TablefmtError):
+            raise
+        raise _bad("ENT-3", f"a field is missing or of the wrong type: {error!r}") from None
+
+
+def _checked(document: dict[str, Any]) -> Entry:
+    version = _integer(document, "version", low=0)
+    previous = document["previous"]
+    if (previous is None) != (version == 0):
+        raise _bad("ENT-3", "`previous` must be null in version 0 and only there")
+    if not is_transaction(document["transaction"]) or not is_transaction(document["table"]):
+        raise _bad("ENT-3", "`transaction` or `table` is not 32 hex digits")
+    if version == 0 and not ("protocol" in document and "metadata" in document):
+        raise _bad("ENT-3", "version 0 lacks `protocol` or `metadata`")
+    protocol, metadata = document.get("protocol"), document.get("metadata")
+    add = document.get("add")
+    user_metadata = document.get("user_metadata", {})
+    if type(user_metadata) is not dict:
+        raise _bad("ENT-3", "`user_metadata` is not an object")
+    return Entry(
+        table=document["table"],
+        version=version,
+        timestamp=_integer(document, "timestamp"),
+        time_version=_integer(document, "time_version"),
+        transaction=document["transaction"],
+        previous=previous,
+        operation=_operation(document["operation"]),
+        basis=_basis(document["basis"]),
+        totals=_totals(document["totals"]),
+        protocol=None if protocol is None else _protocol(protocol),
+        metadata=None if metadata is None else _metadata(metadata),
+        add=None if add is None else _add(add),
+        remove=_removed(document.get("remove", ())),
+        application=_application(document.get("application")),
+        user_metadata=user_metadata,
+        unknown={k: v for k, v in document.items() if k not in _KNOWN},
+    )
+
+
+def _integer(mapping: Mapping[str, Any], name: str, low: int = _INTEGER_MIN) -> int:
+    value = mapping[name]
+    if type(value) is not int or not low <= value <= _INTEGER_MAX:
+        raise _bad("ENT-2", f"`{name}` is not an integer from {low} to 2**63 - 1")
+    return value
+
+
+def _operation(value: Mapping[str, Any]) -> Operation:
+    if type(value["name"]) is not str or type(value["parameters"]) is not dict:
+        raise _bad("ENT-4", "`operation` has a name or parameters of the wrong type")
+    metrics = value["metrics"]
+    if any(type(m) is not int for m in metrics.values()):
+        raise _bad("ENT-4", "a metric is not an integer")
+    try:
+        cls = OperationClass(value["class"])
+    except ValueError:
+        raise _bad("ENT-4", f"unknown operation class {value['class']!r}") from None
+    return Operation(name=value["name"], cls=cls, parameters=value["parameters"], metrics=metrics)
+
+
+def _basis(value: Mapping[str, Any]) -> Basis:
+    read_version = value["read_version"]
+    if read_version is not None:
+        read_version = _integer(value, "read_version", low=0)
+    if type(value["blind"]) is not bool:
+        raise _bad("ENT-5", "`blind` is not a boolean")
+    scope: Scope = None
+    found = value["scope"]
+    if found is not None and "partitions" in found:
+        scope = PartitionScope(tuple(tuple(values) for values in found["partitions"]))
+    elif found is not None:
+        scope = PredicateScope(found["predicate"])
+    return Basis(
+        read_version=read_version,
+        isolation=value["isolation"],
+        granularity=value["granularity"],
+        blind=value["blind"],
+        scope=scope,
+    )
+
+
+def _totals(value: Mapping[str, Any]) -> Totals:
+    return Totals(
+        files=_integer(value, "files", low=0),
+        rows=_integer(value, "rows", low=0),
+        bytes=_integer(value, "bytes", low=0),
+        next_id=_integer(value, "next_id", low=1),
+        metadata_version=_integer(value, "metadata_version", low=0),
+    )
+
+
+def _protocol(value: Mapping[str, Any]) -> ProtocolFeatures:
+    lists = (value["reader"], value["writer"])
+    if any(type(x) is not list or any(type(n) is not str for n in x) for x in lists):
+        raise _bad("ENT-7", "`protocol` does not hold lists of names")
+    return ProtocolFeatures(tuple(value["reader"]), tuple(value["writer"]))
+
+
+def _metadata(value: Mapping[str, Any]) -> Metadata:
+    schema = schema_from_json(value["schema"])
+    partition_by = tuple(value["partition_by"])
+    known = {f.id for f in schema.fields}
+    if any(type(i) is not int or i not in known for i in partition_by):
+        raise _bad("ENT-8", "`partition_by` names a field that is not in the schema")
+    properties = value["properties"]
+    if any(type(v) is not str for v in properties.values()):
+        raise _bad("ENT-8", "a property is not text")
+    return Metadata(schema, partition_by, properties)
+
+
+def _application(value: Mapping[str, Any] | None) -> Application | None:
+    if value is None:
+        return None
+    if type(value["id"]) is not str:
+        raise _bad("ENT-3", "`application` has an id that is not text")
+    return Application(value["id"], _integer(value, "version"), value["digest"])
+
+
+def _removed(value: Any) -> tuple[int, ...]:
+    if any(type(i) is not int for i in value):
+        raise _bad("ENT-3", "`remove` holds something that is not an integer")
+    if any(b <= a for a, b in itertools.pairwise(value)):
+        raise _bad("ENT-3", "`remove` is not ascending")
+    return tuple(value)
+
+
+def _add(value: Mapping[str, Any]) -> AddedFiles | SideFile:
+    if "side" in value:
+        side = value["side"]
+        if not is_side_key(side["path"]):
+            raise _bad("ADD-6", f"the side file's name {side['path']!r} is not of the grammar")
+        if type(side["sha256"]) is not str:
+            raise _bad("ADD-6", "the side file has no SHA-256")
+        return SideFile(
+            side["path"], _integer(side, "files", 1), _integer(side, "size", 1), side["sha256"]
+        )
+    columns: dict[str, Any] = {name: value[name] for name in _PLAIN}
+    for group in _BY_FIELD:
+        for field_id, values in value.get(group, {}).items():
+            columns[f"{group}.{int(field_id)}"] = values
+    files = AddedFiles(columns)
+    check_added(files)
+    return files
+
+
+def check_added(files: AddedFiles) -> None:
+    """Refuse columns that are not what ADD-1 and KEY-2 ask for.
+
+    Raises:
+        CorruptEntryError: ADD-1, KEY-2.
+    """
+    columns = files.columns
+    length = len(columns["path"])
+    if length == 0:
+        raise _bad("ADD-1", "`add` holds no file")
+    for name, values in columns.items():
+        if type(values) is not list or len(values) != length:
+            raise _bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
+    for path in columns["path"]:
+        problem = path_problem(path)
+        if problem:
+            raise _bad("KEY-2", f"the path {str(path)[:100]!r} is refused: {problem}")
+    if len(set(columns["path"])) != length:
+        raise _bad("ADD-1", "a path is added twice")
+    for name, low in (("size", 1), ("rows", 0)):
+        if any(type(n) is not int or n < low for n in columns[name]):
+            raise _bad("ADD-1", f"`add` column {name} holds something that is not a count")

@@ -1,0 +1,74 @@
+"""The grammar of every name in a table. Pure. Spec: KEY-1 .. KEY-3."""
+
+from __future__ import annotations
+
+import re
+
+LOG = "_log/"
+DATA = "data/"
+SIDE = "_log/side/"
+HINT = "_log/hint.json"
+
+VERSION_MAX = (1 << 63) - 1
+
+PATH_BYTES_MAX = 1024
+
+_ENTRY = re.compile(r"_log/(\d{20})\.json")
+_TRANSACTION = re.compile(r"[0-9a-f]{32}")
+_SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
+
+
+def entry_key(version: int) -> str:
+    """The name of the entry of `version`, 0 <= version < 2**63."""
+    if not 0 <= version <= VERSION_MAX:
+        raise ValueError(f"version {version} is not between 0 and 2**63 - 1")
+    return f"_log/{version:020d}.json"
+
+
+def entry_version(key: str) -> int | None:
+    """The version an entry's name says, or None for any other name."""
+    match = _ENTRY.fullmatch(key)
+    if match is None or not key.isascii():
+        return None
+    version = int(match[1])
+    return version if version <= VERSION_MAX else None
+
+
+def side_key(transaction: str) -> str:
+    """The name of a transaction's side file."""
+    return f"{SIDE}{transaction}.parquet"
+
+
+def is_side_key(key: str) -> bool:
+    """Whether a name is that of a side file."""
+    return _SIDE.fullmatch(key) is not None
+
+
+def data_folder(transaction: str) -> str:
+    """Where a transaction's data files go, with the slash at the end."""
+    return f"{DATA}{transaction}/"
+
+
+def is_transaction(text: object) -> bool:
+    """Whether `text` is 32 lower-case hex digits."""
+    return isinstance(text, str) and _TRANSACTION.fullmatch(text) is not None
+
+
+def path_problem(path: object) -> str | None:
+    """What is wrong with a data file's path (KEY-2), or None."""
+    if not isinstance(path, str):
+        return "it is not text"
+    if not path.startswith(DATA):
+        return f"it does not start with {DATA!r}"
+    if _CONTROL.search(path):
+        return "it holds a control character or a backslash"
+    try:
+        length = len(path.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "it is not Unicode text"
+    if length > PATH_BYTES_MAX:
+        return f"it is longer than {PATH_BYTES_MAX} bytes"
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        return "it has an empty, '.' or '..' part"
+    return None

@@ -1,0 +1,109 @@
+"""Is the table what was written? Reads everything it can and says what is wrong, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tablefmt.data.read import check_file
+from tablefmt.errors import CorruptTableError, TablefmtError
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+THREADS = 8
+"""Files looked at at once."""
+
+_SCHEMA = pa.schema([("object", pa.string()), ("rule", pa.string()), ("problem", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong."""
+
+    object: str
+    """The key of the object, or the table's address."""
+    rule: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at, and what is wrong with it."""
+
+    uri: str
+    version: int | None
+    """The head; None if the log cannot be replayed."""
+    files: int
+    """Live files looked at."""
+    deep: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not self.findings
+
+    def to_arrow(self) -> pa.Table:
+        """The findings: object, rule, problem."""
+        return pa.Table.from_pylist(
+            [{"object": f.object, "rule": f.rule, "problem": f.problem} for f in self.findings],
+            _SCHEMA,
+        )
+
+    def __str__(self) -> str:
+        how = "every page read" if self.deep else "lengths and footers"
+        head = f"{self.uri}: version {self.version}, {self.files} live files ({how})"
+        if self.ok:
+            return head + ": sound"
+        lines = [f"  {f.object}: {f.problem} (rule {f.rule})" for f in self.findings]
+        return "\n".join([f"{head}: {len(self.findings)} findings", *lines])
+
+
+def verify(
+    store: Store, *, deep: bool = False, progress: Callable[[int, int], None] | None = None
+) -> Report:
+    """Replay the log from the store, then look at every live file.
+
+    Args:
+        store: the table's root.
+        deep: read every page of every live file and verify its checksum.
+        progress: called with files done and files in all.
+
+    Returns:
+        A report; damage is in it, and not raised.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: it needs a newer reader.
+    """
+    try:
+        snapshot = LogView.open(store).snapshot()
+    except CorruptTableError as error:
+        finding = Finding(error.key or store.uri, error.rule, error.detail)
+        return Report(store.uri, None, 0, deep, (finding,))
+    files = snapshot.files.select(["path", "size", "rows"])
+    findings: list[Finding] = []
+    done = 0
+    for batch in files.to_batches(max_chunksize=1024):
+        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        with ThreadPoolExecutor(THREADS) as pool:
+            problems = list(pool.map(lambda row: _look(store, row[0], row[1], row[2], deep), rows))
+        findings.extend(
+            Finding(row[0], "DAT-5", problem)
+            for row, problem in zip(rows, problems, strict=True)
+            if problem is not None
+        )
+        done += len(rows)
+        if progress is not None:
+            progress(done, files.num_rows)
+    return Report(store.uri, snapshot.version, files.num_rows, deep, tuple(findings))
+
+
+def _look(store: Store, path: str, size: int, rows: int, deep: bool) -> str | None:
+    try:
+        return check_file(store, path, size, rows, deep=deep)
+    except TablefmtError as error:
+        return str(error)

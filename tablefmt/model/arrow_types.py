@@ -1,0 +1,146 @@
+"""Between our types and Arrow's. Pure.
+
+Written columns always have the Arrow type of `arrow_type`; data of a neighbouring type is cast,
+and a cast that would lose something is refused. Spec: SCH-5.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import (
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    Type,
+    number_fields,
+)
+
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+_NAMES = {kind: name for name, kind in _ARROW.items()}
+
+_INSTEAD = {
+    "uint8": "int16",
+    "uint16": "int32",
+    "uint32": "int64",
+    "uint64": "decimal128(20, 0)",
+    "halffloat": "float32",
+    "null": "the type the column will have",
+}
+
+
+def arrow_type(kind: Type, *, field_ids: bool = False) -> pa.DataType:
+    """The Arrow type of a column. With `field_ids`, nested fields carry Parquet field ids."""
+    if isinstance(kind, Primitive):
+        return _ARROW[kind.name]
+    if isinstance(kind, Decimal):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, Array):
+        element = arrow_type(kind.element, field_ids=field_ids)
+        return pa.list_(pa.field("element", element, kind.nullable))
+    if isinstance(kind, Map):
+        return pa.map_(
+            pa.field("key", arrow_type(kind.key, field_ids=field_ids), nullable=False),
+            pa.field("value", arrow_type(kind.value, field_ids=field_ids), kind.nullable),
+        )
+    return pa.struct(
+        [_field(f, field_ids, f.physical if field_ids else f.name) for f in kind.fields]
+    )
+
+
+def _field(field: Field, field_ids: bool, name: str) -> pa.Field:
+    metadata = {b"PARQUET:field_id": b"%d" % field.id} if field_ids else None
+    kind = arrow_type(field.type, field_ids=field_ids)
+    return pa.field(name, kind, field.nullable, metadata)
+
+
+def to_arrow(schema: Schema) -> pa.Schema:
+    """The schema as readers see it: logical names."""
+    return pa.schema([_field(f, False, f.name) for f in schema.fields])
+
+
+def file_schema(schema: Schema) -> pa.Schema:
+    """The schema as data files have it: physical names, Parquet field ids."""
+    return pa.schema([_field(f, True, f.physical) for f in schema.fields])
+
+
+def from_arrow(schema: pa.Schema) -> Schema:
+    """A new table's schema from an Arrow schema; field ids are given out here.
+
+    Raises:
+        SchemaMismatchError: SCH-2 names, SCH-5 a type that Spark does not have; names the columns
+            and the type to use instead.
+    """
+    return number_fields([from_arrow_field(f) for f in schema])
+
+
+def from_arrow_field(field: pa.Field, path: str = "") -> Field:
+    """One field without an id yet (0). Raises as `from_arrow`."""
+    where = f"{path}.{field.name}" if path else field.name
+    return Field(0, field.name, field.name, _from_arrow(field.type, where), field.nullable)
+
+
+def _from_arrow(kind: pa.DataType, where: str) -> Type:
+    types = pa.types
+    name = _NAMES.get(kind)
+    if name is not None:
+        return Primitive(name)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _from_arrow(kind.value_type, where)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return Primitive("string")
+    if (
+        types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return Primitive("binary")
+    if types.is_date64(kind):
+        return Primitive("date")
+    if types.is_timestamp(kind):
+        return Primitive("timestamp" if kind.tz is not None else "timestamp_ntz")
+    if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= 38:
+        return Decimal(kind.precision, kind.scale)
+    if types.is_map(kind):
+        item = kind.item_field
+        return Map(
+            _from_arrow(kind.key_type, where + ".key"),
+            _from_arrow(item.type, where + ".value"),
+            item.nullable,
+        )
+    if _is_list(kind):
+        element = kind.value_field
+        return Array(_from_arrow(element.type, where + ".element"), element.nullable)
+    if types.is_struct(kind):
+        return Struct(tuple(from_arrow_field(kind.field(i), where) for i in range(kind.num_fields)))
+    hint = _INSTEAD.get(str(kind)) or _INSTEAD.get(str(kind).replace("float16", "halffloat"))
+    advice = f"; use {hint}" if hint else "; cast it to a type that Spark has"
+    raise SchemaMismatchError(
+        f"column {where!r} has type {kind}, which Spark lacks{advice}", [where]
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    views = (types.is_list_view, types.is_large_list_view)
+    return any(check(kind) for check in checks + views)

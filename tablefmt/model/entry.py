@@ -1,0 +1,199 @@
+"""What one commit says: the values of a log entry. Pure.
+
+Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, ADD-1 .. ADD-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Union
+
+from tablefmt.model.schema import Schema
+
+FORMAT = 1
+"""The version of the format that this package writes, and the highest it reads."""
+
+READER_FEATURES: frozenset[str] = frozenset()
+"""Required reader features this package knows (ENT-7)."""
+
+WRITER_FEATURES: frozenset[str] = frozenset()
+"""Required writer features this package knows (ENT-7)."""
+
+
+class OperationClass(str, Enum):
+    """What the conflict rules go by (semantics: operation classes)."""
+
+    INSERT = "INSERT"
+    OVERWRITE = "OVERWRITE"
+    UPDATE = "UPDATE"
+    MINOR_COMPACT = "MINOR_COMPACT"
+    MAJOR_COMPACT = "MAJOR_COMPACT"
+    CLUSTER = "CLUSTER"
+    METADATA = "METADATA"
+    PROTOCOL = "PROTOCOL"
+
+
+NOT_LOGICAL = frozenset(
+    {OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT, OperationClass.CLUSTER}
+)
+"""Classes whose commits create no time version (TIM-2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What was done, for people and for the conflict rules."""
+
+    name: str
+    cls: OperationClass
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionScope:
+    """The partitions touched: tuples of encoded values in the order of `partition_by`."""
+
+    values: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateScope:
+    """The partitions for which the condition, Spark SQL over partition columns, holds."""
+
+    predicate: str
+
+
+Scope = Union[PartitionScope, PredicateScope, None]  # noqa: UP007 - run time
+"""None is the whole table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a commit relied on (ENT-5)."""
+
+    read_version: int | None
+    isolation: str
+    granularity: str
+    blind: bool
+    scope: Scope = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Running sums after an entry (ENT-6)."""
+
+    files: int
+    rows: int
+    bytes: int
+    next_id: int
+    metadata_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolFeatures:
+    """Features that readers, and writers, have to know (ENT-7)."""
+
+    reader: tuple[str, ...] = ()
+    writer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Schema, partitioning and properties; replaced as a whole (ENT-8)."""
+
+    schema: Schema
+    partition_by: tuple[int, ...] = ()
+    """Field ids, in order."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """As given; defaults are not stored."""
+
+    @property
+    def partition_names(self) -> list[str]:
+        """Logical names of the partition columns, in order."""
+        return [self.schema.by_id(i).name for i in self.partition_by]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The caller's own id and version of this write (CMT-9)."""
+
+    id: str
+    version: int
+    digest: str | None = None
+    """SHA-256 of the content where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFiles:
+    """The files one entry adds, as columns of equal length >= 1. No object per file.
+
+    Keys: `path`, `size`, `rows`, and by field id `partition.<id>`, `lower.<id>`, `upper.<id>`,
+    `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns["path"])
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files together."""
+        return sum(self.columns["rows"])
+
+    @property
+    def bytes(self) -> int:
+        """Sizes of all files together."""
+        return sum(self.columns["size"])
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """Where the `add` columns of a very large entry are (ADD-6)."""
+
+    path: str
+    files: int
+    size: int
+    sha256: str
+
+    def __len__(self) -> int:
+        return self.files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One commit as it stands in the log."""
+
+    table: str
+    version: int
+    timestamp: int
+    time_version: int
+    transaction: str
+    previous: str | None
+    operation: Operation
+    basis: Basis
+    totals: Totals
+    protocol: ProtocolFeatures | None = None
+    metadata: Metadata | None = None
+    add: AddedFiles | SideFile | None = None
+    remove: Sequence[int] = ()
+    application: Application | None = None
+    user_metadata: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """Optional fields of a later writer, kept as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry with the digest of its bytes, which the next entry has to name (LOG-1)."""
+
+    entry: Entry
+    digest: str
+    """SHA-256 of the whole bytes, 64 hex digits."""
+
+    @property
+    def version(self) -> int:
+        """The entry's ID version."""
+        return self.entry.version

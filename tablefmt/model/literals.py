@@ -1,0 +1,233 @@
+"""Literal text and values: what Spark's parser and its ANSI casts make of text. Pure.
+
+Dates are days and timestamps µs since 1970-01-01, because both reach beyond Python's year 9999.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+import zoneinfo
+from typing import Any
+
+from tablefmt.errors import InvalidPredicateError
+
+DAY = 86_400_000_000
+"""µs in a day."""
+
+EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation])
+"""Decimal arithmetic that never rounds a value this package accepts."""
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_YEAR = r"([+-]?\d{4,7})"
+_DATE = re.compile(_YEAR + r"(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_TIMESTAMP = re.compile(
+    _YEAR
+    + r"(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?"
+    + r"(?: *([A-Za-z+-].*))?)?)?)?)?",
+    re.ASCII,
+)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_DOUBLE = re.compile(_NUMBER.pattern + "[dDfF]?", re.ASCII)
+_FLOATS = {
+    "nan": math.nan,
+    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf),
+    **dict.fromkeys(("-inf", "-infinity"), -math.inf),
+}
+_BOOLEANS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+# What Spark's casts from text trim at both ends: space and control characters.
+_BLANK = "".join(map(chr, range(0x21))) + "\x7f"
+
+
+def literal_sql(value: Any, kind: str) -> str:
+    """One value of the type called `kind` as a Spark literal of exactly that type and value."""
+    if kind == "boolean":
+        return "TRUE" if value else "FALSE"
+    if kind == "string":
+        return f"'{value.translate(_ESCAPES)}'"
+    if kind == "binary":
+        return f"X'{value.hex().upper()}'"
+    if kind == "date":
+        return f"DATE '{_date_text(value)}'"
+    if kind in ("timestamp", "timestamp_ntz"):
+        days, rest = divmod(value, DAY)
+        clock = f"{rest // 3_600_000_000:02}:{rest // 60_000_000 % 60:02}"
+        clock += f":{rest // 1_000_000 % 60:02}.{rest % 1_000_000:06}"
+        zone = "Z" if kind == "timestamp" else ""
+        return f"{kind.upper()} '{_date_text(days)} {clock}{zone}'"
+    if kind in ("float", "double"):
+        if math.isfinite(value):
+            return f"{value!r}D"
+        word = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        return f"CAST('{word}' AS DOUBLE)"
+    if kind.startswith("decimal"):
+        return f"{value:f}BD"
+    return f"{value}" if abs(value) < 1 << 31 else f"{value}L"
+
+
+_ESCAPES = {ord("\\"): "\\\\", ord("'"): "\\'", 0: "\\0", 10: "\\n", 13: "\\r", 26: "\\Z"}
+_UNESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.))", re.DOTALL)
+
+
+def unescape(body: str) -> str:
+    """The text between the quotes of a Spark string literal, escapes undone as Spark does.
+
+    Raises:
+        InvalidPredicateError: an escape that is no character.
+    """
+
+    def character(match: re.Match[str]) -> str:
+        for group, base in ((1, 16), (2, 16), (3, 8)):
+            if match[group]:
+                point = int(match[group], base)
+                if point > 0x10FFFF:
+                    raise InvalidPredicateError(f"{match[0]} is not a character")
+                return chr(point)
+        # LIKE needs to see these two escaped still.
+        return match[0] if match[4] in "%_" else _UNESCAPES.get(match[4], match[4])
+
+    return _well_formed(_ESCAPE.sub(character, body))
+
+
+def _well_formed(text: str) -> str:
+    """Pairs of surrogate escapes become the one character they mean."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise InvalidPredicateError(
+            "a string literal has half a surrogate pair, which is not a character"
+        ) from None
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a proleptic Gregorian date. ValueError if there is none such."""
+    # 400 Gregorian years are 146,097 days, so any year can be moved into Python's range.
+    cycles, within = divmod(year - 2000, 400)
+    date = datetime.date(within + 2000, month, day)
+    return date.toordinal() - 719_163 + cycles * 146_097
+
+
+def _date_text(days: int) -> str:
+    cycles, within = divmod(days - 10_957, 146_097)
+    date = datetime.date.fromordinal(within + 10_957 + 719_163)
+    year = date.year + 400 * cycles
+    sign = "" if 0 <= year <= 9999 else "+" if year > 0 else "-"
+    return f"{sign}{abs(year):04}-{date.month:02}-{date.day:02}"
+
+
+def text_to_date(text: str) -> int:
+    """Days, as CAST(text AS DATE). ValueError if Spark refuses the text."""
+    match = _DATE.fullmatch(text.strip(_BLANK))
+    if not match:
+        raise ValueError("not a date")
+    days = days_from_civil(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+    if not -(1 << 31) <= days < 1 << 31:
+        raise ValueError("out of range")
+    return days
+
+
+def text_to_timestamp(text: str, time_zone: str, *, with_zone: bool) -> int:
+    """µs, as CAST(text AS TIMESTAMP), or AS TIMESTAMP_NTZ without `with_zone`.
+
+    Text that names its own zone ignores `time_zone`; without `with_zone` any zone is dropped.
+    ValueError if Spark refuses the text, or the zone cannot be used for that year.
+    """
+    match = _TIMESTAMP.fullmatch(text.strip(_BLANK))
+    if not match:
+        raise ValueError("not a timestamp")
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 59:
+        raise ValueError("no such time of day")
+    days = days_from_civil(int(year), int(month or 1), int(day or 1))
+    seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0)
+    wall = days * DAY + seconds * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    if not with_zone:
+        return in_range(wall)
+    return wall_to_instant(wall, (zone or time_zone).strip())
+
+
+def wall_to_instant(wall: int, time_zone: str) -> int:
+    """µs UTC of a wall-clock time in µs. Of two such instants the earlier, as Java does.
+
+    ValueError for an unknown zone, or a named zone outside the years 2 .. 9998.
+    """
+    if fixed := is_fixed(time_zone):
+        return in_range(wall - fixed[0] * 1_000_000)
+    try:
+        zone = zoneinfo.ZoneInfo(time_zone)
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=wall)
+        if not 2 <= moment.year <= 9998:
+            raise OverflowError
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"no time zone {time_zone!r}") from None
+    except OverflowError:
+        raise ValueError(f"zone {time_zone} is not known for that year") from None
+    offset = moment.replace(tzinfo=zone).utcoffset()
+    assert offset is not None
+    return in_range(wall - offset // datetime.timedelta(microseconds=1))
+
+
+def in_range(micros: int) -> int:
+    """The same. ValueError if it is more than a timestamp can hold."""
+    if micros not in _INT64:
+        raise ValueError("out of range")
+    return micros
+
+
+def is_fixed(time_zone: str) -> tuple[int] | None:
+    """The seconds east of UTC of a zone without daylight saving, or None for a named zone."""
+    if time_zone.upper() in ("UTC", "Z", "GMT", "UT", "ETC/UTC"):
+        return (0,)
+    match = _OFFSET.fullmatch(time_zone)
+    if not match:
+        return None
+    seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60 + int(match[4] or 0)
+    if seconds > 18 * 3600:
+        raise ValueError(f"no time zone {time_zone!r}")
+    return (-seconds if match[1] == "-" else seconds,)
+
+
+def text_to_int(text: str) -> int:
+    """As CAST(text AS BIGINT). ValueError if Spark refuses the text."""
+    trimmed = text.strip(_BLANK)
+    if not _INTEGER.fullmatch(trimmed) or len(trimmed) > 40 or int(trimmed) not in _INT64:
+        raise ValueError("not a BIGINT")
+    return int(trimmed)
+
+
+def text_to_decimal(text: str) -> decimal.Decimal:
+    """As CAST(text AS DECIMAL), without fitting it to a scale. ValueError if Spark refuses it."""
+    trimmed = text.strip(_BLANK)
+    if not _NUMBER.fullmatch(trimmed) or len(trimmed) > 400:
+        raise ValueError("not a DECIMAL")
+    value = decimal.Decimal(trimmed)
+    if not -400 < value.adjusted() < 400:
+        raise ValueError("out of range")
+    return value
+
+
+def text_to_float(text: str) -> float:
+    """As CAST(text AS DOUBLE). ValueError if Spark refuses the text."""
+    trimmed = text.strip(_BLANK)
+    word = _FLOATS.get(trimmed.lower())
+    if word is not None:
+        return word
+    if not _DOUBLE.fullmatch(trimmed):
+        raise ValueError("not a DOUBLE")
+    return float(trimmed.rstrip("dDfF"))
+
+
+def text_to_bool(text: str) -> bool:
+    """As CAST(text AS BOOLEAN). ValueError if Spark refuses the text."""
+    word = _BOOLEANS.get(text.strip(_BLANK).lower())
+    if word is None:
+        raise ValueError("not a BOOLEAN")
+    return word

@@ -1,0 +1,95 @@
+"""Table properties: names, what they may be, and what holds when they are not set. Pure.
+
+One literal is the parser and the documentation. Names are Delta's where those exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tablefmt.errors import SchemaMismatchError
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property: its default, and a test that a value given as text has to pass."""
+
+    default: str
+    accepts: Callable[[str], bool]
+    wants: str
+    """What a value looks like, for people."""
+
+
+_DURATION = re.compile(r"\s*(\d{1,6})\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+
+_UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+
+
+def duration_seconds(text: str) -> int:
+    """`"30 days"` and the like as seconds. ValueError for anything else."""
+    match = _DURATION.fullmatch(text.removeprefix("interval "))
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _UNIT_SECONDS[match[2].lower()]
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_seconds(text) >= 0
+    except ValueError:
+        return False
+
+
+def _one_of(*words: str) -> tuple[Callable[[str], bool], str]:
+    return (lambda text: text in words), " or ".join(words)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text) < 1 << 50
+
+
+PROPERTIES: dict[str, Property] = {
+    "isolationLevel": Property("WriteSerializable", *_one_of("WriteSerializable", "Serializable")),
+    "conflictGranularity": Property("row", *_one_of("row", "file", "transaction")),
+    "deleteMode": Property("merge-on-read", *_one_of("merge-on-read", "copy-on-write")),
+    "appendOnly": Property("false", *_one_of("true", "false")),
+    "checkpointInterval": Property("100", _is_count, "a whole number of versions"),
+    "logRetentionDuration": Property("30 days", _is_duration, "a duration such as '30 days'"),
+    "deletedFileRetentionDuration": Property("7 days", _is_duration, "a duration such as '7 days'"),
+    "applicationRetentionDuration": Property(
+        "30 days", _is_duration, "a duration such as '30 days'"
+    ),
+    "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
+    "statsColumns": Property("", lambda text: True, "column names, separated by commas"),
+}
+
+USER_PREFIX = "user."
+"""Names that start so are the user's own and may hold any text."""
+
+
+def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
+    """The properties as text, in the form they are stored.
+
+    Raises:
+        SchemaMismatchError: an unknown name, or a value that is not what the name wants.
+    """
+    result = {}
+    for name, given in properties.items():
+        text = str(given).lower() if isinstance(given, bool) else str(given)
+        known = PROPERTIES.get(name)
+        if known is None and not name.startswith(USER_PREFIX):
+            raise SchemaMismatchError(
+                f"unknown table property {name!r}; there are {', '.join(PROPERTIES)}, and names "
+                f"of your own that start with {USER_PREFIX!r}"
+            )
+        if known is not None and not known.accepts(text):
+            raise SchemaMismatchError(f"property {name} is {text!r}; it wants {known.wants}")
+        result[name] = text
+    return result
+
+
+def get_property(properties: Mapping[str, str], name: str) -> str:
+    """The value in force: what is set, else the default."""
+    return properties.get(name, PROPERTIES[name].default)

@@ -1,0 +1,319 @@
+"""Columns and their types, with field ids. Pure values.
+
+A field has an `id` that never changes, a `name` for people, and a `physical` name that data files
+use. Renaming and dropping are metadata only because of that. Spec: SCH-1 .. SCH-6 (spec/entry.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from tablefmt.errors import CorruptEntryError, SchemaMismatchError
+
+COLUMNS_MAX = 10_000
+"""More top-level columns than this are refused: every file carries statistics a column."""
+
+DEPTH_MAX = 64
+"""Nesting beyond this is refused, in a schema given and in a schema read."""
+
+NAME_BYTES_MAX = 1024
+
+PRIMITIVES = (
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+"""Spark's names. `timestamp` is an instant (UTC), `timestamp_ntz` a wall-clock time; both in µs."""
+
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One of `PRIMITIVES`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """Exact decimal: 1 <= precision <= 38, 0 <= scale <= precision."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list of `element`; `nullable` says whether elements may be null."""
+
+    element: Type
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys are never null; `nullable` says whether values may be."""
+
+    key: Type
+    value: Type
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named fields in order."""
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
+
+
+Type = Union[Primitive, Decimal, Array, Map, Struct]  # noqa: UP007 - evaluated at run time in 3.10
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column, or one field of a struct."""
+
+    id: int
+    """Positive, unique in the schema, never used again. Also the Parquet field id."""
+    name: str
+    """What people write. Unique among its siblings, case ignored."""
+    physical: str
+    """The name in data files. Fixed when the field is made."""
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a table in order. `last_id` is the highest field id ever given out."""
+
+    fields: tuple[Field, ...]
+    last_id: int
+
+    @property
+    def names(self) -> list[str]:
+        """Logical column names in order."""
+        return [f.name for f in self.fields]
+
+    def find(self, name: str) -> Field | None:
+        """The column of that name: the exact one, else the one that differs by case alone."""
+        folded = name.casefold()
+        return next((f for f in self.fields if f.name.casefold() == folded), None)
+
+    def by_id(self, field_id: int) -> Field:
+        """The top-level column with that id. KeyError if there is none."""
+        for field in self.fields:
+            if field.id == field_id:
+                return field
+        raise KeyError(field_id)
+
+
+def number_fields(fields: Sequence[Field]) -> Schema:
+    """Give ids 1, 2, … depth first to fields that come without (id 0), and physical names.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
+            too deep.
+    """
+    counter = iter(range(1, 1 << 31))
+
+    def number(field: Field, depth: int) -> Field:
+        mine = next(counter)
+        return Field(mine, field.name, field.name, renumber(field.type, depth), field.nullable)
+
+    def renumber(kind: Type, depth: int) -> Type:
+        if depth > DEPTH_MAX:
+            raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels")
+        if isinstance(kind, Struct):
+            check_names(kind.fields)
+            return Struct(tuple(number(f, depth + 1) for f in kind.fields))
+        if isinstance(kind, Array):
+            return Array(renumber(kind.element, depth + 1), kind.nullable)
+        if isinstance(kind, Map):
+            return Map(
+                renumber(kind.key, depth + 1), renumber(kind.value, depth + 1), kind.nullable
+            )
+        return kind
+
+    check_names(fields)
+    numbered = tuple(number(f, 1) for f in fields)
+    return Schema(numbered, next(counter) - 1)
+
+
+def check_names(fields: Sequence[Field]) -> None:
+    """Refuse sibling names that cannot be told apart. Spec: SCH-2.
+
+    Raises:
+        SchemaMismatchError: no columns, an empty name, one over 1,024 bytes or with a NUL, or two
+            that differ by case alone (Spark could not tell them apart).
+    """
+    if not fields:
+        raise SchemaMismatchError("a table, and a struct, needs at least one column")
+    if len(fields) > COLUMNS_MAX:
+        raise SchemaMismatchError(f"{len(fields)} columns; at most {COLUMNS_MAX} are allowed")
+    seen: dict[str, str] = {}
+    for field in fields:
+        if not field.name or "\0" in field.name:
+            raise SchemaMismatchError(
+                f"column name {field.name!r} is empty or holds a NUL; give it a name",
+                [field.name],
+            )
+        if len(field.name.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
+            raise SchemaMismatchError(
+                f"column name {field.name[:40]!r}… is longer than {NAME_BYTES_MAX} bytes",
+                [field.name],
+            )
+        twin = seen.setdefault(field.name.casefold(), field.name)
+        if twin is not field.name:
+            raise SchemaMismatchError(
+                f"columns {twin!r} and {field.name!r} differ by case alone, and Spark ignores "
+                "case; rename one",
+                [twin, field.name],
+            )
+
+
+def walk(kind: Type) -> Iterator[Type]:
+    """Every type in `kind`, itself first."""
+    yield kind
+    if isinstance(kind, Struct):
+        for field in kind.fields:
+            yield from walk(field.type)
+    elif isinstance(kind, Array):
+        yield from walk(kind.element)
+    elif isinstance(kind, Map):
+        yield from walk(kind.key)
+        yield from walk(kind.value)
+
+
+def is_nested(kind: Type) -> bool:
+    """Whether values have parts. Such columns have no bounds and cannot partition."""
+    return isinstance(kind, Struct | Array | Map)
+
+
+def is_float(kind: Type) -> bool:
+    """Whether values may be NaN."""
+    return isinstance(kind, Primitive) and kind.name in ("float", "double")
+
+
+def primitive(name: str) -> Primitive | Decimal:
+    """The type of that name, decimals included. KeyError if there is none."""
+    if name in PRIMITIVES:
+        return Primitive(name)
+    match = _DECIMAL.fullmatch(name)
+    if match:
+        precision, scale = int(match[1]), int(match[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return Decimal(precision, scale)
+    raise KeyError(name)
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """The JSON form in an entry. Spec: SCH-1."""
+    return {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    return {
+        "id": field.id,
+        "name": field.name,
+        "nullable": field.nullable,
+        "physical": field.physical,
+        "type": type_to_json(field.type),
+    }
+
+
+def type_to_json(kind: Type) -> Any:
+    """`"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`."""
+    if isinstance(kind, Struct):
+        return {"struct": [_field_to_json(f) for f in kind.fields]}
+    if isinstance(kind, Array):
+        return {"array": type_to_json(kind.element), "nullable": kind.nullable}
+    if isinstance(kind, Map):
+        return {
+            "map": [type_to_json(kind.key), type_to_json(kind.value)],
+            "nullable": kind.nullable,
+        }
+    return str(kind)
+
+
+def schema_from_json(value: Any) -> Schema:
+    """The reverse of `schema_to_json`, strict.
+
+    Raises:
+        CorruptEntryError: SCH-1 .. SCH-4, anything that is not a schema.
+    """
+    try:
+        fields = tuple(_field_from_json(f, 1) for f in value["fields"])
+        last_id = value["last_id"]
+        check_names(fields)
+    except (KeyError, TypeError, AttributeError, SchemaMismatchError) as error:
+        raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
+    schema = Schema(fields, last_id)
+    ids = [f.id for f in all_fields(schema)]
+    if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
+        raise CorruptEntryError("field ids are doubled or above last_id", rule="SCH-4")
+    return schema
+
+
+def all_fields(schema: Schema) -> list[Field]:
+    """Every field at every depth, depth first."""
+    found: list[Field] = []
+    for top in schema.fields:
+        found.append(top)
+        for kind in walk(top.type):
+            if isinstance(kind, Struct):
+                found.extend(kind.fields)
+    return found
+
+
+def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
+    identity, name, physical = value["id"], value["name"], value["physical"]
+    nullable = value["nullable"]
+    if type(identity) is not int or type(name) is not str or type(physical) is not str:
+        raise TypeError("a field's id, name or physical name has the wrong type")
+    if type(nullable) is not bool:
+        raise TypeError("a field's nullable is not a boolean")
+    return Field(identity, name, physical, _type_from_json(value["type"], depth), nullable)
+
+
+def _type_from_json(value: Any, depth: int) -> Type:
+    if depth > DEPTH_MAX:
+        raise TypeError(f"types nest deeper than {DEPTH_MAX} levels")
+    if isinstance(value, str):
+        return primitive(value)
+    if "struct" in value:
+        return Struct(tuple(_field_from_json(f, depth + 1) for f in value["struct"]))
+    if "array" in value:
+        return Array(_type_from_json(value["array"], depth + 1), bool(value["nullable"]))
+    key, item = value["map"]
+    return Map(
+        _type_from_json(key, depth + 1), _type_from_json(item, depth + 1), bool(value["nullable"])
+    )

@@ -1,0 +1,132 @@
+"""How single values are written in an entry: partition values and bounds. Pure.
+
+Everything is exact or absent: integers, dates (days) and timestamps (µs) as integers, decimals as
+strings, binary as base64, floats as numbers with NaN and the infinities as strings. Spec: VAL-1 ..
+VAL-4 (spec/entry.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Primitive, Type, is_float
+
+BOUND_LENGTH_MAX = 32
+"""Strings are cut to this many code points in bounds, binary to this many bytes."""
+
+_STORAGE = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
+
+
+def encode(values: pa.Array, kind: Type) -> list[Any]:
+    """An Arrow array of `arrow_type(kind)` as JSON values, nulls as None. Spec: VAL-1."""
+    name = kind.name if isinstance(kind, Primitive) else "decimal"
+    if name in _STORAGE:
+        values = values.view(_STORAGE[name])
+    plain: list[Any] = values.to_pylist()
+    return [encode_value(v, name) for v in plain] if name in _NOT_PLAIN else plain
+
+
+_NOT_PLAIN = frozenset({"decimal", "binary", "float", "double"})
+
+
+def encode_value(value: Any, name: str) -> Any:
+    """One Python value of the type called `name` as its JSON value."""
+    if value is None:
+        return None
+    if name in ("float", "double"):
+        if value != value:
+            return "NaN"
+        if value in (float("inf"), float("-inf")):
+            return "Infinity" if value > 0 else "-Infinity"
+        return value
+    if name == "decimal":
+        return format(value, "f")
+    if name == "binary":
+        return base64.b64encode(value).decode("ascii")
+    return value
+
+
+def decode(values: Sequence[Any], kind: Type) -> pa.Array:
+    """JSON values as an Arrow array of `arrow_type(kind)`.
+
+    Raises:
+        CorruptEntryError: VAL-1, a value of another type, or one that does not fit.
+    """
+    target = arrow_type(kind)
+    try:
+        if is_float(kind):
+            return pa.array([float(v) if type(v) is str else v for v in values], target)
+        if isinstance(kind, Primitive):
+            if kind.name in _STORAGE:
+                return pa.array(values, _STORAGE[kind.name]).view(target)
+            if kind.name == "binary":
+                decoded = [
+                    None if v is None else base64.b64decode(v, validate=True) for v in values
+                ]
+                return pa.array(decoded, target)
+            return pa.array(values, target)
+        exact = [None if v is None else decimal.Decimal(v) for v in values]
+        return pa.array(exact, target)
+    except (
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        OverflowError,
+        ArithmeticError,
+        binascii.Error,
+    ) as error:
+        raise CorruptEntryError(
+            f"a value does not fit its type {kind}: {error}", rule="VAL-1"
+        ) from None
+
+
+def decode_value(value: Any, kind: Type) -> Any:
+    """One JSON value as the Python value that predicates hold: dates and times stay integers.
+
+    `value` is not None and comes from a checked entry (VAL-1).
+    """
+    if is_float(kind):
+        return float(value)
+    if isinstance(kind, Primitive):
+        return base64.b64decode(value) if kind.name == "binary" else value
+    return decimal.Decimal(value)
+
+
+def lower_bound(value: Any) -> Any:
+    """A value <= the given one, short enough to be kept: text and binary are cut. Spec: VAL-3."""
+    return value[:BOUND_LENGTH_MAX] if isinstance(value, str | bytes) else value
+
+
+def upper_bound(value: Any) -> Any:
+    """A value >= the given one, short enough to be kept, or None if there is none. Spec: VAL-3."""
+    if isinstance(value, str) and len(value) > BOUND_LENGTH_MAX:
+        return _next_text(value[:BOUND_LENGTH_MAX])
+    if isinstance(value, bytes) and len(value) > BOUND_LENGTH_MAX:
+        return _next_bytes(value[:BOUND_LENGTH_MAX])
+    return value
+
+
+def _next_text(text: str) -> str | None:
+    """The shortest text above everything that starts with `text`; None if every one is U+10FFFF."""
+    for i in range(len(text) - 1, -1, -1):
+        point = ord(text[i])
+        if point < 0x10FFFF:
+            # Surrogates are no characters: UTF-8 cannot hold them.
+            following = 0xE000 if point == 0xD7FF else point + 1
+            return text[:i] + chr(following)
+    return None
+
+
+def _next_bytes(data: bytes) -> bytes | None:
+    for i in range(len(data) - 1, -1, -1):
+        if data[i] < 0xFF:
+            return data[:i] + bytes([data[i] + 1])
+    return None

@@ -1,0 +1,98 @@
+"""Append: rows beside what is there. Reads nothing of the table (class INSERT, blind)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tablefmt.commit.plan import Plan
+from tablefmt.data.bounds import stats_columns
+from tablefmt.data.conform import as_reader
+from tablefmt.data.write import write_data
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
+from tablefmt.model.properties import get_property
+from tablefmt.operations.context import (
+    Commit,
+    CommitOptions,
+    TableContext,
+    application_of,
+    digest_of,
+    partition_scope,
+    writing,
+)
+
+NAME = "WRITE"
+
+
+def append(
+    context: TableContext, data: Any, options: CommitOptions, *, merge_schema: bool = False
+) -> Commit:
+    """Add the rows of `data` in one commit; columns by name (DAT-2).
+
+    On a handle that is warm and not overtaken this is the data files' writes and one log write. No
+    rows and no application version: no version is made.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: the data does not fit; nothing is kept.
+        IdempotenceError: CMT-9.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    if merge_schema:
+        raise UnsupportedFeatureError(
+            "merge_schema is not supported yet; write columns that the table has", ["merge_schema"]
+        )
+    # A blind append needs no newest version: losing the race tells it. An application id, and
+    # granularity `transaction`, where any winner since the start is a conflict, do.
+    known = context.view.head.metadata.properties
+    whole_scope = get_property(known, "conflictGranularity") == "transaction"
+    head = context.begin(refresh=whole_scope or options.application is not None)
+    reader, digest = as_reader(data), None
+    if options.application is not None:
+        rows = reader.read_all()
+        reader, digest = rows.to_reader(), digest_of(rows, NAME)
+        already = context.applied(options, digest, NAME)
+        if already is not None:
+            return already
+    transaction = context.environment.nonce()
+    with writing(context.store, transaction):
+        stats = stats_columns(head.metadata.schema, head.metadata.properties.get("statsColumns"))
+        added = write_data(context.store, transaction, reader, head.metadata, stats)
+    return append_files(context, transaction, added, head.metadata, options, digest=digest)
+
+
+def append_files(
+    context: TableContext,
+    transaction: str,
+    added: AddedFiles | None,
+    written_under: Metadata,
+    options: CommitOptions,
+    *,
+    digest: str | None = None,
+) -> Commit:
+    """Commit data files that exist already under the transaction's folder.
+
+    Raises:
+        CommitRejectedError, ConcurrentModificationException: the files are removed.
+        CommitUnknownError: they are kept.
+    """
+    if added is None and options.application is None:
+        return context.no_op(transaction, NAME)
+    plan = Plan(
+        transaction=transaction,
+        operation=Operation(name=NAME, cls=OperationClass.INSERT, parameters={"mode": "Append"}),
+        scope=partition_scope(added, written_under),
+        blind=True,
+        floating=True,
+        written_under=written_under,
+        read_version=context.view.head.version,
+        application=application_of(options, digest),
+    )
+    return context.finish(with_files(plan, added), options)
+
+
+def with_files(plan: Plan, added: AddedFiles | None) -> Plan:
+    """The plan with its files and their sums."""
+    if added is None:
+        return plan
+    return replace(plan, add=added, added_rows=added.rows, added_bytes=added.bytes)

@@ -1,0 +1,297 @@
+"""One open table as the operations see it: its store, what is known of its log, its environment.
+
+Turns the outcomes of the commit driver into a `Commit` or the one exception that fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tablefmt.commit.driver import Done, commit
+from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.commit.plan import Plan
+from tablefmt.commit.results import AlreadyApplied, Committed, Conflicted, Rejected, Unknown
+from tablefmt.conflict.check import Conflict
+from tablefmt.data.write import remove_data
+from tablefmt.errors import (
+    CommitRejectedError,
+    CommitUnknownError,
+    IdempotenceError,
+    InvalidRangeError,
+)
+from tablefmt.log.names import side_key
+from tablefmt.log.side import SIDE_ABOVE_BYTES, write_side
+from tablefmt.model.entry import (
+    AddedFiles,
+    Application,
+    Metadata,
+    PartitionScope,
+    Scope,
+    SideFile,
+    StoredEntry,
+)
+from tablefmt.model.properties import get_property
+from tablefmt.model.times import Time, from_micros, to_micros
+from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.head import Head, check_writable
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.probe import ensure_safe
+from tablefmt.store.protocol import Store, StoreError
+
+SCOPE_PARTITIONS_MAX = 1000
+"""An entry names at most this many partitions as its scope; beyond, the whole table."""
+
+SIDE_FROM_FILES = 2000
+"""Fewer files than this never reach SIDE_ABOVE_BYTES, so their size is not computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """What every operation that commits takes."""
+
+    application: tuple[str, int] | None = None
+    """Application id and version: applied at most once."""
+    user_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Kept in the entry; JSON values."""
+    deadline: float | None = None
+    """Seconds after which to give up."""
+
+    def __post_init__(self) -> None:
+        try:
+            orjson.dumps(dict(self.user_metadata))
+        except (TypeError, ValueError) as error:
+            raise InvalidRangeError(f"user_metadata cannot be written as JSON: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What became of an operation. Truth is the log; this is its receipt."""
+
+    version: int
+    """The ID version made; for a no-op the one it was decided on."""
+    timestamp: datetime
+    transaction: str
+    operation: str
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    rebased_over: tuple[int, ...] = ()
+    """Winners that this commit went on top of after losing to them."""
+    already_applied: bool = False
+    """The same application version was in the table already; nothing was written."""
+    no_op: bool = False
+    """Nothing to do, so no version was made."""
+
+
+class TableContext:
+    """Store, log and environment of one handle."""
+
+    def __init__(self, store: Store, view: LogView, environment: Environment = SYSTEM) -> None:
+        self.store = store
+        self.view = view
+        self.environment = environment
+
+    def begin(self, *, refresh: bool = True) -> Head:
+        """Get ready to write: a store that keeps its promise, the newest version, known features.
+
+        Raises:
+            UnsafeStoreError: the store ignores put-if-absent.
+            UnsupportedFeatureError: ENT-7, the table needs a newer writer.
+        """
+        ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
+        if refresh:
+            self.view.refresh()
+        check_writable(self.view.head)
+        return self.view.head
+
+    def resolve_point(self, version: int | None = None, timestamp: Time | None = None) -> int:
+        """The version to read; the handle's own by default.
+
+        Raises:
+            InvalidRangeError: both are given, or the time cannot be read.
+            VersionNotFoundError: TIM-4, outside the history.
+        """
+        if version is not None and timestamp is not None:
+            raise InvalidRangeError("give a version or a timestamp, not both")
+        if timestamp is not None:
+            micros = to_micros(timestamp)
+            self.view.refresh()
+            return self.view.timeline.version_at(micros)
+        if version is None:
+            return self.view.head.version
+        if type(version) is not int:
+            raise InvalidRangeError(f"version {version!r} is not a whole number")
+        if version > self.view.head.version:
+            self.view.refresh()
+        return self.view.timeline.check_version(version)
+
+    def applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
+        """The receipt of the commit that carried this application version, if there is one.
+
+        Raises:
+            IdempotenceError: the version is the last one applied, with other content.
+        """
+        if options.application is None:
+            return None
+        application_id, version = options.application
+        known = self.view.head.applications.get(application_id)
+        if known is None or version > known[0].version:
+            return None
+        last, at = known
+        differs = digest is not None and last.digest is not None and digest != last.digest
+        if version == last.version and differs:
+            raise IdempotenceError(
+                f"version {version} of application {application_id!r} was applied at version {at} "
+                "with other content; use a new application version for new content"
+            )
+        when = from_micros(self.view.timeline.timestamps[at])
+        return Commit(
+            version=at, timestamp=when, transaction="", operation=name, already_applied=True
+        )
+
+    def no_op(self, transaction: str, name: str) -> Commit:
+        """The receipt of an operation that had nothing to do."""
+        head = self.view.head
+        return Commit(
+            version=head.version,
+            timestamp=from_micros(head.timestamp),
+            transaction=transaction,
+            operation=name,
+            no_op=True,
+        )
+
+    def finish(self, plan: Plan, options: CommitOptions) -> Commit:
+        """Commit the plan; remove its files if it certainly is not in the table.
+
+        Raises:
+            CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        """
+        plan = replace(
+            plan,
+            granularity=self._property("conflictGranularity"),
+            isolation=self._property("isolationLevel"),
+            user_metadata=dict(options.user_metadata),
+            add=self._aside(plan),
+        )
+        done = commit(self.store, plan, self.environment, self.view, options.deadline)
+        return receipt(self.store, plan, done, self.view)
+
+    def _property(self, name: str) -> str:
+        return get_property(self.view.head.metadata.properties, name)
+
+    def _aside(self, plan: Plan) -> AddedFiles | SideFile | None:
+        add = plan.add
+        if not isinstance(add, AddedFiles) or len(add) < SIDE_FROM_FILES:
+            return add
+        if len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES or plan.written_under is None:
+            return add
+        with writing(self.store, plan.transaction):
+            return write_side(self.store, plan.transaction, added_table(add, plan.written_under))
+
+
+class writing:
+    """Files are written inside; if that fails they are removed, for nothing names them yet."""
+
+    def __init__(self, store: Store, transaction: str) -> None:
+        self.store = store
+        self.transaction = transaction
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
+    ) -> None:
+        if error is None:
+            return
+        if isinstance(error, Exception):
+            discard(self.store, self.transaction)
+        if isinstance(error, StoreError):
+            raise CommitRejectedError(str(error).rstrip(".")) from error
+
+
+def discard(store: Store, transaction: str) -> None:
+    """Remove what a transaction wrote, best effort: what stays is an orphan, never in the table."""
+    try:
+        remove_data(store, transaction)
+        store.delete(side_key(transaction))
+    except StoreError:
+        # The store that refused the write may refuse this too; vacuum finds orphans by name.
+        return
+
+
+def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commit:
+    """The commit, or the exception that its outcome is.
+
+    Raises:
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    outcome = done.outcome
+    if isinstance(outcome, Committed):
+        assert done.entry is not None
+        return committed(done.entry, tuple(done.rebased_over))
+    if isinstance(outcome, Unknown):
+        raise CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
+    discard(store, plan.transaction)
+    if isinstance(outcome, Rejected):
+        raise CommitRejectedError(outcome.reason)
+    if isinstance(outcome, Conflicted):
+        assert isinstance(outcome.conflict, Conflict)
+        raise outcome.conflict.exception()
+    assert isinstance(outcome, AlreadyApplied)
+    assert view is not None
+    when = from_micros(view.timeline.timestamps[outcome.version])
+    return Commit(
+        version=outcome.version,
+        timestamp=when,
+        transaction=plan.transaction,
+        operation=plan.operation.name,
+        already_applied=True,
+    )
+
+
+def committed(stored: StoredEntry, rebased_over: tuple[int, ...] = ()) -> Commit:
+    """The receipt of an entry that is in the log."""
+    entry = stored.entry
+    return Commit(
+        version=entry.version,
+        timestamp=from_micros(entry.timestamp),
+        transaction=entry.transaction,
+        operation=entry.operation.name,
+        metrics=dict(entry.operation.metrics),
+        rebased_over=rebased_over,
+    )
+
+
+def application_of(options: CommitOptions, digest: str | None) -> Application | None:
+    """The `application` field of the entry."""
+    if options.application is None:
+        return None
+    application_id, version = options.application
+    if type(application_id) is not str or type(version) is not int:
+        raise InvalidRangeError(f"application={options.application!r} is not (text, whole number)")
+    return Application(application_id, version, digest)
+
+
+def digest_of(rows: pa.Table, *parameters: str) -> str:
+    """SHA-256 of Arrow rows, however they are chunked, and of the statement's text."""
+    hasher = hashlib.sha256()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    hasher.update(sink.getvalue())
+    hasher.update("\0".join(parameters).encode())
+    return hasher.hexdigest()
+
+
+def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:
+    """The partitions that the files are in; None, the whole table, without partitioning."""
+    if not metadata.partition_by or added is None:
+        return None
+    columns = [added.columns[f"partition.{i}"] for i in metadata.partition_by]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None

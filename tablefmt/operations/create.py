@@ -1,0 +1,140 @@
+"""Create a table: version 0, which exactly one of many creators makes (CFL-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tablefmt.commit.driver import commit
+from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.commit.plan import Plan
+from tablefmt.errors import (
+    ProtocolChangedException,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from tablefmt.model.ddl import schema_from
+from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.properties import check_properties
+from tablefmt.model.schema import Schema, is_nested, schema_to_json
+from tablefmt.operations.context import TableContext, receipt
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.probe import ensure_safe
+from tablefmt.store.protocol import Store
+
+
+def create(
+    store: Store,
+    schema: Any,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    exist_ok: bool = False,
+    environment: Environment = SYSTEM,
+) -> TableContext:
+    """Make a table with no rows.
+
+    Args:
+        store: where; its root is the table's.
+        schema: pyarrow.Schema, Spark StructType, or DDL text.
+        partition_by: names of top-level columns that are not nested.
+        properties: table properties by name.
+        exist_ok: join a table of equal schema, partitioning and properties.
+        environment: clock, nonces, waiting.
+
+    Raises:
+        SchemaMismatchError: the definition is not one.
+        TableExistsError: a table is there, or one of another definition with exist_ok.
+        ProtocolChangedException: another creator won the race (or, with exist_ok, another
+            definition did: TableExistsError).
+        UnsafeStoreError, CommitRejectedError, CommitUnknownError.
+    """
+    metadata = definition(schema, partition_by, properties or {})
+    existing = _open(store, environment)
+    if existing is not None:
+        return _joined(existing, metadata, exist_ok)
+    ensure_safe(store, environment.nonce(), environment.sleep)
+    plan = Plan(
+        transaction=environment.nonce(),
+        table=environment.nonce(),
+        operation=Operation(name="CREATE TABLE", cls=OperationClass.PROTOCOL),
+        protocol=ProtocolFeatures(),
+        metadata=metadata,
+    )
+    done = commit(store, plan, environment, None)
+    try:
+        receipt(store, plan, done, None)
+    except ProtocolChangedException:
+        winner = _open(store, environment) if exist_ok else None
+        if winner is None:
+            raise
+        return _joined(winner, metadata, exist_ok)
+    assert done.entry is not None
+    return TableContext(store, LogView(store, [done.entry]), environment)
+
+
+def definition(schema: Any, partition_by: Sequence[str], properties: Mapping[str, Any]) -> Metadata:
+    """The metadata of a new table.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5, ENT-8, or a property that is not one.
+    """
+    columns = schema_from(schema)
+    if isinstance(partition_by, str):
+        partition_by = [partition_by]
+    ids: list[int] = []
+    for name in partition_by:
+        field = columns.find(name)
+        if field is None:
+            raise SchemaMismatchError(
+                f"cannot partition by {name!r}: there is no such column; there are "
+                f"{', '.join(map(repr, columns.names))}",
+                [name],
+            )
+        if is_nested(field.type):
+            raise SchemaMismatchError(
+                f"cannot partition by {name!r}: its type {field.type} is nested", [name]
+            )
+        if field.id in ids:
+            raise SchemaMismatchError(f"column {name!r} partitions twice", [name])
+        ids.append(field.id)
+    if len(ids) == len(columns.fields):
+        raise SchemaMismatchError(
+            "every column is a partition column; leave at least one for data", list(partition_by)
+        )
+    return Metadata(columns, tuple(ids), check_properties(properties))
+
+
+def _open(store: Store, environment: Environment) -> TableContext | None:
+    try:
+        return TableContext(store, LogView.open(store), environment)
+    except TableNotFoundError:
+        return None
+
+
+def _joined(existing: TableContext, metadata: Metadata, exist_ok: bool) -> TableContext:
+    if not exist_ok:
+        raise TableExistsError(existing.store.uri)
+    there = existing.view.head.metadata
+    same = (
+        _shape(there.schema) == _shape(metadata.schema)
+        and there.partition_names == metadata.partition_names
+        and dict(there.properties) == dict(metadata.properties)
+    )
+    if not same:
+        raise TableExistsError(existing.store.uri, "of another schema, partitioning or properties")
+    return existing
+
+
+def _shape(schema: Schema) -> Any:
+    """The schema without ids, which differ between tables of one history and another."""
+    return _without_ids(schema_to_json(schema)["fields"])
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_ids(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _without_ids(v) for k, v in value.items() if k not in ("id", "physical")}
+    return value

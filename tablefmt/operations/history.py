@@ -1,0 +1,68 @@
+"""What was committed, newest first, with Delta's column names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tablefmt.log.reader import read_range
+from tablefmt.model.entry import Entry
+from tablefmt.operations.context import TableContext
+
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timeVersion", pa.timestamp("us", "UTC")),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXT_MAP),
+        ("readVersion", pa.int64()),
+        ("isolationLevel", pa.string()),
+        ("isBlindAppend", pa.bool_()),
+        ("operationMetrics", _TEXT_MAP),
+        ("userMetadata", pa.string()),
+        ("transaction", pa.string()),
+    ]
+)
+
+
+def history(context: TableContext, limit: int | None = None) -> pa.Table:
+    """One row a version, newest first, of the newest state of the log.
+
+    Args:
+        context: the table.
+        limit: most rows; None for all.
+    """
+    context.view.refresh()
+    last = context.view.head.version
+    first = 0 if limit is None else max(0, last - limit + 1)
+    entries = list(read_range(context.store, first, last))
+    return pa.Table.from_pylist([_row(s.entry) for s in reversed(entries)], SCHEMA)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "version": entry.version,
+        "timestamp": entry.timestamp,
+        "timeVersion": entry.time_version,
+        "operation": entry.operation.name,
+        "operationParameters": _texts(entry.operation.parameters),
+        "readVersion": entry.basis.read_version,
+        "isolationLevel": entry.basis.isolation,
+        "isBlindAppend": entry.basis.blind,
+        "operationMetrics": _texts(entry.operation.metrics),
+        "userMetadata": _json(entry.user_metadata) if entry.user_metadata else None,
+        "transaction": entry.transaction,
+    }
+
+
+def _texts(values: Any) -> list[tuple[str, str]]:
+    return [(k, v if isinstance(v, str) else _json(v)) for k, v in sorted(values.items())]
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

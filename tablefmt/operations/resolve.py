@@ -1,0 +1,37 @@
+"""What became of a commit whose answer was lost. Spec: CMT-9."""
+
+from __future__ import annotations
+
+from tablefmt.commit.protocol import Found, Missing, Winner, resolve_found
+from tablefmt.commit.results import Committed, NotCommitted
+from tablefmt.errors import CommitUnknownError, InvalidRangeError
+from tablefmt.log.names import is_transaction
+from tablefmt.log.reader import read_tail
+from tablefmt.operations.context import Commit, TableContext, committed
+
+
+def resolve(context: TableContext, transaction: str, version: int | None = None) -> Commit | None:
+    """The commit of `transaction` if it is in the log; None if it can never be.
+
+    Args:
+        context: the table.
+        transaction: the nonce that CommitUnknownError gave.
+        version: the version that it gave.
+
+    Raises:
+        CommitUnknownError: it is not there, and may still arrive.
+        InvalidRangeError: not a transaction, or not a version.
+    """
+    if not is_transaction(transaction):
+        raise InvalidRangeError(f"{transaction!r} is no transaction: 32 hex digits are")
+    if version is not None and (type(version) is not int or version < 0):
+        raise InvalidRangeError(f"version {version!r} is not a whole number from 0 on")
+    entries = read_tail(context.store, version or 0)
+    winners = tuple(Winner(s.version, s.entry.transaction) for s in entries)
+    result = resolve_found(transaction, version, Found(winners) if winners else Missing())
+    if isinstance(result, Committed):
+        context.view.refresh()
+        return next(committed(s) for s in entries if s.version == result.version)
+    if isinstance(result, NotCommitted):
+        return None
+    raise CommitUnknownError(transaction, result.version, result.reason)

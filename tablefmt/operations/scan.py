@@ -1,0 +1,122 @@
+"""Reading one version: plan from metadata, then Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.read import answer_schema, count_rows, read_files
+from tablefmt.data.selection import Condition, chosen_columns, understood
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.model.predicate import to_sql
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.store.protocol import Store
+
+
+class Scan:
+    """A read of one snapshot. Nothing is read until one of the methods asks for it.
+
+    `to_arrow`, `to_batches`, `to_pandas` and `count` raise CorruptDataError (DAT-5) if a data file
+    is not what was written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        snapshot: Snapshot,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition = None,
+        limit: int | None = None,
+    ) -> None:
+        self.store = store
+        self.snapshot = snapshot
+        self.columns = chosen_columns(snapshot.schema, columns)
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
+        self.limit = limit
+        self.predicate, self._condition = understood(where, snapshot.schema)
+
+    @property
+    def version(self) -> int:
+        """The ID version that is read."""
+        return self.snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the answer."""
+        return answer_schema(self.columns)
+
+    @cached_property
+    def survivors(self) -> pa.Table:
+        """The live files that may hold matching rows, with the log's columns."""
+        return self.snapshot.matching(self.predicate)
+
+    def files(self) -> pa.Table:
+        """The files that would be read: id, path, size, rows, version added, partition values.
+
+        `partition` is a struct with the partition columns' names, absent if unpartitioned.
+        """
+        return describe_files(self.survivors, self.snapshot)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches in the order of the files' ids; at most `limit` rows in all."""
+        left = self.limit
+        if left == 0:
+            return
+        batches = read_files(
+            self.store, self.survivors, self.snapshot.schema, self.columns, self._condition
+        )
+        for batch in batches:
+            if left is None:
+                yield batch
+                continue
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table."""
+        return pa.Table.from_batches(list(self.to_batches()), self.schema)
+
+    def to_pandas(self, **arguments: Any) -> Any:
+        """All rows as a pandas frame; `arguments` go to pyarrow's to_pandas."""
+        return self.to_arrow().to_pandas(**arguments)
+
+    def count(self) -> int:
+        """Rows; without a condition from metadata alone."""
+        found = count_rows(self.store, self.survivors, self.snapshot.schema, self._condition)
+        return found if self.limit is None else min(found, self.limit)
+
+    def explain(self) -> str:
+        """What would be read, of how much, and why."""
+        total, rows, size = self.snapshot.totals
+        kept = self.survivors
+        kept_rows, kept_bytes = (int(pc.sum(kept[c]).as_py() or 0) for c in ("rows", "size"))
+        if self.predicate is not None:
+            why = f"pruned by {to_sql(self.predicate)}"
+        elif self._condition is not None:
+            why = "a pyarrow expression filters rows; it does not prune files"
+        else:
+            why = "no condition"
+        return (
+            f"version {self.version}: {kept.num_rows} of {total} files, "
+            f"{kept_rows} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
+            f"columns {', '.join(f.name for f in self.columns)}"
+        )
+
+
+def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
+    """Files for people: id, path, size, rows, version, and `partition` as a struct of names."""
+    columns = {name: files[name] for name in ("id", "path", "size", "rows")}
+    columns["version"] = files["added"]
+    if snapshot.metadata.partition_by:
+        values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]
+        names = snapshot.metadata.partition_names
+        columns["partition"] = pa.StructArray.from_arrays(values, names=names)
+    return pa.table(columns)

@@ -1,0 +1,206 @@
+"""Every file the log ever named, as Arrow columns with the versions it came and went. Pure.
+
+A file is live at version v if added <= v < removed; so one structure answers for every version, and
+an older snapshot stays right while newer entries are folded in. No Python object per file is kept.
+Spec: ADD-2, RPL-2, RPL-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
+from tablefmt.model.schema import Primitive, Type
+from tablefmt.model.values import decode
+
+NEVER = np.iinfo(np.int64).max
+"""`removed` of a live file."""
+
+_COUNTED = frozenset({"nulls", "nans"})
+_LONG = Primitive("long")
+_TEXT = Primitive("string")
+
+
+@dataclass(slots=True)
+class Segment:
+    """A run of files in the order of their ids."""
+
+    ids: NDArray[np.int64]
+    added: NDArray[np.int64]
+    removed: NDArray[np.int64]
+    """NEVER while live. Written in place: a later version changes nothing for an earlier view."""
+    columns: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class FileHistory:
+    """Files by segments; grows by `fold`."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.version = -1
+        """The last version folded in."""
+        self._types: dict[int, Type] = {}
+        self._rows = self._bytes = 0
+
+    def fold(
+        self, entries: Iterable[Entry], side_files: Mapping[int, pa.Table] | None = None
+    ) -> None:
+        """Take in the entries that follow, in order.
+
+        Args:
+            entries: contiguous from `version + 1`.
+            side_files: by version, the columns of entries whose `add` is in a side file.
+
+        Raises:
+            CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, VAL-1.
+        """
+        tail = _Tail()
+        for entry in entries:
+            assert entry.version == self.version + 1, (entry.version, self.version)
+            if entry.metadata is not None:
+                self._flush(tail)
+                self._learn(entry.metadata)
+            if entry.remove:
+                self._flush(tail)
+                self._remove(entry)
+            if isinstance(entry.add, SideFile):
+                self._flush(tail)
+                self._add_side(entry, (side_files or {})[entry.version])
+            elif entry.add is not None:
+                first_id = entry.totals.next_id - len(entry.add)
+                tail.take(entry.add, first_id, entry.version)
+                self._rows += entry.add.rows
+                self._bytes += entry.add.bytes
+            if (entry.totals.rows, entry.totals.bytes) != (self._rows, self._bytes):
+                raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
+            self.version = entry.version
+        self._flush(tail)
+
+    def table(self) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """All files ever: columns, ids, added and removed versions, row by row the same file."""
+        if len(self.segments) > 1:
+            self.segments = [_joined(self.segments)]
+        if not self.segments:
+            empty = np.zeros(0, np.int64)
+            return _table({"path": [], "size": [], "rows": []}, {}), empty, empty, empty
+        only = self.segments[0]
+        return only.columns, only.ids, only.added, only.removed
+
+    def _learn(self, metadata: Metadata) -> None:
+        for column in metadata.schema.fields:
+            self._types[column.id] = column.type
+
+    def _flush(self, tail: _Tail) -> None:
+        if not tail.ids:
+            return
+        ids, added, columns = tail.drain()
+        self._push(ids, added, _table(columns, self._types))
+
+    def _add_side(self, entry: Entry, columns: pa.Table) -> None:
+        count = columns.num_rows
+        if entry.add is None or count != len(entry.add):
+            raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
+        first = entry.totals.next_id - count
+        ids = np.arange(first, first + count, dtype=np.int64)
+        self._rows += int(np.sum(columns["rows"].to_numpy()))
+        self._bytes += int(np.sum(columns["size"].to_numpy()))
+        self._push(ids, np.full(count, entry.version, np.int64), columns)
+
+    def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
+        removed = np.full(len(ids), NEVER, np.int64)
+        self.segments.append(Segment(ids, added, removed, columns))
+        # Like a binary counter: every file is copied O(log n) times over a long life.
+        while len(self.segments) > 1 and len(self.segments[-2]) <= 2 * len(self.segments[-1]):
+            self.segments[-2:] = [_joined(self.segments[-2:])]
+
+    def _remove(self, entry: Entry) -> None:
+        wanted = np.asarray(entry.remove, np.int64)
+        found = 0
+        for segment in self.segments:
+            at = np.searchsorted(segment.ids, wanted)
+            inside = at < len(segment)
+            hits = at[inside][segment.ids[at[inside]] == wanted[inside]]
+            if len(hits) == 0:
+                continue
+            if np.any(segment.removed[hits] != NEVER):
+                raise _bad(entry, "RPL-2", "it removes a file that was removed before")
+            segment.removed[hits] = entry.version
+            gone = segment.columns.take(pa.array(hits))
+            self._rows -= int(np.sum(gone["rows"].to_numpy()))
+            self._bytes -= int(np.sum(gone["size"].to_numpy()))
+            found += len(hits)
+        if found != len(wanted):
+            raise _bad(entry, "RPL-2", "it removes a file that was never added")
+
+
+class _Tail:
+    """Columns of several small entries, gathered so that Arrow arrays are built once."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self._added: list[int] = []
+        self._columns: dict[str, list[Any]] = {}
+
+    def take(self, files: AddedFiles, first_id: int, version: int) -> None:
+        before, count = len(self.ids), len(files)
+        self.ids.extend(range(first_id, first_id + count))
+        self._added.extend([version] * count)
+        for name, values in files.columns.items():
+            column = self._columns.setdefault(name, [])
+            column.extend([None] * (before - len(column)))
+            column.extend(values)
+
+    def drain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[Any]]]:
+        count = len(self.ids)
+        for column in self._columns.values():
+            column.extend([None] * (count - len(column)))
+        result = (np.array(self.ids, np.int64), np.array(self._added, np.int64), self._columns)
+        self.ids, self._added, self._columns = [], [], {}
+        return result
+
+
+def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
+    return CorruptEntryError(message, key=entry_key(entry.version), rule=rule)
+
+
+def column_type(name: str, types: Mapping[int, Type]) -> Type | None:
+    """The type of an `add` column, None for one of a field that no schema has named."""
+    group, dot, field_id = name.partition(".")
+    if not dot:
+        return _TEXT if group == "path" else _LONG
+    return _LONG if group in _COUNTED else types.get(int(field_id))
+
+
+def _table(columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]) -> pa.Table:
+    arrays = {}
+    for name, values in columns.items():
+        kind = column_type(name, types)
+        if kind is not None:
+            arrays[name] = decode(values, kind)
+    return pa.table(arrays)
+
+
+def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:
+    """The columns of one entry, typed by its metadata: what a side file holds (ADD-6)."""
+    return _table(files.columns, {f.id: f.type for f in metadata.schema.fields})
+
+
+def _joined(segments: list[Segment]) -> Segment:
+    columns = pa.concat_tables([s.columns for s in segments], promote_options="permissive")
+    return Segment(
+        np.concatenate([s.ids for s in segments]),
+        np.concatenate([s.added for s in segments]),
+        np.concatenate([s.removed for s in segments]),
+        columns.combine_chunks(),
+    )

@@ -1,0 +1,171 @@
+"""The newest entry's summary: enough to write on top of without replaying. Pure.
+
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import (
+    NOT_LOGICAL,
+    READER_FEATURES,
+    WRITER_FEATURES,
+    Application,
+    Entry,
+    Metadata,
+    ProtocolFeatures,
+    StoredEntry,
+    Totals,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What a writer has to know of the version it goes on top of."""
+
+    table: str
+    version: int
+    digest: str
+    timestamp: int
+    time_version: int
+    totals: Totals
+    metadata: Metadata
+    protocol: ProtocolFeatures
+    applications: Mapping[str, tuple[Application, int]] = field(default_factory=dict)
+    """By application id: its newest application version, and the ID version that set it."""
+
+
+def first_head(stored: StoredEntry) -> Head:
+    """The head after version 0.
+
+    Raises:
+        CorruptEntryError: a first entry that cannot be one.
+        UnsupportedFeatureError: ENT-7.
+    """
+    entry = stored.entry
+    # The codec saw to both.
+    assert entry.metadata is not None
+    assert entry.protocol is not None
+    before = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
+    _check_times(entry, None)
+    _check_totals(entry, before)
+    _check_readable(entry.protocol)
+    return Head(
+        table=entry.table,
+        version=0,
+        digest=stored.digest,
+        timestamp=entry.timestamp,
+        time_version=entry.time_version,
+        totals=entry.totals,
+        metadata=entry.metadata,
+        protocol=entry.protocol,
+        applications=_applications({}, entry),
+    )
+
+
+def advance(head: Head, stored: StoredEntry) -> Head:
+    """The head after one more entry.
+
+    Raises:
+        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5.
+        UnsupportedFeatureError: ENT-7.
+    """
+    entry = stored.entry
+    assert entry.version == head.version + 1, (entry.version, head.version)
+    if entry.table != head.table:
+        raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
+    if entry.previous != head.digest:
+        raise _bad(entry, "LOG-1", "`previous` is not the digest of the entry before it")
+    _check_times(entry, head)
+    _check_totals(entry, head.totals)
+    protocol = entry.protocol or head.protocol
+    _check_readable(protocol)
+    return replace(
+        head,
+        version=entry.version,
+        digest=stored.digest,
+        timestamp=entry.timestamp,
+        time_version=entry.time_version,
+        totals=entry.totals,
+        metadata=entry.metadata or head.metadata,
+        protocol=protocol,
+        applications=_applications(head.applications, entry),
+    )
+
+
+def same_table(head: Head, stored: StoredEntry) -> None:
+    """Refuse version 0 of another table than the one that was opened.
+
+    Raises:
+        TableReplacedError: LOG-3.
+    """
+    if stored.entry.table != head.table:
+        raise TableReplacedError(
+            f"this place now holds table {stored.entry.table}, not {head.table}", rule="LOG-3"
+        )
+
+
+def check_writable(head: Head) -> None:
+    """Refuse to write what a newer writer has to know about.
+
+    Raises:
+        UnsupportedFeatureError: ENT-7.
+    """
+    unknown = sorted(set(head.protocol.writer) - WRITER_FEATURES)
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"writing this table needs features that this version lacks: {', '.join(unknown)}. "
+            "Upgrade tablefmt to write; reading works.",
+            unknown,
+        )
+
+
+def _check_readable(protocol: ProtocolFeatures) -> None:
+    unknown = sorted(set(protocol.reader) - READER_FEATURES)
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"reading this table needs features that this version lacks: {', '.join(unknown)}. "
+            "Upgrade tablefmt.",
+            unknown,
+        )
+
+
+def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
+    return CorruptEntryError(message, key=entry_key(entry.version), rule=rule)
+
+
+def _check_times(entry: Entry, head: Head | None) -> None:
+    if head is not None and entry.timestamp <= head.timestamp:
+        raise _bad(entry, "TIM-1", "its timestamp is not after that of the entry before")
+    moves_rows_only = head is not None and entry.operation.cls in NOT_LOGICAL
+    allowed = {entry.timestamp} if head is None else {entry.timestamp, head.time_version}
+    if moves_rows_only:
+        allowed = {head.time_version} if head else allowed
+    if entry.time_version not in allowed:
+        raise _bad(entry, "TIM-2", "its time version is neither its own time nor the one before")
+
+
+def _check_totals(entry: Entry, before: Totals) -> None:
+    added = len(entry.add) if entry.add is not None else 0
+    changes_metadata = entry.metadata is not None or entry.protocol is not None
+    files = before.files + added - len(entry.remove)
+    metadata_version = entry.version if changes_metadata else before.metadata_version
+    found = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
+    if found != (files, before.next_id + added, metadata_version):
+        raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
+
+
+def _applications(
+    before: Mapping[str, tuple[Application, int]], entry: Entry
+) -> Mapping[str, tuple[Application, int]]:
+    mine = entry.application
+    if mine is None:
+        return before
+    known = before.get(mine.id)
+    if known is not None and mine.version < known[0].version:
+        raise _bad(entry, "RPL-5", f"the version of application {mine.id!r} falls")
+    return {**before, mine.id: (mine, entry.version)}

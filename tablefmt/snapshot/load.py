@@ -1,0 +1,137 @@
+"""The log as one handle sees it: its head, its times, and snapshots of any version in it.
+
+Reads entries and side files; decides nothing that replay has not decided. Thread safe.
+A base made from a checkpoint would take the place of versions 0 … c in `LogView`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from tablefmt.errors import TableNotFoundError
+from tablefmt.log.hint import write_hint
+from tablefmt.log.reader import Progress, open_log, read_tail
+from tablefmt.log.side import read_side
+from tablefmt.model.entry import NOT_LOGICAL, Metadata, SideFile, StoredEntry
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.head import Head, advance, first_head, same_table
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.snapshot.timeline import Timeline
+from tablefmt.store.protocol import Store
+
+HINT_LAG = 8
+"""A reader that had to look further than this beyond the hint leaves a better one."""
+
+
+_BEYOND_FILES = frozenset({"delete", "lineage"})
+
+
+class LogView:
+    """What is known of one table's log: versions 0 to `head.version`."""
+
+    def __init__(self, store: Store, entries: Sequence[StoredEntry]) -> None:
+        self.store = store
+        self.lock = threading.RLock()
+        self.timeline = Timeline()
+        self.beyond_files: list[int] = []
+        """Versions that changed rows by other means than whole files (INC-4)."""
+        self._metadata: list[tuple[int, Metadata]] = []
+        self._files = FileHistory()
+        self._unfolded: list[StoredEntry] = []
+        self._snapshot: Snapshot | None = None
+        self.head: Head = first_head(entries[0])
+        self._note(entries[0])
+        self.absorb(entries[1:])
+
+    @classmethod
+    def open(cls, store: Store, progress: Progress | None = None) -> LogView:
+        """Read the whole log.
+
+        Raises:
+            TableNotFoundError: LOG-7, there is no entry 0.
+            CorruptTableError: any rule of replay. UnsupportedFeatureError: ENT-3, ENT-7.
+        """
+        entries, hint = open_log(store, progress)
+        if not entries:
+            raise TableNotFoundError(store.uri)
+        view = cls(store, entries)
+        if view.head.version > (hint or 0) + HINT_LAG:
+            write_hint(store, view.head.table, view.head.version)
+        return view
+
+    def absorb(self, entries: Sequence[StoredEntry]) -> None:
+        """Take in entries that follow the head, in order; those already known are passed over.
+
+        Raises:
+            CorruptEntryError: they do not fit on the head (replay's rules).
+        """
+        with self.lock:
+            for stored in entries:
+                if stored.version <= self.head.version:
+                    continue
+                self.head = advance(self.head, stored)
+                self._note(stored)
+
+    def refresh(self) -> list[StoredEntry]:
+        """Go to the newest version: one request if nothing is new. Returns what was new.
+
+        Raises:
+            TableReplacedError: the log that was read is not there any more.
+            CorruptTableError: any rule of replay.
+        """
+        with self.lock:
+            fresh = read_tail(self.store, self.head.version + 1)
+            if fresh and fresh[0].entry.table != self.head.table:
+                same_table(self.head, fresh[0])
+            self.absorb(fresh)
+            return fresh
+
+    def metadata_at(self, version: int) -> Metadata:
+        """The metadata in force at `version` (RPL-4)."""
+        return next(m for v, m in reversed(self._metadata) if v <= version)
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """The state at `version`, by default the head; `version` must be known.
+
+        Raises:
+            VersionNotFoundError: it is not in the history.
+            CorruptTableError: replay finds damage in the files' rules or a side file.
+        """
+        with self.lock:
+            wanted = self.head.version if version is None else version
+            self.timeline.check_version(wanted)
+            if self._snapshot is not None and self._snapshot.version == wanted:
+                return self._snapshot
+            self._fold()
+            columns, ids, added, removed = self._files.table()
+            self._snapshot = Snapshot(
+                table_id=self.head.table,
+                version=wanted,
+                timestamp=self.timeline.timestamps[wanted],
+                time_version=self.timeline.time_versions[wanted],
+                metadata=self.metadata_at(wanted),
+                columns=columns,
+                ids=ids,
+                added=added,
+                removed=removed,
+            )
+            return self._snapshot
+
+    def _note(self, stored: StoredEntry) -> None:
+        entry = stored.entry
+        logical = entry.operation.cls not in NOT_LOGICAL
+        self.timeline.append(entry.timestamp, entry.time_version, logical)
+        if _BEYOND_FILES & entry.unknown.keys():
+            self.beyond_files.append(entry.version)
+        if entry.metadata is not None:
+            self._metadata.append((entry.version, entry.metadata))
+        self._unfolded.append(stored)
+
+    def _fold(self) -> None:
+        entries = [stored.entry for stored in self._unfolded]
+        sides = {
+            e.version: read_side(self.store, e.add) for e in entries if isinstance(e.add, SideFile)
+        }
+        self._files.fold(entries, sides)
+        self._unfolded.clear()

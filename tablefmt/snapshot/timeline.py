@@ -1,0 +1,59 @@
+"""Between versions and times. Pure. Spec: TIM-2, TIM-4."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+from tablefmt.errors import VersionNotFoundError
+from tablefmt.model.times import show_time
+
+
+class Timeline:
+    """Timestamps and time versions of versions 0, 1, 2, …, in µs UTC."""
+
+    def __init__(self) -> None:
+        self.timestamps = array("q")
+        """Strictly rising."""
+        self.time_versions = array("q")
+        """Never falling."""
+        self.logical = bytearray()
+        """1 for a commit that changed the table logically, 0 for one that moved rows (TIM-2)."""
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def append(self, timestamp: int, time_version: int, logical: bool) -> None:
+        """Take in the next version."""
+        self.logical.append(logical)
+        self.timestamps.append(timestamp)
+        self.time_versions.append(time_version)
+
+    def version_at(self, micros: int, newest: int | None = None) -> int:
+        """The largest version whose time version is <= `micros` (TIM-4).
+
+        Raises:
+            VersionNotFoundError: `micros` is before version 0.
+        """
+        version = bisect_right(self.time_versions, micros) - 1
+        if version < 0:
+            raise VersionNotFoundError(
+                f"time {show_time(micros)}",
+                show_time(self.time_versions[0]),
+                show_time(self.time_versions[-1]),
+            )
+        return version if newest is None else min(version, newest)
+
+    def first_at_or_after(self, micros: int) -> int:
+        """The smallest version whose time version is >= `micros`; len(self) if there is none."""
+        return bisect_left(self.time_versions, micros)
+
+    def check_version(self, version: int) -> int:
+        """`version` if it is in the history, both ends included.
+
+        Raises:
+            VersionNotFoundError: it is not.
+        """
+        if not 0 <= version < len(self):
+            raise VersionNotFoundError(f"version {version}", 0, len(self) - 1)
+        return version

@@ -1,0 +1,321 @@
+package tablefmt;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The files of one snapshot, as Spark plans scans over them. Lives on the driver alone.
+ *
+ * Janino compiles this: no lambdas, no generic inference. Which files a condition leaves is decided
+ * by the callback; whatever goes wrong there keeps every file, so it can cost time but no rows.
+ */
+public class SnapshotFileIndex implements FileIndex {
+  private static final int REMEMBERED = 64;
+
+  private final String identity;
+  private final String scheme;
+  private final String root;
+  private final String[] names;
+  private final long[] sizes;
+  private final int[] groups;
+  private final InternalRow[] values;
+  private final StructType columns;
+  private final StructType partitions;
+  private final Function survivors;
+  private final Map answers = Collections.synchronizedMap(new Answers());
+  private final long total;
+
+  /**
+   * @param identity two indexes of the same identity hold the same files
+   * @param scheme of the file system, without a colon
+   * @param root the table's absolute path, as it is: nothing in it is escaped
+   * @param files a line a file: size, tab, ordinal of its group, tab, path below the root
+   * @param groups a line a group: its partition values, tabs between; text holds neither
+   * @param columns the data columns that filters may name
+   * @param partitions columns that are not in the files: of type string, int, long or timestamp
+   * @param survivors from condition text (times in UTC) to a byte[] with a bit a file, the lowest
+   *     first; null when the text is of no use
+   */
+  public SnapshotFileIndex(String identity, String scheme, String root, String files,
+      String groups, StructType columns, StructType partitions, Function survivors) {
+    this.identity = identity;
+    this.scheme = scheme;
+    this.root = root;
+    this.columns = columns;
+    this.partitions = partitions;
+    this.survivors = survivors;
+    String[] lines = files.isEmpty() ? new String[0] : files.split("\n");
+    this.names = new String[lines.length];
+    this.sizes = new long[lines.length];
+    this.groups = new int[lines.length];
+    long sum = 0L;
+    for (int i = 0; i < lines.length; i++) {
+      String line = lines[i];
+      int first = line.indexOf('\t');
+      int second = line.indexOf('\t', first + 1);
+      this.sizes[i] = Long.parseLong(line.substring(0, first));
+      this.groups[i] = Integer.parseInt(line.substring(first + 1, second));
+      this.names[i] = line.substring(second + 1);
+      sum += this.sizes[i];
+    }
+    this.total = sum;
+    this.values = rows(groups, partitions);
+  }
+
+  private static InternalRow[] rows(String text, StructType partitions) {
+    StructField[] fields = partitions.fields();
+    if (fields.length == 0) {
+      return new InternalRow[] {InternalRow.empty()};
+    }
+    String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
+    InternalRow[] result = new InternalRow[lines.length];
+    for (int i = 0; i < lines.length; i++) {
+      String[] parts = lines[i].split("\t", -1);
+      Object[] row = new Object[fields.length];
+      for (int c = 0; c < fields.length; c++) {
+        String kind = fields[c].dataType().typeName();
+        if (kind.equals("string")) {
+          row[c] = UTF8String.fromString(parts[c]);
+        } else if (kind.equals("integer")) {
+          row[c] = Integer.valueOf(parts[c]);
+        } else {
+          row[c] = Long.valueOf(parts[c]);
+        }
+      }
+      result[i] = new GenericInternalRow(row);
+    }
+    return result;
+  }
+
+  public scala.collection.immutable.Seq rootPaths() {
+    Path[] paths = new Path[] {new Path(scheme, null, root)};
+    return seq(paths);
+  }
+
+  public scala.collection.immutable.Seq listFiles(
+      scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    boolean[] wanted = groupsThatMatch(partitionFilters);
+    byte[] bits = askedFor(dataFilters);
+    List[] found = new List[values.length];
+    for (int i = 0; i < names.length; i++) {
+      boolean kept = bits == null || (bits[i >> 3] >> (i & 7) & 1) != 0;
+      if (kept && wanted[groups[i]]) {
+        if (found[groups[i]] == null) {
+          found[groups[i]] = new ArrayList();
+        }
+        found[groups[i]].add(status(i));
+      }
+    }
+    List directories = new ArrayList();
+    for (int g = 0; g < found.length; g++) {
+      if (found[g] != null) {
+        directories.add(new PartitionDirectory(values[g], seq(found[g].toArray())));
+      }
+    }
+    return seq(directories.toArray());
+  }
+
+  private Object status(int i) {
+    FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, 0L, path(i));
+    return new FileStatusWithMetadata(
+        status, (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty());
+  }
+
+  // The constructor of three parts is the one that takes a path as it is.
+  private Path path(int i) {
+    return new Path(scheme, null, root + "/" + names[i]);
+  }
+
+  private static scala.collection.immutable.Seq seq(Object[] items) {
+    return (scala.collection.immutable.Seq)
+        scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
+  }
+
+  // Spark does not look at partition filters again, so the answer here is final.
+  private boolean[] groupsThatMatch(scala.collection.immutable.Seq filters) {
+    boolean[] wanted = new boolean[values.length];
+    java.util.Arrays.fill(wanted, true);
+    for (int f = 0; f < filters.size(); f++) {
+      Expression filter = (Expression) filters.apply(f);
+      if (SubqueryExpression$.MODULE$.hasSubquery(filter)) {
+        continue;
+      }
+      Expression bound = (Expression) filter.transform(new Binding(partitions));
+      BasePredicate predicate =
+          org.apache.spark.sql.catalyst.expressions.Predicate$.MODULE$.createInterpreted(bound);
+      for (int g = 0; g < values.length; g++) {
+        wanted[g] = wanted[g] && predicate.eval(values[g]);
+      }
+    }
+    return wanted;
+  }
+
+  private byte[] askedFor(scala.collection.immutable.Seq filters) {
+    if (survivors == null || names.length == 0 || filters.isEmpty()) {
+      return null;
+    }
+    try {
+      String text = conditionText(filters);
+      if (text.isEmpty()) {
+        return null;
+      }
+      byte[] known = (byte[]) answers.get(text);
+      if (known == null) {
+        known = (byte[]) survivors.apply(text);
+        if (known == null || known.length != (names.length + 7) / 8) {
+          return null;
+        }
+        answers.put(text, known);
+      }
+      return known;
+    } catch (Throwable problem) {
+      org.slf4j.LoggerFactory.getLogger(SnapshotFileIndex.class)
+          .warn("no files could be left out, all are read: " + problem);
+      return null;
+    }
+  }
+
+  // Literals of instants are written in the session's zone, where an hour of every autumn is
+  // written twice; in UTC none is.
+  private String conditionText(final scala.collection.immutable.Seq filters) {
+    SQLConf conf = SQLConf$.MODULE$.get().clone();
+    conf.setConfString("spark.sql.session.timeZone", "UTC");
+    return (String) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        StringBuilder text = new StringBuilder();
+        for (int f = 0; f < filters.size(); f++) {
+          Expression filter = (Expression) filters.apply(f);
+          if (SubqueryExpression$.MODULE$.hasSubquery(filter) || !namesOnly(filter)) {
+            continue;
+          }
+          Expression plain = (Expression) filter.transform(new Unqualified());
+          if (text.length() > 0) {
+            text.append(" AND ");
+          }
+          text.append('(').append(plain.sql()).append(')');
+        }
+        return text.toString();
+      }
+    });
+  }
+
+  private boolean namesOnly(Expression filter) {
+    scala.collection.Iterator named = filter.references().iterator();
+    while (named.hasNext()) {
+      if (!has(columns, ((Attribute) named.next()).name())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean has(StructType columns, String name) {
+    StructField[] fields = columns.fields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].name().equals(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  public String[] inputFiles() {
+    String[] result = new String[names.length];
+    for (int i = 0; i < names.length; i++) {
+      result[i] = path(i).toUri().toString();
+    }
+    return result;
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return total;
+  }
+
+  public StructType partitionSchema() {
+    return partitions;
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof SnapshotFileIndex
+        && identity.equals(((SnapshotFileIndex) other).identity);
+  }
+
+  public int hashCode() {
+    return identity.hashCode();
+  }
+
+  public String toString() {
+    return "SnapshotFileIndex(" + identity + ")";
+  }
+
+  private static class Answers extends LinkedHashMap {
+    protected boolean removeEldestEntry(Map.Entry eldest) {
+      return size() > REMEMBERED;
+    }
+  }
+
+  private static class Unqualified extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AttributeReference;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      return ((AttributeReference) node)
+          .withQualifier(
+              (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$);
+    }
+  }
+
+  private static class Binding extends scala.runtime.AbstractPartialFunction {
+    private final StructType partitions;
+
+    Binding(StructType partitions) {
+      this.partitions = partitions;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AttributeReference;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      AttributeReference named = (AttributeReference) node;
+      StructField[] fields = partitions.fields();
+      for (int i = 0; i < fields.length; i++) {
+        if (fields[i].name().equalsIgnoreCase(named.name())) {
+          return new BoundReference(i, fields[i].dataType(), true);
+        }
+      }
+      throw new IllegalStateException("no partition column " + named.name());
+    }
+  }
+}

@@ -1,0 +1,364 @@
+"""A directory on a local disk.
+
+Every file is reached from an open handle of its directory, and no symbolic link below the root is
+followed, so a key cannot leave the root even while somebody changes the tree.
+
+Spec: STO-1 .. STO-10 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import IO, Any
+
+import pyarrow.fs
+
+from tablefmt.store.local_files import Directories, Handle, StagedFile, sync_directory
+from tablefmt.store.protocol import (
+    Exists,
+    KeyNotFoundError,
+    NoAnswer,
+    PutReply,
+    Refused,
+    StoredObject,
+    StoreError,
+    Written,
+    check_key,
+    check_prefix,
+    check_range,
+)
+
+_OUTPUT_BUFFER_BYTES = 1 << 20
+_SYNC_THREADS = 8
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+# What link(2) answers without having linked. Anything else leaves the question open.
+_LINK_REFUSALS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EMLINK,
+        errno.EXDEV,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+    }
+)
+_STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_CAUSES = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space or raise it",
+    errno.EFBIG: "the file is larger than the system allows; raise the limit",
+    errno.EROFS: "the file system is read-only; mount it for writing",
+    errno.EACCES: "permission is denied; give this user access",
+    errno.EPERM: "permission is denied; give this user access",
+    errno.ELOOP: "a symbolic link is in the way; links below the root are not followed",
+    errno.ENOTDIR: "a part of the path is a file or a symbolic link; move it away",
+    errno.EISDIR: "a directory has this name; move it away",
+    errno.ENAMETOOLONG: "the file system takes no name this long; use a shorter one",
+    errno.EMFILE: "too many files are open; raise the limit",
+    errno.EIO: "the disk reports an input/output error; check its health",
+}
+
+
+class LocalStore:
+    """Objects as files below `path`, which is made at the first write.
+
+    A create costs one fsync of the file and one of its directory, about 300 us together.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, unsafe_single_writer: bool = False) -> None:
+        self.uri = os.path.realpath(os.fspath(path))
+        self.identity = f"file://{self.uri}"
+        self.unsafe_single_writer = unsafe_single_writer
+        self._directories = Directories(self.uri)
+        self._named = not os.path.isdir("/proc/self/fd")
+        self._root_synced = False
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.uri, self.unsafe_single_writer)
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """Write beside, fsync, link to the final name, fsync the directory.
+
+        The directory is fsynced before Exists too: the entry there may be one's own, from an
+        attempt that died between link and fsync, and the caller will build on it.
+        """
+        folder, name = _split(check_key(key))
+        for last_try in (False, True):
+            try:
+                directory = self._directories.open(folder, create=True)
+                staged = self._stage(directory, body)
+            except FileNotFoundError as error:
+                # The directory was removed between finding and using it: make it again, once.
+                if last_try:
+                    return Refused(_explain(error))
+                continue
+            except OSError as error:
+                return Refused(_explain(error))
+            break
+        try:
+            return _link(directory, staged, name)
+        finally:
+            staged.discard()
+
+    def put(self, key: str, body: bytes) -> None:
+        """STO-7: replaces by rename, so a reader sees the old object or the new one."""
+        folder, name = _split(check_key(key))
+        with _translated("write", key):
+            directory = self._directories.open(folder, create=True)
+            _publish(directory, self._stage(directory, body), name)
+
+    @contextmanager
+    def open_output(self, key: str) -> Iterator[IO[bytes]]:
+        """STO-7: the bytes have no final name until the block has ended well."""
+        folder, name = _split(check_key(key))
+        with _translated("write", key):
+            directory = self._directories.open(folder, create=True)
+            staged = StagedFile(directory, named=self._named)
+        try:
+            with os.fdopen(staged.fd, "wb", _OUTPUT_BUFFER_BYTES, closefd=False) as stream:
+                yield stream
+            os.fsync(staged.fd)
+        except OSError as error:
+            staged.discard()
+            if error.errno in _STREAM_ERRORS:
+                raise _store_error("write", key, error) from error
+            raise
+        except BaseException:
+            staged.discard()
+            raise
+        with _translated("write", key):
+            _publish(directory, staged, name)
+
+    def _stage(self, directory: Handle, body: bytes) -> StagedFile:
+        staged = StagedFile(directory, named=self._named)
+        try:
+            staged.write(body)
+        except BaseException:
+            staged.discard()
+            raise
+        return staged
+
+    def delete(self, key: str) -> None:
+        """Unlink, and make that durable."""
+        folder, name = _split(check_key(key))
+        with _translated("delete", key):
+            try:
+                directory = self._directories.open(folder, create=False)
+                os.unlink(name, dir_fd=directory.fd)
+            except FileNotFoundError:
+                return
+            os.fsync(directory.fd)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Fsync the files, then every directory from theirs up to the root and the root's name."""
+        wanted = [check_key(key) for key in keys]
+        if not wanted:
+            return
+        if len(wanted) == 1:
+            self._sync_file(wanted[0])
+        else:
+            with ThreadPoolExecutor(min(_SYNC_THREADS, len(wanted))) as pool:
+                list(pool.map(self._sync_file, wanted))
+        folders = {""}
+        for key in wanted:
+            folder = _split(key)[0]
+            while folder and folder not in folders:
+                folders.add(folder)
+                folder = _split(folder)[0]
+        for folder in sorted(folders, reverse=True):
+            with _translated("sync", folder or "."):
+                os.fsync(self._directories.open(folder, create=False).fd)
+        if not self._root_synced:
+            with _translated("sync", "."):
+                sync_directory(os.path.dirname(self.uri))
+            self._root_synced = True
+
+    def _sync_file(self, key: str) -> None:
+        with self._reading(key, "sync") as fd:
+            os.fsync(fd)
+
+    def get(self, key: str) -> bytes:
+        """Read the whole file."""
+        with self._reading(key, "read") as fd:
+            return _read(fd, 0, os.fstat(fd).st_size)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One after another: a local read is shorter than handing it to a thread."""
+        bodies: list[bytes | None] = []
+        for key in keys:
+            try:
+                bodies.append(self.get(key))
+            except KeyNotFoundError:
+                bodies.append(None)
+        return bodies
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read at an offset."""
+        check_range(start, length)
+        with self._reading(key, "read") as fd:
+            return _read(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
+
+    def size(self, key: str) -> int:
+        """Length in bytes."""
+        with self._reading(key, "read") as fd:
+            return os.fstat(fd).st_size
+
+    @contextmanager
+    def _reading(self, key: str, verb: str) -> Iterator[int]:
+        folder, name = _split(check_key(key))
+        with _translated(verb, key):
+            try:
+                directory = self._directories.open(folder, create=False)
+                fd = os.open(name, _READ_FLAGS, dir_fd=directory.fd)
+            except FileNotFoundError:
+                raise KeyNotFoundError(key) from None
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(errno.EISDIR, "not a regular file")
+                yield fd
+            finally:
+                os.close(fd)
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """Lazy: a directory is read when its first key is due. Symbolic links are not listed."""
+        folder = _split(check_prefix(prefix))[0]
+        floor = b"" if after is None else after.encode("utf-8", "surrogatepass")
+        yield from self._list(folder, prefix.encode("utf-8"), floor)
+
+    def _list(self, folder: str, prefix: bytes, floor: bytes) -> Iterator[StoredObject]:
+        with _translated("list", folder or "."):
+            try:
+                directory = self._directories.open(folder, create=False)
+                with os.scandir(directory.fd) as entries:
+                    found = sorted(_sort_keys(entries, folder, prefix, floor))
+            except FileNotFoundError:
+                return
+        for _, name, is_folder in found:
+            key = f"{folder}/{name}" if folder else name
+            if is_folder:
+                yield from self._list(key, prefix, floor)
+                continue
+            with _translated("list", key):
+                try:
+                    status = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+            if stat.S_ISREG(status.st_mode):
+                yield StoredObject(key, status.st_size, status.st_mtime_ns // 1000)
+
+    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's own local file system, and the real path."""
+        return pyarrow.fs.LocalFileSystem(), self.uri
+
+    def server_time_us(self) -> int | None:
+        """None: the disk's clock is this machine's."""
+        return None
+
+
+def _reopen(path: str, unsafe_single_writer: bool) -> LocalStore:
+    return LocalStore(path, unsafe_single_writer=unsafe_single_writer)
+
+
+def _split(key: str) -> tuple[str, str]:
+    folder, _, name = key.rpartition("/")
+    return folder, name
+
+
+def _link(directory: Handle, staged: StagedFile, name: str) -> PutReply:
+    reply: PutReply = Written()
+    try:
+        staged.link(name)
+    except FileExistsError:
+        reply = Exists()
+    except OSError as error:
+        refused = error.errno in _LINK_REFUSALS
+        return Refused(_explain(error)) if refused else NoAnswer(_explain(error))
+    staged.discard()
+    try:
+        os.fsync(directory.fd)
+    except OSError as error:
+        return NoAnswer(f"the directory is not durable: {_explain(error)}")
+    return reply
+
+
+def _publish(directory: Handle, staged: StagedFile, name: str) -> None:
+    try:
+        try:
+            staged.link(name)
+        except FileExistsError:
+            staged.replace(name)
+    finally:
+        staged.discard()
+    os.fsync(directory.fd)
+
+
+def _read(fd: int, start: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0:
+        part = os.pread(fd, length, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _sort_keys(
+    entries: Iterable[os.DirEntry[str]], folder: str, prefix: bytes, floor: bytes
+) -> Iterator[tuple[bytes, str, bool]]:
+    """(key's bytes, name, is a directory) of what may hold keys wanted.
+
+    A directory's key ends in '/', so this order is the order of the full keys below it.
+    """
+    start = os.fsencode(folder) + b"/" if folder else b""
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        path = start + os.fsencode(entry.name) + (b"/" if is_folder else b"")
+        if is_folder:
+            wanted = path.startswith(prefix) or prefix.startswith(path)
+            wanted = wanted and (path > floor or floor.startswith(path))
+        else:
+            wanted = path.startswith(prefix) and path > floor
+        if wanted and b"\\" not in path and _is_unicode(entry.name):
+            yield path, entry.name, is_folder
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def _translated(verb: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _store_error(verb, key, error) from error
+
+
+def _store_error(verb: str, key: str, error: OSError) -> StoreError:
+    retryable = error.errno in (errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.EAGAIN)
+    return StoreError(f"cannot {verb} {key!r}: {_explain(error)}.", retryable=retryable)
+
+
+def _explain(error: OSError) -> str:
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    cause = _CAUSES.get(error.errno or 0, os.strerror(error.errno or 0))
+    return f"{cause} ({name})"

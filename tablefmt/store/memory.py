@@ -1,0 +1,154 @@
+"""Objects in this process's memory, under fsspec's `memory://` so that other readers see them.
+
+Spec: STO-1 .. STO-9 (spec/store.md). Nothing is durable beyond the process.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import pyarrow.fs
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+
+from tablefmt.store.protocol import (
+    Exists,
+    KeyNotFoundError,
+    PutReply,
+    StoredObject,
+    Written,
+    check_key,
+    check_prefix,
+    check_range,
+)
+
+# fsspec keeps one dictionary for the whole process, so one lock guards it.
+_LOCK = threading.Lock()
+
+
+class _SharedMemory(MemoryFileSystem):  # type: ignore[misc]
+    """fsspec's memory file system, with a position of its own for every reader."""
+
+    cachable = False
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        opened = super()._open(path, mode=mode, **options)
+        return io.BytesIO(opened.getvalue()) if mode == "rb" else opened
+
+
+class MemoryStore:
+    """Objects below `memory://name`. Two stores of one name in one process see the same."""
+
+    def __init__(self, name: str, *, unsafe_single_writer: bool = False) -> None:
+        self._root = "/" + name.strip("/")
+        self.uri = f"memory:/{self._root}"
+        self.identity = self.uri
+        self.unsafe_single_writer = unsafe_single_writer
+        self._files = _SharedMemory()
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._root[1:]!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._root[1:], self.unsafe_single_writer)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{check_key(key)}"
+
+    def _file(self, key: str) -> MemoryFile:
+        found = self._files.store.get(self._path(key))
+        if found is None:
+            raise KeyNotFoundError(key)
+        return found
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """Look and create under one lock."""
+        path = self._path(key)
+        with _LOCK:
+            if path in self._files.store:
+                return Exists()
+            self._files.store[path] = MemoryFile(self._files, path, bytes(body))
+        return Written()
+
+    def put(self, key: str, body: bytes) -> None:
+        """Create or replace."""
+        path = self._path(key)
+        with _LOCK:
+            self._files.store[path] = MemoryFile(self._files, path, bytes(body))
+
+    @contextmanager
+    def open_output(self, key: str) -> Iterator[IO[bytes]]:
+        """Collect in a buffer, and put it at exit."""
+        check_key(key)
+        buffer = _KeptBuffer()
+        yield buffer
+        self.put(key, buffer.getvalue())
+
+    def get(self, key: str) -> bytes:
+        """A copy of the object."""
+        return bytes(self._file(key).getvalue())
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """One after another."""
+        found = [self._files.store.get(self._path(key)) for key in keys]
+        return [None if one is None else bytes(one.getvalue()) for one in found]
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """A slice."""
+        check_range(start, length)
+        return bytes(self._file(key).getbuffer()[start : start + length])
+
+    def size(self, key: str) -> int:
+        """Length in bytes."""
+        return len(self._file(key).getbuffer())
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """A copy of the listing as it is now, sorted."""
+        start = f"{self._root}/"
+        below = start + check_prefix(prefix)
+        with _LOCK:
+            found = [
+                StoredObject(
+                    path[len(start) :],
+                    len(file.getbuffer()),
+                    int(file.modified.timestamp() * 1_000_000),
+                )
+                for path, file in self._files.store.items()
+                if path.startswith(below)
+            ]
+        floor = b"" if after is None else after.encode("utf-8", "surrogatepass")
+        found = [one for one in found if one.key.encode("utf-8") > floor]
+        return iter(sorted(found, key=lambda one: one.key.encode("utf-8")))
+
+    def delete(self, key: str) -> None:
+        """Forget the object."""
+        path = self._path(key)
+        with _LOCK:
+            self._files.store.pop(path, None)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Nothing to make durable."""
+        for key in keys:
+            check_key(key)
+
+    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """fsspec's memory file system behind Arrow's interface."""
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._files)), self._root
+
+    def server_time_us(self) -> int | None:
+        """None: memory's clock is this machine's."""
+        return None
+
+
+class _KeptBuffer(io.BytesIO):
+    """A buffer whose bytes outlive close(), which Arrow's writers call."""
+
+    def close(self) -> None:
+        """Keep the bytes."""
+
+
+def _reopen(name: str, unsafe_single_writer: bool) -> MemoryStore:
+    return MemoryStore(name, unsafe_single_writer=unsafe_single_writer)

@@ -1,0 +1,97 @@
+"""From an address to a store.
+
+Spec: STO-11 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.store.local import LocalStore
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store, StoreError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
+
+
+def open_store(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Store:
+    """The store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
+
+    Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3;
+    `unsafe_single_writer` is taken by every store (STO-12).
+
+    Raises:
+        UnsupportedFeatureError: another scheme, or s3fs is not installed.
+        StoreError: an address or an option that makes no sense.
+    """
+    options = dict(storage_options or {})
+    unsafe = options.pop("unsafe_single_writer", False)
+    if not isinstance(unsafe, bool):
+        raise StoreError("the option unsafe_single_writer is refused: pass True or False.")
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise StoreError("the address of a table is text, not bytes.")
+    scheme, rest = _scheme(text)
+    if scheme in ("s3", "s3a"):
+        # s3fs comes with an extra and costs half a second to import.
+        from tablefmt.store.s3 import S3Store
+
+        bucket, prefix = _bucket(rest)
+        return S3Store(bucket, prefix, options, unsafe_single_writer=unsafe)
+    if scheme not in ("", "file", "memory"):
+        later = " Support for it is planned for later." if scheme in _LATER else ""
+        raise UnsupportedFeatureError(
+            f"tables at {scheme}:// are not supported.{later} "
+            "Use a local path, file://, s3:// or memory://.",
+            features=[f"scheme:{scheme}"],
+        )
+    if options:
+        names = ", ".join(sorted(map(repr, options)))
+        raise StoreError(
+            f"the storage options {names} mean nothing for a {scheme or 'local'} table. Drop them."
+        )
+    if scheme == "memory":
+        return MemoryStore(_plain_parts(rest), unsafe_single_writer=unsafe)
+    return LocalStore(_local_path(scheme, rest), unsafe_single_writer=unsafe)
+
+
+def _scheme(text: str) -> tuple[str, str]:
+    if text.startswith("file:/") and not text.startswith("file://"):
+        return "file", text[len("file:") :]
+    match = _SCHEME.fullmatch(text)
+    return (match[1].lower(), match[2]) if match else ("", text)
+
+
+def _local_path(scheme: str, rest: str) -> str:
+    if not rest or "\0" in rest:
+        raise StoreError("the address of a table is empty or holds a NUL. Pass a path.")
+    if not scheme:
+        return rest
+    path = rest[len("localhost") :] if rest.startswith("localhost/") else rest
+    if not path.startswith("/"):
+        raise StoreError("a file:// address names this machine: write file:///absolute/path.")
+    return unquote(path)
+
+
+def _bucket(rest: str) -> tuple[str, str]:
+    bucket, _, prefix = rest.partition("/")
+    if not bucket or "@" in bucket:
+        raise StoreError(
+            "an S3 address is s3://bucket/prefix; credentials go to storage_options, not into it."
+        )
+    return bucket, _plain_parts(prefix) if prefix.strip("/") else ""
+
+
+def _plain_parts(path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    if not parts or any(part in (".", "..") or "\0" in part or "\\" in part for part in parts):
+        raise StoreError("the address of a table is empty, or has '.', '..' or '\\' in it.")
+    return "/".join(parts)

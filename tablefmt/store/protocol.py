@@ -1,0 +1,194 @@
+"""What every store does, and the words it answers with.
+
+Spec: STO-1 .. STO-13 (spec/store.md). Keys are relative to the root, '/'-separated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Protocol, TypeAlias, Union
+
+import pyarrow.fs
+
+from tablefmt.errors import TablefmtError
+
+MAX_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object was created by this request and is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The key was taken. By whom is for the reader of the object to find out (STO-4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The store did not say. The object may be there, or may still arrive (STO-5)."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The store said no, and nothing of this request was or will be applied (STO-6)."""
+
+    reason: str
+
+
+# Evaluated at run time, so the union is spelt for Python 3.10's typing.
+PutReply: TypeAlias = Union[Written, Exists, NoAnswer, Refused]  # noqa: UP007
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object of a listing: key relative to the root, bytes, microseconds since 1970 UTC."""
+
+    key: str
+    size: int
+    modified_us: int
+
+
+class KeyNotFoundError(TablefmtError):
+    """No object has this key."""
+
+    kind = "key_not_found"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no object {key!r} in the store. Check that the table is complete.")
+        self.key = key
+
+    def __reduce__(self) -> tuple[type[KeyNotFoundError], tuple[str]]:
+        return type(self), (self.key,)
+
+
+class StoreError(TablefmtError):
+    """The store cannot do what was asked; the message says what and what to do.
+
+    Attributes:
+        retryable: True if the same request may succeed later without anybody mending anything.
+    """
+
+    kind = "store"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class InvalidKeyError(StoreError, ValueError):
+    """A key outside the grammar of STO-2."""
+
+    kind = "invalid_key"
+
+
+def check_key(key: str) -> str:
+    """Return `key`, or raise InvalidKeyError if it breaks STO-2. Pure."""
+    problem = _key_problem(key)
+    if problem:
+        shown = repr(key if len(key) <= 80 else key[:80] + "…")
+        raise InvalidKeyError(
+            f"the key {shown} is refused: {problem}. Use a relative path of plain parts "
+            "separated by '/'."
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` (empty, or the beginning of a key), or raise InvalidKeyError (STO-2)."""
+    if prefix:
+        check_key(prefix[:-1] if prefix.endswith("/") else prefix)
+    return prefix
+
+
+def _key_problem(key: str) -> str:
+    if not key:
+        return "it is empty"
+    if "\0" in key or "\\" in key:
+        return "it holds a NUL or a backslash"
+    if "//" in key or key[0] == "/" or key[-1] == "/":
+        return "it has an empty part"
+    if "." in key and any(part in (".", "..") for part in key.split("/")):
+        return "it has a '.' or '..' part"
+    try:
+        encoded = key.encode("utf-8")
+    except UnicodeEncodeError:
+        return "it is not Unicode text"
+    if len(encoded) > MAX_KEY_BYTES:
+        return f"it is longer than {MAX_KEY_BYTES} bytes"
+    return ""
+
+
+class Store(Protocol):
+    """One table root. Safe to share between threads; pickles by address and options.
+
+    Every method raises StoreError when the store cannot answer, and InvalidKeyError for a key
+    outside STO-2. No message and no repr holds a secret.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root as shown to people: no secrets, no slash at the end."""
+
+    @property
+    def identity(self) -> str:
+        """The same for two stores that answer from one place by one endpoint."""
+
+    @property
+    def unsafe_single_writer(self) -> bool:
+        """True if the caller vouches for being the only writer (STO-12)."""
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """Create `key` with exactly `body` unless the key is taken. Never raises for the store.
+
+        Durable when Written, and what is there is durable when Exists (STO-3).
+        """
+
+    def put(self, key: str, body: bytes) -> None:
+        """Create or replace `key`, all or nothing, durable on return (STO-7)."""
+
+    def get(self, key: str) -> bytes:
+        """The whole object. Raises KeyNotFoundError."""
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The objects in the order of `keys`, None where absent; one round trip in depth."""
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Bytes `start` .. `start + length`, clipped at the end. Raises KeyNotFoundError."""
+
+    def size(self, key: str) -> int:
+        """Length in bytes. Raises KeyNotFoundError."""
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """Objects below `prefix` with key > `after`, ascending by UTF-8 bytes (STO-9)."""
+
+    def delete(self, key: str) -> None:
+        """Remove `key`; absent is fine."""
+
+    def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """A stream that becomes the object at exit; nothing is left if the body raises (STO-7)."""
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Make objects that another process wrote durable (STO-10).
+
+        A local store raises KeyNotFoundError for one that is missing; others do not look.
+        """
+
+    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """A file system for reading data files, and the root's path within it."""
+
+    def server_time_us(self) -> int | None:
+        """The store's clock when it last answered, in microseconds; None if it has none."""
+
+
+def check_range(start: int, length: int) -> None:
+    """Raise InvalidKeyError unless `start` and `length` are both at least 0."""
+    if start < 0 or length < 0:
+        raise InvalidKeyError(
+            f"the range {start}+{length} is refused: start and length are at least 0."
+        )

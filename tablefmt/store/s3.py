@@ -1,0 +1,389 @@
+"""A prefix of an S3 bucket, through s3fs.
+
+s3fs's own create modes are not used: an empty create overwrites there, and parameters that the
+installed botocore does not know are dropped in silence, the condition among them.
+
+Spec: STO-1 .. STO-11 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import io
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import IO, Any, TypeVar, cast
+
+import pyarrow.fs
+from fsspec.asyn import sync
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.store.protocol import (
+    KeyNotFoundError,
+    PutReply,
+    StoredObject,
+    StoreError,
+    Written,
+    check_key,
+    check_prefix,
+    check_range,
+)
+from tablefmt.store.s3_replies import (
+    Failure,
+    RequestFailedError,
+    date_of,
+    date_to_us,
+    explain,
+    failure_of,
+    is_retryable,
+    put_reply,
+)
+
+try:
+    import s3fs
+except ImportError:
+    s3fs = None
+
+_Result = TypeVar("_Result")
+_PARALLEL_GETS = 32
+_BODY_ATTEMPTS = 3
+_OUTPUT_BLOCK_BYTES = 16 << 20
+_NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
+
+
+class S3Store:
+    """Objects below `s3://bucket/prefix`. `options` are those of s3fs.S3FileSystem.
+
+    Without options, botocore's environment counts: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        unsafe_single_writer: bool = False,
+    ) -> None:
+        if s3fs is None:
+            raise UnsupportedFeatureError(
+                "tables on S3 need s3fs, which is not installed. Install tablefmt[s3].",
+                features=["extra:s3"],
+            )
+        self._bucket = bucket
+        self._start = f"{prefix}/" if prefix else ""
+        self._options = dict(options or {})
+        _check_options(self._options)
+        self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
+        self.identity = f"{self.uri}@{_endpoint(self._options)}"
+        self.unsafe_single_writer = unsafe_single_writer
+        self._lock = threading.Lock()
+        self._opened: tuple[int, Any] | None = None
+        self._server_time_us: int | None = None
+
+    def __repr__(self) -> str:
+        return f"S3Store({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        prefix = self._start.rstrip("/")
+        return _reopen, (self._bucket, prefix, self._options, self.unsafe_single_writer)
+
+    @property
+    def _files(self) -> Any:
+        """The file system of this process: clients do not survive a fork."""
+        with self._lock:
+            if self._opened is None or self._opened[0] != os.getpid():
+                # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
+                options = {"default_cache_type": "none", **self._options}
+                options["use_listings_cache"] = False
+                try:
+                    files = s3fs.S3FileSystem(**options)
+                except (TypeError, ValueError, KeyError) as error:
+                    raise StoreError(
+                        f"s3fs refuses the storage options ({type(error).__name__}); check them."
+                    ) from None
+                self._opened = (os.getpid(), files)
+            return self._opened[1]
+
+    def _key(self, key: str) -> str:
+        return self._start + check_key(key)
+
+    # Requests
+
+    def _run(self, verb: str, key: str, work: Callable[[], Any]) -> Any:
+        """Run a coroutine on s3fs's loop; failures leave as errors of this room."""
+        try:
+            return sync(self._files.loop, work)
+        except (StoreError, KeyNotFoundError):
+            raise
+        except Exception as error:
+            raise self._error(verb, key, failure_of(error)) from None
+
+    def _error(self, verb: str, key: str, failure: Failure) -> StoreError | KeyNotFoundError:
+        self._note_date(failure.date)
+        if failure.status == 404 and failure.code != "NoSuchBucket" and verb != "list":
+            return KeyNotFoundError(key)
+        return StoreError(
+            f"cannot {verb} {key!r} at {self.uri}: {explain(failure, self._bucket)}.",
+            retryable=is_retryable(failure),
+        )
+
+    def _note_date(self, date: str | None) -> None:
+        self._server_time_us = date_to_us(date) or self._server_time_us
+
+    async def _call(self, method: str, **parameters: Any) -> Any:
+        response = await self._files._call_s3(method, Bucket=self._bucket, **parameters)
+        self._note_date(date_of(response))
+        return response
+
+    # Writing
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """PUT with If-None-Match: *, whatever the length."""
+        name = self._key(key)
+        try:
+            sync(self._files.loop, self._create, name, body)
+        except StoreError:
+            raise
+        except Exception as error:
+            failure = failure_of(error)
+            self._note_date(failure.date)
+            return put_reply(failure, self._bucket)
+        return Written()
+
+    async def _create(self, name: str, body: bytes) -> None:
+        # Straight to the client: s3fs would drop a condition unknown to botocore, and re-send
+        # without counting, so that a last answer of 403 could hide an earlier success.
+        try:
+            await self._files.set_session()
+            client = await self._files.get_s3(self._bucket)
+            put = client.put_object
+            parameters = self._files._get_s3_method_kwargs(
+                put, Bucket=self._bucket, Key=name, Body=bytes(body)
+            )
+        except Exception as error:
+            failure = Failure(0, type(error).__name__, resent=False, never_sent=True)
+            raise RequestFailedError(failure) from error
+        parameters["IfNoneMatch"] = "*"
+        # aiohttp sends a PUT again when a connection drops, unseen by the SDK that counts.
+        for session in await _http_sessions(client):
+            session._retry_connection = False
+        try:
+            response = await put(**parameters)
+        except Exception as error:
+            failure = failure_of(error)
+            sessions = await _http_sessions(client)
+            if not sessions or any(session._retry_connection for session in sessions):
+                failure = replace(failure, resent=True)
+            raise RequestFailedError(failure) from error
+        self._note_date(date_of(response))
+
+    def put(self, key: str, body: bytes) -> None:
+        """One unconditional PUT."""
+        name = self._key(key)
+        self._run("write", key, lambda: self._call("put_object", Key=name, Body=bytes(body)))
+
+    @contextmanager
+    def open_output(self, key: str) -> Iterator[IO[bytes]]:
+        """One PUT for up to 16 MB, else a multipart upload that is aborted if the block raises."""
+        files, name = self._files, f"{self._bucket}/{self._key(key)}"
+        upload = files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
+        stream = _Upload(self, key, upload)
+        try:
+            yield cast(IO[bytes], stream)
+            stream.finish()
+        except BaseException:
+            stream.abort()
+            raise
+
+    def delete(self, key: str) -> None:
+        """One DELETE; S3 does not say whether there was anything."""
+        name = self._key(key)
+        try:
+            self._run("delete", key, lambda: self._call("delete_object", Key=name))
+        except KeyNotFoundError:
+            return
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Nothing to do: an object that can be seen is durable."""
+        for key in keys:
+            check_key(key)
+
+    # Reading
+
+    def get(self, key: str) -> bytes:
+        """One GET, with no HEAD before it."""
+        name = self._key(key)
+        return cast(bytes, self._run("read", key, lambda: self._fetch(name)))
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """GETs side by side, 32 at a time."""
+        names = [self._key(key) for key in keys]
+        if not names:
+            return []
+        shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+        return cast("list[bytes | None]", self._run("read", shown, lambda: self._fetch_all(names)))
+
+    async def _fetch_all(self, names: Sequence[str]) -> list[bytes | None]:
+        gate = asyncio.Semaphore(_PARALLEL_GETS)
+
+        async def one(name: str) -> bytes | None:
+            async with gate:
+                try:
+                    return await self._fetch(name)
+                except Exception as error:
+                    failure = failure_of(error)
+                    if failure.status == 404 and failure.code != "NoSuchBucket":
+                        self._note_date(failure.date)
+                        return None
+                    raise
+
+        return list(await asyncio.gather(*map(one, names)))
+
+    async def _fetch(self, name: str, **parameters: Any) -> bytes:
+        for attempt in range(1, _BODY_ATTEMPTS + 1):
+            response = await self._call("get_object", Key=name, **parameters)
+            try:
+                async with response["Body"] as body:
+                    return cast(bytes, await body.read())
+            except Exception:
+                # The SDK retries until the headers are there; a body cut short is ours to retry.
+                if attempt == _BODY_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """One ranged GET. A range of nothing still asks whether the object is there."""
+        check_range(start, length)
+        if length == 0:
+            self.size(key)
+            return b""
+        name = self._key(key)
+        wanted = f"bytes={start}-{start + length - 1}"
+
+        async def fetch() -> bytes:
+            try:
+                return await self._fetch(name, Range=wanted)
+            except Exception as error:
+                if failure_of(error).status == 416:
+                    return b""
+                raise
+
+        return cast(bytes, self._run("read", key, fetch))
+
+    def size(self, key: str) -> int:
+        """One HEAD."""
+        name = self._key(key)
+        answer = self._run("read", key, lambda: self._call("head_object", Key=name))
+        return int(answer["ContentLength"])
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """Lazy: a page of 1,000 keys is fetched when its first key is due."""
+        parameters: dict[str, Any] = {"Prefix": self._start + check_prefix(prefix)}
+        if after:
+            parameters["StartAfter"] = self._start + after
+        last = b"" if after is None else after.encode("utf-8", "surrogatepass")
+        while True:
+            page = self._run(
+                "list", prefix or ".", lambda: self._call("list_objects_v2", **parameters)
+            )
+            for item in page.get("Contents", ()):
+                key = item["Key"][len(self._start) :]
+                encoded = key.encode("utf-8")
+                # Some stores repeat a key or ignore StartAfter; folder markers are no objects.
+                if encoded <= last or key.endswith("/"):
+                    continue
+                last = encoded
+                modified_us = int(item["LastModified"].timestamp() * 1_000_000)
+                yield StoredObject(key, int(item["Size"]), modified_us)
+            if not page.get("IsTruncated"):
+                return
+            parameters["ContinuationToken"] = page["NextContinuationToken"]
+
+    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """s3fs behind Arrow's interface."""
+        root = f"{self._bucket}/{self._start}".rstrip("/")
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._files)), root
+
+    def server_time_us(self) -> int | None:
+        """The Date header of the latest answer, to the second."""
+        return self._server_time_us
+
+
+class _Upload(io.RawIOBase):
+    """What a writer sees of an upload: its close() decides nothing, the block's end does."""
+
+    def __init__(self, store: S3Store, key: str, upload: Any) -> None:
+        self._store = store
+        self._key = key
+        self._upload = upload
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return int(self._upload.tell())
+
+    def write(self, body: Any) -> int:
+        data = bytes(body)
+        self._guard(lambda: self._upload.write(data))
+        return len(data)
+
+    def finish(self) -> None:
+        """Send what is left and make the object appear."""
+        self._guard(self._upload.close)
+
+    def abort(self) -> None:
+        """Leave nothing. A failed abort leaves parts that the bucket's life cycle removes."""
+        try:
+            self._upload.discard()
+        except Exception:
+            pass
+        # fsspec sends what is left of an unclosed file when it is collected.
+        self._upload.closed = True
+
+    def _guard(self, work: Callable[[], _Result]) -> _Result:
+        try:
+            return work()
+        except Exception as error:
+            failure = self._store._error("write", self._key, failure_of(error))
+            if isinstance(failure, KeyNotFoundError):
+                failure = StoreError(f"the upload of {self._key!r} is gone. Write it again.")
+            raise failure from None
+
+
+async def _http_sessions(client: Any) -> list[Any]:
+    """The aiohttp sessions of a client, the direct one made if there is none; [] if unknown."""
+    try:
+        http = client._endpoint.http_session
+        if not http._sessions:
+            await http._get_session(None)
+        return [one for one in http._sessions.values() if hasattr(one, "_retry_connection")]
+    except (AttributeError, TypeError):
+        return []
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    known = set(inspect.signature(s3fs.S3FileSystem.__init__).parameters) - _NOT_FOR_USERS
+    unknown = sorted(set(options) - known - {"profile", "skip_instance_cache"})
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise StoreError(
+            f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
+            "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
+        )
+
+
+def _endpoint(options: Mapping[str, Any]) -> str:
+    """Where requests go, as far as options and environment say; "" is AWS itself."""
+    chosen = options.get("endpoint_url") or (options.get("client_kwargs") or {}).get("endpoint_url")
+    environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return str(chosen or environment or "").rstrip("/")
+
+
+def _reopen(bucket: str, prefix: str, options: dict[str, Any], unsafe: bool) -> S3Store:
+    return S3Store(bucket, prefix, options, unsafe_single_writer=unsafe)

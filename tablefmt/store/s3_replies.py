@@ -1,0 +1,158 @@
+"""What an S3 answer means. Decided by HTTP status and error code, never by a message's text.
+
+Spec: STO-4 .. STO-6 and the table of spec/store.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused
+
+# Raised before anything is sent.
+_NEVER_SENT = {
+    "NoCredentialsError": "no credentials were found; set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, or pass key and secret as storage options",
+    "PartialCredentialsError": "the credentials are incomplete; give both key and secret",
+    "CredentialRetrievalError": "the credentials could not be fetched; check their provider",
+    "TokenRetrievalError": "the sign-on token could not be fetched; sign on again",
+    "UnauthorizedSSOTokenError": "the sign-on has expired; sign on again",
+    "ProfileNotFound": "the credentials profile does not exist; check its name",
+    "NoRegionError": "no region is set; set AWS_DEFAULT_REGION",
+    "InvalidRegionError": "the region has no valid name; check it",
+    "ParamValidationError": "the installed botocore cannot send this request; check the bucket's "
+    "name, and update botocore to 1.36 or later",
+}
+_WRONG_CREDENTIALS = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
+)
+_MAX_CODE_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that did not end in 2xx.
+
+    Attributes:
+        status: HTTP status; 0 if no answer came.
+        code: The error code in the answer's body; the exception's class if no answer came.
+        resent: True if the SDK sent the request more than once.
+        never_sent: True if it failed before the first byte went out.
+    """
+
+    status: int
+    code: str
+    resent: bool
+    never_sent: bool
+    date: str | None = None
+
+
+class RequestFailedError(Exception):
+    """Carries a failure that was read already."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.code)
+        self.failure = failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Read the answer off an exception of s3fs or botocore, or off its cause."""
+    if isinstance(error, RequestFailedError):
+        return error.failure
+    link: BaseException | None = error
+    while link is not None:
+        response = getattr(link, "response", None)
+        if isinstance(response, Mapping) and "ResponseMetadata" in response:
+            return _answered(response)
+        link = link.__cause__
+    name = type(error).__name__
+    return Failure(0, name, resent=False, never_sent=name in _NEVER_SENT)
+
+
+def _answered(response: Mapping[str, Any]) -> Failure:
+    metadata = response["ResponseMetadata"]
+    code = str(response.get("Error", {}).get("Code", ""))[:_MAX_CODE_CHARACTERS]
+    return Failure(
+        status=int(metadata.get("HTTPStatusCode") or 0),
+        code=code,
+        resent=int(metadata.get("RetryAttempts") or 0) > 0,
+        never_sent=False,
+        date=date_of(response),
+    )
+
+
+def date_of(response: Mapping[str, Any]) -> str | None:
+    """The Date header of an answer."""
+    headers = response.get("ResponseMetadata", {}).get("HTTPHeaders") or {}
+    return headers.get("date")
+
+
+def date_to_us(date: str | None) -> int | None:
+    """Microseconds since 1970 of an HTTP date; None if it cannot be read."""
+    if not date:
+        return None
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def put_reply(failure: Failure, bucket: str) -> PutReply:
+    """The reply of a conditional create that did not end in 2xx. Pure."""
+    reason = explain(failure, bucket)
+    if failure.never_sent:
+        return Refused(reason)
+    if failure.status == 412:
+        return Exists()
+    # A plain no to the last attempt says nothing of the earlier ones that the SDK sent.
+    if _is_final(failure) and not failure.resent:
+        return Refused(reason)
+    return NoAnswer(reason)
+
+
+def _is_final(failure: Failure) -> bool:
+    if failure.code == "RequestTimeout":
+        return False
+    if failure.status in (408, 409, 429):
+        return False
+    return 300 <= failure.status < 500 or failure.status == 501
+
+
+def is_retryable(failure: Failure) -> bool:
+    """Whether the same request may succeed later without anybody mending anything."""
+    return not failure.never_sent and not _is_final(failure)
+
+
+def explain(failure: Failure, bucket: str) -> str:
+    """One clause: what went wrong, and what to do. Holds no secret."""
+    if failure.never_sent:
+        return _NEVER_SENT.get(
+            failure.code, f"the request could not be made ({failure.code}); check the options"
+        )
+    status, code = failure.status, failure.code
+    if status == 0:
+        return f"no answer came ({code}); check the endpoint and the network"
+    shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+    if code == "NoSuchBucket":
+        return f"the bucket {bucket!r} does not exist; create it or check its name ({shown})"
+    if code in _WRONG_CREDENTIALS or status == 401:
+        return f"the credentials are wrong; check key, secret and region ({shown})"
+    if code == "ExpiredToken":
+        return f"the credentials have expired; renew them ({shown})"
+    if status == 403:
+        return (
+            "access is denied; grant it to these credentials (without the right to list, S3 says "
+            f"this of absent objects too) ({shown})"
+        )
+    if 300 <= status < 400:
+        return f"the bucket {bucket!r} is at another region or endpoint; name it ({shown})"
+    if status == 501:
+        return f"the store does not know this request; use one with conditional writes ({shown})"
+    if status in (429, 503):
+        return f"the store asks to slow down ({shown}); try again later"
+    if status == 409:
+        return f"another request for this key is in progress ({shown}); try again"
+    return f"the store answered {shown}"

@@ -1,0 +1,162 @@
+"""Stores around stores: the same verbs, and something besides."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import IO
+
+import pyarrow.fs
+
+from tablefmt.store.protocol import PutReply, Store, StoredObject
+
+
+class ForwardingStore:
+    """Hands every verb to `inner`. Subclasses change some."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    @property
+    def uri(self) -> str:
+        """As the inner store."""
+        return self.inner.uri
+
+    @property
+    def identity(self) -> str:
+        """As the inner store."""
+        return self.inner.identity
+
+    @property
+    def unsafe_single_writer(self) -> bool:
+        """As the inner store."""
+        return self.inner.unsafe_single_writer
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """As the inner store."""
+        return self.inner.put_if_absent(key, body)
+
+    def put(self, key: str, body: bytes) -> None:
+        """As the inner store."""
+        self.inner.put(key, body)
+
+    def get(self, key: str) -> bytes:
+        """As the inner store."""
+        return self.inner.get(key)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """As the inner store."""
+        return self.inner.get_many(keys)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """As the inner store."""
+        return self.inner.get_range(key, start, length)
+
+    def size(self, key: str) -> int:
+        """As the inner store."""
+        return self.inner.size(key)
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """As the inner store."""
+        return self.inner.list_after(prefix, after)
+
+    def delete(self, key: str) -> None:
+        """As the inner store."""
+        self.inner.delete(key)
+
+    def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """As the inner store."""
+        return self.inner.open_output(key)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """As the inner store."""
+        self.inner.sync(keys)
+
+    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        """As the inner store; what goes through Arrow is seen by no wrapper."""
+        return self.inner.arrow_filesystem()
+
+    def server_time_us(self) -> int | None:
+        """As the inner store."""
+        return self.inner.server_time_us()
+
+
+class CountingStore(ForwardingStore):
+    """Keeps what was asked of the inner store. Safe between threads.
+
+    Attributes:
+        requests: (verb, key) in order; `get_many` counts as a `get` of each key. A listing is one
+            request, with its prefix as key. `sync` and reads through Arrow are not counted.
+        rounds: Round trips that wait for each other: one a call, `get_many` included.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._lock = threading.Lock()
+        self.requests: list[tuple[str, str]] = []
+        self.rounds = 0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Requests by verb."""
+        with self._lock:
+            return Counter(verb for verb, _ in self.requests)
+
+    def reset(self) -> None:
+        """Start counting anew."""
+        with self._lock:
+            self.requests.clear()
+            self.rounds = 0
+
+    def _count(self, verb: str, *keys: str) -> None:
+        with self._lock:
+            self.requests.extend((verb, key) for key in keys)
+            self.rounds += 1
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """Counted."""
+        self._count("put_if_absent", key)
+        return self.inner.put_if_absent(key, body)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Counted."""
+        self._count("put", key)
+        self.inner.put(key, body)
+
+    def get(self, key: str) -> bytes:
+        """Counted."""
+        self._count("get", key)
+        return self.inner.get(key)
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Counted as one round of `get`; nothing asked is no round."""
+        if keys:
+            self._count("get", *keys)
+        return self.inner.get_many(keys)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Counted."""
+        self._count("get_range", key)
+        return self.inner.get_range(key, start, length)
+
+    def size(self, key: str) -> int:
+        """Counted."""
+        self._count("size", key)
+        return self.inner.size(key)
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        """Counted."""
+        self._count("list_after", prefix)
+        return self.inner.list_after(prefix, after)
+
+    def delete(self, key: str) -> None:
+        """Counted."""
+        self._count("delete", key)
+        self.inner.delete(key)
+
+    def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """Counted."""
+        self._count("open_output", key)
+        return self.inner.open_output(key)

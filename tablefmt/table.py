@@ -1,0 +1,274 @@
+"""Table: what the user holds. Every method hands over to the room that does the work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Union
+
+import pyarrow as pa
+
+from tablefmt.changes.range import Bounds
+from tablefmt.changes.read import Changes
+from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.data.selection import Condition
+from tablefmt.errors import InvalidRangeError
+from tablefmt.log.names import entry_key
+from tablefmt.maintenance.verify import Report, verify
+from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.times import Time, from_micros, show_time
+from tablefmt.operations.append import append
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.create import create as create_table
+from tablefmt.operations.history import history
+from tablefmt.operations.overwrite import overwrite
+from tablefmt.operations.resolve import resolve
+from tablefmt.operations.scan import Scan
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.open import open_store
+from tablefmt.store.protocol import KeyNotFoundError, Store
+
+Uri = Union[str, "os.PathLike[str]"]
+
+
+class Table:
+    """A handle on one table, at one version.
+
+    Reads see the handle's version until `refresh()` or a write of its own moves it; writes start
+    from the newest version, not from the handle's. Safe to share between threads.
+    """
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def __repr__(self) -> str:
+        head = self.context.view.head
+        sums = head.totals
+        return (
+            f"Table({self.uri!r}, version={head.version}, time={show_time(head.time_version)}, "
+            f"files={sums.files}, rows={sums.rows}, bytes={sums.bytes})"
+        )
+
+    @property
+    def uri(self) -> str:
+        """Where the table is; holds no secret."""
+        return self.context.store.uri
+
+    @property
+    def id(self) -> str:
+        """The table's own id, 32 hex digits: stays when the table is moved."""
+        return self.context.view.head.table
+
+    @property
+    def version(self) -> int:
+        """The ID version that this handle reads."""
+        return self.context.view.head.version
+
+    @property
+    def timestamp(self) -> datetime:
+        """Commit timestamp of `version`, aware, UTC."""
+        return from_micros(self.context.view.head.timestamp)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as Arrow types."""
+        return to_arrow(self.context.view.head.metadata.schema)
+
+    @property
+    def partition_by(self) -> list[str]:
+        """Names of the partition columns, in order."""
+        return self.context.view.head.metadata.partition_names
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties that are set."""
+        return dict(self.context.view.head.metadata.properties)
+
+    def refresh(self) -> Table:
+        """Move the handle to the newest version, and return it. One request if nothing is new.
+
+        Raises:
+            TableReplacedError, CorruptTableError: the log is not what it was.
+        """
+        self.context.view.refresh()
+        return self
+
+    def append(self, data: Any, *, merge_schema: bool = False, **commit: Any) -> Commit:
+        """Add rows; columns by name. See operations/append.py for what it raises.
+
+        `commit`: application=(id, version), user_metadata={}, deadline=seconds.
+        """
+        return append(self.context, data, commit_options(commit), merge_schema=merge_schema)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Condition = None,
+        dynamic_partitions: bool = False,
+        overwrite_schema: bool = False,
+        **commit: Any,
+    ) -> Commit:
+        """Replace the whole table, the rows where a condition on partition columns holds, or the
+        partitions that `data` has rows of. See operations/overwrite.py for what it raises.
+        """
+        return overwrite(
+            self.context,
+            data,
+            commit_options(commit),
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            overwrite_schema=overwrite_schema,
+        )
+
+    def truncate(self, where: Condition = None, **commit: Any) -> Commit:
+        """Overwrite with nothing."""
+        return overwrite(self.context, None, commit_options(commit), where=where)
+
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition = None,
+        version: int | None = None,
+        timestamp: Time | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """A read of one version: the handle's, or the one asked for.
+
+        Raises:
+            VersionNotFoundError, InvalidRangeError: no such version or time.
+            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: what is asked for.
+        """
+        snapshot = self.context.view.snapshot(self.context.resolve_point(version, timestamp))
+        return Scan(self.context.store, snapshot, columns=columns, where=where, limit=limit)
+
+    def to_arrow(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition = None,
+        version: int | None = None,
+        timestamp: Time | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """`scan(...)` as one Arrow table."""
+        scan = self.scan(
+            columns=columns, where=where, version=version, timestamp=timestamp, limit=limit
+        )
+        return scan.to_arrow()
+
+    def changes(
+        self,
+        *,
+        starting_version: int | None = None,
+        after_version: int | None = None,
+        starting_timestamp: Time | None = None,
+        after_timestamp: Time | None = None,
+        ending_version: int | None = None,
+        ending_timestamp: Time | None = None,
+        content: str = "changes",
+        columns: Sequence[str] | None = None,
+        where: Condition = None,
+    ) -> Changes:
+        """Row changes of a range; `starting` and `ending` are inclusive, `after` is exclusive.
+
+        The default end is the newest version there is.
+
+        Raises:
+            InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
+            UnsupportedFeatureError: INC-4, or a content this version lacks.
+        """
+        bounds = Bounds(
+            starting_version=starting_version,
+            after_version=after_version,
+            starting_timestamp=starting_timestamp,
+            after_timestamp=after_timestamp,
+            ending_version=ending_version,
+            ending_timestamp=ending_timestamp,
+        )
+        return Changes(
+            self.context.view,
+            self.context.environment,
+            bounds,
+            content=content,
+            columns=columns,
+            where=where,
+        )
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """One row a version, newest first, with Delta's column names."""
+        return history(self.context, limit)
+
+    def resolve(self, transaction: str, version: int | None = None) -> Commit | None:
+        """What became of an unknown commit: None only if it can never be in the table any more.
+
+        Raises:
+            CommitUnknownError: it still may.
+        """
+        return resolve(self.context, transaction, version)
+
+    def verify(self, *, deep: bool = False) -> Report:
+        """Check the log, and that every live file is there; with `deep` every page of them."""
+        return verify(self.context.store, deep=deep)
+
+
+def create(
+    uri: Uri,
+    schema: Any,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    exist_ok: bool = False,
+) -> Table:
+    """Make a table at `uri`; see operations/create.py for the arguments and what it raises."""
+    context = create_table(
+        open_store(uri, storage_options),
+        schema,
+        partition_by=partition_by,
+        properties=properties,
+        exist_ok=exist_ok,
+    )
+    return Table(context)
+
+
+def open(
+    uri: Uri, *, storage_options: Mapping[str, Any] | None = None
+) -> Table:
+    """Open the table at `uri` at its newest version.
+
+    Raises:
+        TableNotFoundError: there is none. CorruptTableError: its log is damaged.
+        UnsupportedFeatureError: it needs a newer reader.
+    """
+    return open_at(open_store(uri, storage_options))
+
+
+def open_at(store: Store, environment: Environment = SYSTEM) -> Table:
+    """Open the table at the root of a store."""
+    return Table(TableContext(store, LogView.open(store), environment))
+
+
+def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Whether there is a table at `uri`: whether it has a version 0."""
+    try:
+        open_store(uri, storage_options).size(entry_key(0))
+    except KeyNotFoundError:
+        return False
+    return True
+
+
+def commit_options(given: Mapping[str, Any]) -> CommitOptions:
+    """The keywords that every operation takes.
+
+    Raises:
+        InvalidRangeError: a keyword that is not one of them, or a value of the wrong kind.
+    """
+    unknown = sorted(set(given) - {"application", "user_metadata", "deadline"})
+    if unknown:
+        raise InvalidRangeError(
+            f"unknown argument {', '.join(unknown)}; there are application, user_metadata, deadline"
+        )
+    return CommitOptions(**given)

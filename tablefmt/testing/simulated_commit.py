@@ -1,0 +1,409 @@
+"""One schedule of a few writers on a simulated put-if-absent store, and what has to hold in it.
+
+The simulation asks for every choice: who moves next, what goes wrong with that request, how much a
+read returns. A request and its answer are one indivisible move: what a writer does between two
+requests touches nothing shared, so a slower answer would make no other history. Choices that could
+only repeat another's history are not offered: at a taken key a put that never arrives, or arrives
+late, is the same as one whose answer is lost.
+
+Spec: CMT-1 .. CMT-9 (spec/commit.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias, Union
+
+from tablefmt.commit import protocol
+from tablefmt.commit.protocol import Attempt, Expired, Found, Get, Missing, Next, Put, Reply, Winner
+from tablefmt.commit.results import (
+    AlreadyApplied,
+    Committed,
+    Conflicted,
+    NotCommitted,
+    Outcome,
+    Rejected,
+    Resolution,
+    Unknown,
+)
+from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
+
+MOVES_MAX = 200
+"""A schedule with more moves than this is taken for one that never ends."""
+
+
+class Fault(Enum):
+    """What can go wrong with one request. Each costs one of the schedule's faults."""
+
+    LOST_ANSWER = "applied, no answer"
+    LATE_PUT = "no answer; applied at any later point"
+    SDK_RETRY = "applied, repeated by the client library, answered Exists"
+    LOST_REQUEST = "no answer; never applied"
+    REFUSED = "refused, never applied"
+    CRASH = "the writer dies before the request"
+    CRASH_SENT = "the writer dies after the put was applied, before its answer"
+
+
+CONTRACT_FAULTS = tuple(Fault)
+_AT_TAKEN_KEY = (Fault.LOST_ANSWER, Fault.REFUSED, Fault.CRASH)
+_AT_READ = (Fault.LOST_ANSWER, Fault.REFUSED, Fault.CRASH)
+
+
+class Entry(NamedTuple):
+    """What a simulated put carries: enough to judge the log afterwards."""
+
+    transaction: str
+    version: int
+    previous: str | None
+    """Transaction of the entry below; None at version 0."""
+    base: int
+    """Version that the writer had read; everything between was judged by it."""
+
+
+class PutEntry(NamedTuple):
+    """Put `entry` at its version if absent. Answered by Written, Exists or NoAnswer."""
+
+    entry: Entry
+
+
+class ReadLog(NamedTuple):
+    """Read entries from `version` on. Answered by a tuple of Entry (>= 1), Missing or NoAnswer."""
+
+    version: int
+    whole: bool = False
+    """True: the answer is one moment's listing. False: newer entries may be missing from it."""
+
+
+Request: TypeAlias = Union[PutEntry, ReadLog]  # noqa: UP007
+Outcomes: TypeAlias = dict[str, Outcome]
+Writer: TypeAlias = Generator[Request, Any, None]
+Step: TypeAlias = Callable[[Attempt, Reply], tuple[Attempt, Next]]
+Resolve: TypeAlias = Callable[[str, "int | None", "Found | Missing | NoAnswer"], Resolution]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterPlan:
+    """What one writer does, as data that can go to another process."""
+
+    transactions: tuple[str, ...]
+    """Nonces, committed one after the other; the first that is not Committed ends it."""
+    conflicts_with: frozenset[str] = frozenset()
+    """Transactions that, met as winners, stand in the way. Empty: a blind INSERT."""
+    same_application: frozenset[str] = frozenset()
+    """Transactions that, met as winners, are this one's content already applied."""
+    run: Callable[[WriterPlan, Entry | None, Outcomes], Writer] = field(
+        default_factory=lambda: protocol_writer
+    )
+    """Makes the generator from the plan, the entry at the head, and where outcomes go."""
+    step: Step = protocol.step
+
+    def verdict(self, winner: str) -> object:
+        """What the conflict engine of this writer says of a winner."""
+        if winner in self.conflicts_with:
+            return winner
+        return protocol.ALREADY_APPLIED if winner in self.same_application else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is explored. Everything in it pickles."""
+
+    name: str
+    writers: tuple[WriterPlan, ...]
+    faults: int = 0
+    """Faults in one schedule, at most."""
+    kinds: tuple[Fault, ...] = CONTRACT_FAULTS
+    """Kinds of fault, in the order in which they are tried."""
+    deadlines: int = 0
+    """How many requests of one schedule, at most, find that time is up instead of being made."""
+    created: bool = True
+    """False: the table is not there yet and all writers race for version 0."""
+    resolve: Resolve = protocol.resolve_found
+
+
+def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Writer:
+    """Drive the protocol's step function, with `plan.step` in its place for mutants."""
+    for transaction in plan.transactions:
+        base = head.version if head else -1
+        below = head.transaction if head else None
+        attempt, request = protocol.start(transaction, base + 1)
+        decision: Next = request
+        while True:
+            if isinstance(decision, Put):
+                entry = Entry(transaction, decision.version, below, base)
+                reply = yield PutEntry(entry)
+            elif isinstance(decision, Get):
+                reply = yield ReadLog(decision.version)
+                if type(reply) is tuple:
+                    below = reply[-1].transaction
+                    reply = Found(
+                        tuple(
+                            Winner(e.version, e.transaction, plan.verdict(e.transaction))
+                            for e in reply
+                        )
+                    )
+            else:
+                break
+            attempt, decision = plan.step(attempt, reply)
+        outcomes[transaction] = decision
+        if not isinstance(decision, Committed):
+            return
+        head = entry
+
+
+_WRITTEN = Written()
+_EXISTS = Exists()
+_MISSING = Missing()
+_EXPIRED = Expired()
+_NO_ANSWER = NoAnswer("timeout")
+_REFUSED = Refused("permission")
+_GENESIS = Entry("genesis", 0, None, -1)
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold in the schedule being run."""
+
+
+class Simulation:
+    """One schedule, from an empty beginning to the point where nothing is left to happen."""
+
+    def __init__(
+        self, scenario: Scenario, pick: Callable[[int], int], story: list[str] | None
+    ) -> None:
+        self.scenario = scenario
+        self.pick = pick
+        self.story = story
+        self.log: dict[int, Entry] = {0: _GENESIS} if scenario.created else {}
+        self.outcomes: Outcomes = {}
+        self.in_flight: list[Entry] = []
+        self.sent: dict[tuple[str, int], Entry] = {}
+        self.faults_left = scenario.faults
+        self.deadlines_left = scenario.deadlines
+        self.disturbed: set[int] = set()
+        self.crashed: set[int] = set()
+        self.watched: list[tuple[str, int]] = []
+        self.promised: dict[str, Resolution] = {}
+        self.known = 0
+        self.live: dict[int, tuple[Writer, Request]] = {}
+        head = _GENESIS if scenario.created else None
+        for index, plan in enumerate(scenario.writers):
+            writer = plan.run(plan, head, self.outcomes)
+            self.live[index] = (writer, next(writer))
+
+    def run(self) -> None:
+        """Play the schedule. Raises ViolationError."""
+        moves = 0
+        while self.live or self.in_flight:
+            moves += 1
+            if moves > MOVES_MAX:
+                raise ViolationError("the schedule does not end")
+            width = len(self.live) + len(self.in_flight)
+            choice = self.pick(width) if width > 1 else 0
+            entries = len(self.log)
+            # The first writer comes first, then what is under way, so that the order of choices
+            # meets the tightest races early.
+            late = len(self.in_flight)
+            if self.live and (choice == 0 or choice > late):
+                self._move(list(self.live)[choice - late if choice else 0])
+            else:
+                self._deliver(choice - 1 if self.live else choice)
+            if len(self.outcomes) != self.known:
+                self._check_new_outcomes()
+            elif self.watched and len(self.log) != entries:
+                self._check_lookups()
+        self._check_end()
+
+    def _deliver(self, place: int) -> None:
+        entry = self.in_flight.pop(place)
+        holder = self.log.setdefault(entry.version, entry)
+        if self.story is not None:
+            self.story.append(f"late: {entry} arrives, {holder} is there")
+
+    def _move(self, index: int) -> None:
+        writer, request = self.live[index]
+        event = self._event(request)
+        if event is not None:
+            self.disturbed.add(index)
+        if event is Fault.CRASH or event is Fault.CRASH_SENT:
+            if event is Fault.CRASH_SENT and type(request) is PutEntry:
+                self.log.setdefault(request.entry.version, request.entry)
+            if self.story is not None:
+                self.story.append(f"writer {index}: {request} -> {event}")
+            self.crashed.add(index)
+            del self.live[index]
+            return
+        if event is _EXPIRED:
+            reply: object = event
+        elif isinstance(request, PutEntry):
+            reply = self._put(request.entry, event)
+        else:
+            reply = self._read(request, event)
+        if self.story is not None:
+            self.story.append(f"writer {index}: {request} -> {event or 'no fault'} -> {reply}")
+        try:
+            self.live[index] = (writer, writer.send(reply))
+        except StopIteration:
+            del self.live[index]
+
+    def _event(self, request: Request) -> Fault | Expired | None:
+        """What befalls this request: faults first, then the deadline, then nothing."""
+        options: list[Fault | Expired] = []
+        if self.faults_left:
+            kinds = self.scenario.kinds
+            if type(request) is not PutEntry:
+                options += [kind for kind in kinds if kind in _AT_READ]
+            elif request.entry.version in self.log:
+                options += [kind for kind in kinds if kind in _AT_TAKEN_KEY]
+            else:
+                options += kinds
+        if self.deadlines_left:
+            options.append(_EXPIRED)
+        if not options:
+            return None
+        choice = self.pick(len(options) + 1)
+        if choice == len(options):
+            return None
+        event = options[choice]
+        if event is _EXPIRED:
+            self.deadlines_left -= 1
+        else:
+            self.faults_left -= 1
+        return event
+
+    def _put(self, entry: Entry, event: object) -> object:
+        if self.sent.setdefault((entry.transaction, entry.version), entry) != entry:
+            raise ViolationError(f"CMT-2: other bytes for one transaction and version: {entry}")
+        if event is Fault.REFUSED:
+            return _REFUSED
+        if event is Fault.LATE_PUT:
+            self.in_flight.append(entry)
+            return _NO_ANSWER
+        if event is Fault.LOST_REQUEST:
+            return _NO_ANSWER
+        won = entry.version not in self.log
+        if won:
+            self.log[entry.version] = entry
+        if event is Fault.LOST_ANSWER:
+            return _NO_ANSWER
+        return _WRITTEN if won and event is not Fault.SDK_RETRY else _EXISTS
+
+    def _read(self, request: ReadLog, event: object) -> object:
+        if event is Fault.REFUSED:
+            return _REFUSED
+        if event is Fault.LOST_ANSWER:
+            return _NO_ANSWER
+        found = self._tail(request.version)
+        if not found:
+            return _MISSING
+        if len(found) > 1 and not request.whole and self.pick(2):
+            return found[:1]
+        return found
+
+    def _tail(self, version: int) -> tuple[Entry, ...]:
+        found = []
+        while version in self.log:
+            found.append(self.log[version])
+            version += 1
+        return tuple(found)
+
+    def _check_new_outcomes(self) -> None:
+        for transaction in list(self.outcomes)[self.known :]:
+            outcome = self.outcomes[transaction]
+            if self.story is not None:
+                self.story.append(f"{transaction}: {outcome}")
+            if isinstance(outcome, Committed):
+                entry = self.log.get(outcome.version)
+                if entry is None or entry.transaction != transaction:
+                    raise ViolationError(f"CMT-1: {transaction} {outcome}, but there is {entry}")
+            elif isinstance(outcome, Unknown):
+                self.watched.append((transaction, outcome.version))
+        self.known = len(self.outcomes)
+        self._check_lookups()
+
+    def _check_lookups(self) -> None:
+        """What a lookup says now it has said for good, or the log's end must bear it out."""
+        for transaction, version in self.watched:
+            for start in (version, None):
+                answer = self._look_up(transaction, start)
+                if not isinstance(answer, Unknown):
+                    before = self.promised.setdefault(transaction, answer)
+                    if before != answer:
+                        raise ViolationError(f"CMT-9: {transaction} {before}, then {answer}")
+
+    def _look_up(self, transaction: str, version: int | None) -> Resolution:
+        found = self._tail(version or 0)
+        reply: Found | Missing = _MISSING
+        if found:
+            reply = Found(tuple(Winner(entry.version, entry.transaction) for entry in found))
+        return self.scenario.resolve(transaction, version, reply)
+
+    def _check_end(self) -> None:
+        places: dict[str, int] = {}
+        below: str | None = None
+        for version in range(len(self.log)):
+            entry = self.log.get(version)
+            if entry is None:
+                raise ViolationError(f"LOG-2: version {version} is missing from {sorted(self.log)}")
+            if entry.transaction in places:
+                raise ViolationError(
+                    f"CMT-3: {entry.transaction} is at {places[entry.transaction]} and {version}"
+                )
+            if entry.previous != below:
+                raise ViolationError(f"CMT-5: {entry} lies on {below}")
+            places[entry.transaction] = version
+            below = entry.transaction
+        for index, plan in enumerate(self.scenario.writers):
+            for place, transaction in enumerate(plan.transactions):
+                self._check_outcome(index, place, transaction, places)
+                if transaction in places:
+                    self._check_order(plan, places[transaction])
+
+    def _check_outcome(
+        self, index: int, place: int, transaction: str, places: dict[str, int]
+    ) -> None:
+        outcome = self.outcomes.get(transaction)
+        version = places.get(transaction)
+        plan = self.scenario.writers[index]
+        if outcome is None:
+            earlier = self.outcomes.get(plan.transactions[place - 1]) if place else None
+            stopped = place > 0 and not isinstance(earlier, Committed)
+            fine = index in self.crashed or (stopped and version is None)
+        elif isinstance(outcome, Committed):
+            fine = version == outcome.version
+        elif isinstance(outcome, Rejected):
+            fine = version is None and index in self.disturbed
+        elif isinstance(outcome, Conflicted):
+            fine = version is None and outcome.conflict in plan.conflicts_with & places.keys()
+        elif isinstance(outcome, AlreadyApplied):
+            holder = self.log.get(outcome.version)
+            fine = version is None and holder is not None
+            fine = fine and holder is not None and holder.transaction in plan.same_application
+        else:
+            fine = index in self.disturbed and self._lookup_is_final(
+                transaction, outcome.version, version
+            )
+        promise = self.promised.get(transaction)
+        if promise is not None:
+            fine = fine and isinstance(promise, Committed) == (version is not None)
+        if not fine:
+            raise ViolationError(
+                f"CMT-1: {transaction} ends as {outcome}, looked up as {promise}, "
+                f"and its place in the log is {version}"
+            )
+
+    def _lookup_is_final(self, transaction: str, contested: int, version: int | None) -> bool:
+        answer = self._look_up(transaction, contested)
+        if version is not None:
+            return answer == Committed(version)
+        if contested in self.log:
+            return answer == NotCommitted(contested)
+        return isinstance(answer, Unknown)
+
+    def _check_order(self, plan: WriterPlan, version: int) -> None:
+        """No entry lies on one that stood in its way, however it got there."""
+        entry = self.log[version]
+        for between in range(entry.base + 1, version):
+            if plan.verdict(self.log[between].transaction) is not None:
+                raise ViolationError(f"CMT-6: {entry} lies on {self.log[between]}")

@@ -1,0 +1,139 @@
+"""The differential oracle: on every table that a test makes, `tools/logdump.py` has to agree.
+
+`every_table_agrees` is a fixture to import into conftest.py. Tests that damage tables on purpose
+carry `@pytest.mark.broken_tables`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import logdump
+import make_golden
+
+Json = dict[str, Any]
+
+MAX_ENTRIES = 300
+"""Longer logs are compared by the tests that make them, not after each of them."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known where this module is imported into conftest.py."""
+    config.addinivalue_line("markers", "broken_tables: damages tables on purpose; no oracle after")
+
+
+@pytest.fixture(autouse=True)
+def every_table_agrees(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Remember every table created or opened in a test, and ask the oracle about it afterwards."""
+    seen: dict[str, Json | None] = {}
+
+    def remembering(call: Callable[..., Any]) -> Callable[..., Any]:
+        def made(uri: Any, *args: Any, **kwargs: Any) -> Any:
+            table = call(uri, *args, **kwargs)
+            seen[table.uri] = kwargs.get("storage_options")
+            return table
+
+        return made
+
+    marked = request.node.get_closest_marker("broken_tables") is not None
+    if not marked:
+        for name in ("create", "open"):
+            monkeypatch.setattr(tablefmt, name, remembering(getattr(tablefmt, name)))
+    yield
+    monkeypatch.undo()
+    for uri, options in seen.items():
+        if tablefmt.exists(uri, storage_options=options):
+            assert_agrees(tablefmt.open(uri, storage_options=options), options)
+
+
+def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
+    """The table as the package shows it is the table as the specification reads it.
+
+    Compares the whole state at the handle's version: schema, partitioning, properties, times, files
+    with their partition values; and every entry up to it. Reads the footer of every live file.
+    """
+    document = logdump.read(table.uri, storage_options, as_of=table.version, files=True)
+    assert document["findings"] == []
+    assert _shown(table) == _expected(document)
+    assert table.schema.equals(_arrow_schema(document["state"]["schema"]))
+
+
+def _shown(table: Any) -> Json:
+    """What the package says."""
+    files = table.scan().files()
+    history = table.history().sort_by("version")
+    return {
+        "table": table.id,
+        "version": table.version,
+        "timestamp": _instant(table.timestamp),
+        "partition_by": list(table.partition_by),
+        "properties": dict(table.properties),
+        "files": files.select(["path", "size", "rows"]).to_pylist(),
+        "entries": history.select([*HISTORY]).to_pylist(),
+    }
+
+
+HISTORY: dict[str, Callable[[Json], Any]] = {
+    "version": lambda entry: entry["version"],
+    "timestamp": lambda entry: _instant(entry["timestamp"]),
+    "timeVersion": lambda entry: _instant(entry["time_version"]),
+    "transaction": lambda entry: entry["transaction"],
+    "operation": lambda entry: entry["operation"]["name"],
+    "readVersion": lambda entry: entry["basis"]["read_version"],
+    "isolationLevel": lambda entry: entry["basis"]["isolation"],
+    "isBlindAppend": lambda entry: entry["basis"]["blind"],
+}
+"""Columns of `history()`, and what an entry says of them."""
+
+
+def _expected(document: Json) -> Json:
+    """What the oracle says."""
+    state = document["state"]
+    entries = [item["entry"] for item in document["entries"]][: state["version"] + 1]
+    return {
+        "table": state["table"],
+        "version": state["version"],
+        "timestamp": _instant(state["timestamp"]),
+        "partition_by": state["partition_by"],
+        "properties": state["properties"],
+        "files": [{key: file[key] for key in ("path", "size", "rows")} for file in state["files"]],
+        "entries": [{name: of(entry) for name, of in HISTORY.items()} for entry in entries],
+    }
+
+
+def _instant(value: Any) -> datetime:
+    if isinstance(value, int):
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=value)
+    return value.astimezone(timezone.utc)
+
+
+def _arrow_schema(schema: Json) -> pa.Schema:
+    """The Arrow schema that readers see: logical names."""
+    return pa.schema([make_golden.arrow_field(_logical(field)) for field in schema["fields"]])
+
+
+def _logical(field: Json) -> Json:
+    return {**field, "physical": field["name"], "type": _logical_type(field["type"])}
+
+
+def _logical_type(kind: Any) -> Any:
+    if isinstance(kind, str):
+        return kind
+    if "struct" in kind:
+        return {"struct": [_logical(field) for field in kind["struct"]]}
+    if "array" in kind:
+        return {**kind, "array": _logical_type(kind["array"])}
+    return {**kind, "map": [_logical_type(inner) for inner in kind["map"]]}

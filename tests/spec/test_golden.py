@@ -1,0 +1,137 @@
+"""Both readers make of every golden table what its expected.json says.
+
+Names of the rules are in the cases: spec/golden/*/expected.json.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+from tablefmt import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "spec" / "golden"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import logdump  # noqa: E402 - tools/ is no package
+import make_golden  # noqa: E402
+
+EXPECTED = {
+    folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    for folder in sorted(GOLDEN.iterdir())
+    if folder.is_dir()
+}
+GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
+BROKEN = [name for name, expected in EXPECTED.items() if "error" in expected]
+
+pytestmark = pytest.mark.broken_tables
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    """A copy of a golden table, for readers may leave a hint, and what is expected of it."""
+    target = tmp_path / "table"
+    shutil.copytree(GOLDEN / request.param / "table", target)
+    return str(target), EXPECTED[request.param]
+
+
+def instant(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
+
+
+@pytest.mark.parametrize("case", GOOD, indirect=True)
+def test_the_package_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> None:
+    """Files and rows of another writer's tables (RPL-1, RPL-2, ADD-1, ADD-2, KEY-3)."""
+    uri, expected = case
+    table = tablefmt.open(uri)
+    files = table.scan().files().select(["path", "size", "rows"]).to_pylist()
+    assert table.version == expected["version"]
+    assert files == [{k: f[k] for k in ("path", "size", "rows")} for f in expected["files"]]
+    assert make_golden.plain_rows(table.to_arrow().to_pylist()) == expected["rows"]
+    times = [(t, table.scan(timestamp=instant(t)).to_arrow()) for t, _ in expected.get("times", [])]
+    versions = [table.scan(version=version).to_arrow() for _, version in expected.get("times", [])]
+    assert [shown for _, shown in times] == versions
+
+
+@pytest.mark.parametrize("case", GOOD, indirect=True)
+def test_the_log_dump_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> None:
+    """No finding, and the same files with their partition values (VAL-1, VAL-2, TIM-4)."""
+    uri, expected = case
+    document = logdump.read(uri, files=True)
+    state = document["state"]
+    keys = ("path", "size", "rows", "partition")
+    assert document["findings"] == []
+    assert state["version"] == expected["version"]
+    assert [{key: file[key] for key in keys} for file in state["files"]] == expected["files"]
+    for time, version in expected.get("times", []):
+        assert logdump.read(uri, as_of=instant(time))["state"]["version"] == version
+
+
+@pytest.mark.parametrize("case", BROKEN, indirect=True)
+def test_the_package_refuses_a_broken_table(case: tuple[str, dict[str, Any]]) -> None:
+    """By the class of error that the specification names; the rule is said where there is one."""
+    uri, expected = case
+    with pytest.raises(errors.TablefmtError) as caught:
+        tablefmt.open(uri).to_arrow()
+    assert type(caught.value).__name__ == expected["error"]
+    rule = getattr(caught.value, "rule", None)
+    assert rule is None or rule in expected["rules"]
+
+
+@pytest.mark.parametrize("case", BROKEN, indirect=True)
+def test_the_log_dump_finds_what_is_broken(case: tuple[str, dict[str, Any]]) -> None:
+    """Each finding with its version and rule, and the state of the last sound version."""
+    uri, expected = case
+    document = logdump.read(uri)
+    found = {(finding["version"], finding["rule"]) for finding in document["findings"]}
+    first = min(version for version, _ in expected["findings"])
+    assert found == {tuple(finding) for finding in expected["findings"]}
+    assert (document["state"] or {"version": -1})["version"] == first - 1
+
+
+@pytest.mark.parametrize(
+    "case", [name for name in GOOD if "write_error" in EXPECTED[name]], indirect=True
+)
+def test_a_table_that_asks_more_of_writers_is_not_written(
+    case: tuple[str, dict[str, Any]],
+) -> None:
+    """ENT-7: an unknown writer feature refuses writing and leaves the table as it is."""
+    uri, expected = case
+    before = logdump.read(uri)
+    with pytest.raises(getattr(errors, expected["write_error"])):
+        tablefmt.open(uri).truncate()
+    assert logdump.read(uri) == before
+
+
+def test_making_the_cases_again_changes_none(tmp_path: Path) -> None:
+    """The generator leaves existing cases alone, and its catalogue is the one that is kept."""
+    copy = tmp_path / "golden"
+    shutil.copytree(GOLDEN, copy)
+    assert make_golden.make(copy) == []
+    assert (copy / "README.md").read_bytes() == (GOLDEN / "README.md").read_bytes()
+
+
+def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
+    """Made anew they hold the same rows and findings; sizes are those of the Parquet writer."""
+    make_golden.make(tmp_path)
+    made = {
+        folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+        for folder in tmp_path.iterdir()
+        if folder.is_dir()
+    }
+
+    def lasting(expected: dict[str, Any]) -> dict[str, Any]:
+        files = [{**file, "size": None} for file in expected.get("files", [])]
+        return {**expected, "files": files}
+
+    assert {name: lasting(expected) for name, expected in made.items()} == {
+        name: lasting(expected) for name, expected in EXPECTED.items()
+    }

@@ -1,0 +1,183 @@
+"""The second reader: what it prints, its exit codes, and that damage never throws it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "spec" / "golden"
+TOOL = ROOT / "tools" / "logdump.py"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import logdump  # noqa: E402 - tools/ is no package
+import make_golden  # noqa: E402
+
+pytestmark = pytest.mark.broken_tables
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, str(TOOL), *arguments], capture_output=True, text=True, encoding="utf-8"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def golden(case: str) -> str:
+    return str(GOLDEN / case / "table")
+
+
+def test_it_imports_nothing_of_the_package() -> None:
+    """An oracle that shares code with what it judges shares its errors."""
+    for name in ("logdump.py", "logrules.py", "make_golden.py", "golden_cases.py"):
+        text = (ROOT / "tools" / name).read_text(encoding="utf-8")
+        assert re.findall(r"^\s*(?:from|import)\s+tablefmt", text, re.MULTILINE) == []
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """0 sound, 1 findings, 2 usage, 3 nothing there; one line on stderr and no traceback."""
+    assert run(golden("appends"))[0] == 0
+    assert run(golden("missing-middle"))[0] == 1
+    assert run()[0] == 2
+    for arguments, code in (
+        ([golden("appends"), "--as-of", "yesterday"], 2),
+        ([golden("appends"), "--storage-option", "novalue"], 2),
+        (["quux://nowhere"], 2),
+        ([str(tmp_path)], 3),
+        ([str(tmp_path / "missing")], 3),
+        ([str(TOOL)], 3),
+        ([golden("appends"), "--as-of", "3"], 3),
+        ([golden("appends"), "--as-of", "2023-12-31T23:59:59"], 3),
+    ):
+        found, out, err = run(*arguments)
+        assert (found, out, len(err.splitlines())) == (code, "", 1), arguments
+
+
+def test_the_text_shows_every_entry_the_state_and_the_findings() -> None:
+    code, out, _ = run(golden("entry-flipped-middle"))
+    heads = re.findall(r"^version (\d+)  (\S+)", out, re.MULTILINE)
+    assert code == 1
+    assert heads == [(str(n), f"2024-01-01T{n:02}:00:00.000000Z") for n in range(3)]
+    assert re.findall(r"^state at version (\d+)", out, re.MULTILINE) == ["0"]
+    assert re.findall(r"^problem: version (\d).*\((\S+)\)$", out, re.MULTILINE) == [
+        ("1", "ENT-1"),
+        ("2", "LOG-1"),
+    ]
+
+
+def test_json_is_the_document_of_read() -> None:
+    code, out, _ = run(golden("partitions"), "--json", "--files")
+    assert code == 0
+    assert json.loads(out) == logdump.read(golden("partitions"), files=True)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "version"),
+    [
+        ("1", 1),
+        ("2024-01-01", 0),
+        ("2024-01-01T00:59:59.999999Z", 0),
+        ("2024-01-01 01:00:00", 1),
+        ("2024-01-01T02:00:00+01:00", 1),
+        ("2999-01-01", 2),
+    ],
+)
+def test_as_of_picks_the_state(as_of: str, version: int) -> None:
+    """TIM-4: a version is exact; a time shows the largest version not after it; no zone is UTC."""
+    assert logdump.read(golden("appends"), as_of=as_of)["state"]["version"] == version
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "not-parquet"])
+def test_damaged_data_files_are_found_when_asked_for(tmp_path: Path, damage: str) -> None:
+    """ADD-5: what an entry names exists, with the size and the rows that it says."""
+    shutil.copytree(golden("appends"), tmp_path / "t")
+    path = next((tmp_path / "t" / "data").rglob("*.parquet"))
+    raw = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(raw[:-1] if damage == "short" else b"x" * len(raw))
+    assert logdump.read(str(tmp_path / "t"))["findings"] == []
+    findings = logdump.read(str(tmp_path / "t"), files=True)["findings"]
+    assert [finding["rule"] for finding in findings] == ["ADD-5"]
+
+
+def test_tables_in_memory_are_read(tmp_path: Path) -> None:
+    """Any store that fsspec knows will do; the document is the same but for the address."""
+    store = fsspec.filesystem("memory")
+    store.put(golden("side-file") + "/", "/logdump-test/t/", recursive=True)
+    document = logdump.read("memory://logdump-test/t", files=True)
+    assert {**document, "uri": None} == {**logdump.read(golden("side-file")), "uri": None}
+    store.rm("/logdump-test", recursive=True)
+
+
+PLAIN = [None, True, 0, -1, 2**63, 10**30, 1.5, "", "..", "NaN", "0" * 32]
+NESTED = [[], {}, [None], [[]], ["a", "a"], {"a": 1}, {"side": 1}, {"side": {}}, {"struct": 1}]
+VALUES = st.sampled_from([*PLAIN, *NESTED])
+CASES = ["partitions", "partition-types", "side-file", "all-types", "compacted", "applications"]
+
+
+def places(document: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = document.items() if isinstance(document, dict) else enumerate(document)
+    found = [before] if before else []
+    for key, value in inner:
+        nested = isinstance(value, (dict, list))
+        found += places(value, (*before, key)) if nested else [(*before, key)]
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_content_of_an_entry_throws_it(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Any value in any place of a sealed entry gives a document, never a traceback."""
+    case = data.draw(st.sampled_from(CASES))
+    folder = tmp_path_factory.mktemp("table")
+    shutil.copytree(GOLDEN / case / "table" / "_log", folder / "_log")
+    last = sorted((folder / "_log").glob("*.json"))[-1]
+    entry = json.loads(last.read_bytes())
+    del entry["checksum"]
+    spoiled = copy.deepcopy(entry)
+    *way, key = data.draw(st.sampled_from(places(entry)))
+    target = spoiled
+    for step in way:
+        target = target[step]
+    target[key] = data.draw(VALUES)
+    text = json.dumps(spoiled, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    last.write_bytes(make_golden.seal(text.encode()))
+    document = logdump.read(str(folder))
+    reached = document["state"]["version"] if document["state"] else -1
+    assert (reached == int(last.name[:20])) == (document["findings"] == [])
+    logdump.compact(document)
+    assert [line for item in document["entries"] for line in logdump.entry_lines(item)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_no_prefix_and_no_flipped_bit_passes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """ENT-1: bytes that are not those that were written are found and end the state."""
+    folder = tmp_path_factory.mktemp("table")
+    shutil.copytree(GOLDEN / "appends" / "table" / "_log", folder / "_log")
+    last = sorted((folder / "_log").glob("*.json"))[-1]
+    raw = bytearray(last.read_bytes())
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    else:
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    last.write_bytes(raw)
+    document = logdump.read(str(folder))
+    assert {(f["version"], f["rule"]) for f in document["findings"]} == {(2, "ENT-1")}
+    assert document["state"]["version"] == 1

@@ -1,0 +1,99 @@
+"""spec/schemas/entry.schema.json says of entries what spec/entry.md says (ENT-3 to ENT-8)."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pytest
+
+import tablefmt
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "spec" / "golden"
+SCHEMA = json.loads((ROOT / "spec/schemas/entry.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+GOOD = sorted(
+    path.parent.name
+    for path in GOLDEN.glob("*/expected.json")
+    if "error" not in json.loads(path.read_text(encoding="utf-8"))
+)
+
+Json = dict[str, Any]
+
+
+def entries(table: Path) -> list[Json]:
+    found = sorted((table / "_log").glob("[0-9]" * 20 + ".json"))
+    return [json.loads(path.read_bytes()) for path in found if not path.name.startswith("9")]
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_every_golden_entry_fits(case: str) -> None:
+    for entry in entries(GOLDEN / case / "table"):
+        VALIDATOR.validate(entry)
+
+
+def test_every_entry_the_package_writes_fits(tmp_path: Path) -> None:
+    """Creation, appends, overwrites of both kinds, truncation; nested types; user metadata."""
+    nested = pa.struct([("a", pa.list_(pa.map_(pa.string(), pa.binary())))])
+    kinds = {"p": pa.string(), "x": pa.int64(), "d": pa.decimal128(9, 2), "n": pa.float64()}
+    schema = pa.schema({**kinds, "s": nested})
+    rows = [{"p": "a", "x": 1, "n": float("nan")}, {"p": None, "x": None, "s": {"a": None}}]
+    data = pa.Table.from_pylist(rows, schema)
+    table = tablefmt.create(str(tmp_path / "t"), schema, partition_by=["p"])
+    table.append(data, application=("app", 1), user_metadata={"note": [1, None]})
+    table.overwrite(data, dynamic_partitions=True)
+    table.overwrite(data.slice(0, 1), where="p = 'a'")
+    table.truncate()
+    written = entries(tmp_path / "t")
+    assert [entry["version"] for entry in written] == [0, 1, 2, 3, 4]
+    for entry in written:
+        VALIDATOR.validate(entry)
+
+
+BREAK: dict[str, Callable[[Json], Any]] = {
+    "a field is missing": lambda entry: entry.pop("previous"),
+    "a version that is text": lambda entry: entry.update(version="1"),
+    "a later version without previous": lambda entry: entry.update(previous=None),
+    "an upper-case transaction": lambda entry: entry.update(transaction="A" * 32),
+    "a class nobody knows": lambda entry: entry["operation"].update({"class": "DANCE"}),
+    "a metric that is no integer": lambda entry: entry["operation"]["metrics"].update(a="1"),
+    "an isolation nobody knows": lambda entry: entry["basis"].update(isolation="none"),
+    "a scope that is text": lambda entry: entry["basis"].update(scope="p = 1"),
+    "a sum below zero": lambda entry: entry["totals"].update(rows=-1),
+    "nothing removed": lambda entry: entry.update(remove=[]),
+    "a path outside": lambda entry: entry["add"].update(path=["data/../x"]),
+    "an absolute path": lambda entry: entry["add"].update(path=["/data/x"]),
+    "a file of no bytes": lambda entry: entry["add"].update(size=[0]),
+    "an application without a version": lambda entry: entry.update(application={"id": "a"}),
+    "a number beyond 64 bits": lambda entry: entry.update(timestamp=2**63),
+}
+
+
+@pytest.mark.parametrize("name", BREAK)
+def test_the_schema_refuses(name: str) -> None:
+    """One field spoiled in a sound entry (ENT-3, ENT-4, ENT-5, ENT-6, ADD-1, KEY-2)."""
+    entry = copy.deepcopy(entries(GOLDEN / "appends" / "table")[1])
+    VALIDATOR.validate(entry)
+    BREAK[name](entry)
+    assert not VALIDATOR.is_valid(entry)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["quux", "decimal(39,0)", "decimal(9)", {"array": "long"}, {"map": ["long"], "nullable": True}],
+)
+def test_the_schema_refuses_a_type_that_is_none(kind: Any) -> None:
+    """SCH-1."""
+    entry = entries(GOLDEN / "empty" / "table")[0]
+    entry["metadata"]["schema"]["fields"][0]["type"] = kind
+    assert not VALIDATOR.is_valid(entry)

@@ -1,0 +1,320 @@
+"""Addresses and options, the probe, and the stores around stores."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tablefmt.errors import CommitRejectedError, UnsafeStoreError, UnsupportedFeatureError
+from tablefmt.store import s3 as s3_module
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.open import open_store
+from tablefmt.store.probe import ensure_safe, probe
+from tablefmt.store.protocol import (
+    Exists,
+    NoAnswer,
+    PutReply,
+    Refused,
+    StoreError,
+    Written,
+)
+from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.testing.faults import FaultyStore, Killed
+from tests.s3server import S3Server
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def test_spellings_of_one_place_are_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """STO-11."""
+    monkeypatch.chdir(tmp_path)
+    real = os.path.realpath(tmp_path)
+    places = {
+        f"{real}/a b": [
+            tmp_path / "a b",
+            "a b",
+            "./x/../a b/",
+            f"{real}//a b",
+            f"file://{real}/a%20b",
+            f"file:{real}/a%20b",
+            f"FILE://localhost{real}/a%20b/",
+        ],
+        "s3://bucket/a/b": ["s3://bucket/a/b", "s3a://bucket/a/b/", "S3://bucket//a//b"],
+        "s3://bucket": ["s3://bucket", "s3a://bucket/"],
+        "memory://a/b": ["memory://a/b", "memory://a/b/", "memory:///a/b"],
+    }
+    for uri, spellings in places.items():
+        assert {open_store(one).uri for one in spellings} == {uri}
+        assert len({open_store(one).identity for one in spellings}) == 1
+
+
+@pytest.mark.parametrize("uri", ["gs://b/t", "abfss://c@a/t", "hdfs://n/t", "http://h/t", "x://"])
+def test_other_schemes_are_refused_by_name(uri: str):
+    """STO-11."""
+    with pytest.raises(UnsupportedFeatureError, match=uri.split(":")[0]) as caught:
+        open_store(uri)
+    assert caught.value.features == [f"scheme:{uri.split(':')[0]}"]
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "s3://", "s3:///x", "s3://b/../x", "memory://", "file://host/x", "a\0b"]
+)
+def test_addresses_without_sense_are_refused(uri: str):
+    """STO-11."""
+    with pytest.raises(StoreError):
+        open_store(uri)
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated():
+    """STO-13."""
+    with pytest.raises(StoreError) as caught:
+        open_store("s3://canary-key:canary-secret@bucket/x")
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["/tmp/x", "memory://x", "s3://b/x"])
+def test_unknown_options_are_refused_by_name(uri: str):
+    """STO-11: the value is not shown."""
+    with pytest.raises(StoreError, match="'aws_secret'") as caught:
+        open_store(uri, {"aws_secret": "canary"})
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["/tmp/x", "memory://x", "s3://b/x"])
+def test_single_writer_mode_is_an_option_of_every_store(uri: str):
+    """STO-12."""
+    assert open_store(uri, {"unsafe_single_writer": True}).unsafe_single_writer is True
+    assert open_store(uri).unsafe_single_writer is False
+    with pytest.raises(StoreError, match="unsafe_single_writer"):
+        open_store(uri, {"unsafe_single_writer": "yes"})
+
+
+def test_a_missing_s3fs_names_the_extra(monkeypatch: pytest.MonkeyPatch):
+    """STO-11."""
+    monkeypatch.setattr(s3_module, "s3fs", None)
+    with pytest.raises(UnsupportedFeatureError, match=r"tablefmt\[s3\]"):
+        open_store("s3://bucket/x")
+
+
+def test_the_environment_leads_to_the_endpoint(
+    s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-11: with no options at all."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    store = open_store(s3_uri)
+
+    assert store.put_if_absent("_log/0", b"x") == Written()
+    assert open_store(s3_uri, s3_server.options).get("_log/0") == b"x"
+    assert store.identity == open_store(s3_uri, s3_server.options).identity
+
+
+def test_a_bucket_that_is_not_there_is_named(s3_server: S3Server):
+    """STO-6."""
+    store = open_store("s3://no-such-bucket/x", s3_server.options)
+
+    assert isinstance(store.put_if_absent("_log/0", b"x"), Refused)
+    for call in (lambda: store.get("_log/0"), lambda: list(store.list_after(""))):
+        with pytest.raises(StoreError, match="'no-such-bucket' does not exist"):
+            call()
+
+
+def test_long_listings_and_large_outputs_on_s3(s3_server: S3Server, s3_uri: str):
+    """STO-7, STO-9: past one page, and past one part; an aborted upload leaves no parts."""
+    store = open_store(s3_uri, s3_server.options)
+    client, bucket = s3_server.client(), s3_uri.split("/")[2]
+    keys = [f"_log/{number:04d}" for number in range(1005)]
+    for key in keys:
+        client.put_object(Bucket=bucket, Key=f"table/{key}", Body=b"")
+    client.put_object(Bucket=bucket, Key="table/_log/folder/", Body=b"")
+    assert [one.key for one in store.list_after("_log/", keys[1])] == keys[2:]
+
+    part = os.urandom(1 << 20)
+    with store.open_output("data/large") as stream:
+        for _ in range(40):
+            stream.write(part)
+    assert store.size("data/large") == 40 << 20
+    assert store.get_range("data/large", (39 << 20) - 1, 10) == part[-1:] + part[:9]
+
+    def fail_late() -> None:
+        with store.open_output("data/aborted") as stream:
+            for _ in range(40):
+                stream.write(part)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_late()
+    assert [one.key for one in store.list_after("data/")] == ["data/large"]
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
+
+
+class Overwriting(ForwardingStore):
+    """Says Written always, and means it."""
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        self.inner.put(key, body)
+        return Written()
+
+
+class OverwritingQuietly(ForwardingStore):
+    """Says Exists, and has overwritten all the same."""
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        taken = self.inner.put_if_absent(key, body)
+        self.inner.put(key, body)
+        return taken
+
+
+def test_the_probe_passes_an_honest_store_and_leaves_nothing(store: MemoryStore):
+    """STO-12: two creates of one key, and it is gone after."""
+    counted = CountingStore(store)
+
+    probe(counted, "n")
+
+    key = "_log/.probe-n"
+    assert counted.requests == [
+        ("put_if_absent", key),
+        ("put_if_absent", key),
+        ("get", key),
+        ("delete", key),
+    ]
+    assert list(store.list_after("")) == []
+
+
+@pytest.mark.parametrize("dishonest", [Overwriting, OverwritingQuietly])
+def test_the_probe_refuses_a_store_that_ignores_the_condition(
+    store: MemoryStore, dishonest: type[ForwardingStore]
+):
+    """STO-12."""
+    with pytest.raises(UnsafeStoreError, match="overwrite each other's commits"):
+        ensure_safe(dishonest(store), "n")
+    with pytest.raises(UnsafeStoreError):
+        ensure_safe(dishonest(store), "n")
+    assert list(store.list_after("")) == []
+
+
+def test_the_single_writer_is_warned_and_let_through(caplog: pytest.LogCaptureFixture):
+    """STO-12."""
+    store = Overwriting(MemoryStore(uuid.uuid4().hex, unsafe_single_writer=True))
+
+    with caplog.at_level(logging.WARNING, logger="tablefmt"):
+        probe(store, "n")
+
+    (record,) = caplog.records
+    assert "ignores the condition" in record.getMessage()
+
+
+def test_a_store_is_probed_once_a_process(store: MemoryStore):
+    """STO-12."""
+    counted = CountingStore(store)
+    ensure_safe(counted, "a")
+    asked = len(counted.requests)
+    ensure_safe(counted, "b")
+    ensure_safe(MemoryStore(store.uri.removeprefix("memory://")), "c")
+    assert asked > 0
+    assert len(counted.requests) == asked
+
+
+@pytest.mark.parametrize("fault", ["lost_request", "lost_answer", "late", "sdk_retry"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, at: int):
+    """STO-5, STO-12: its own object behind Exists is no proof of anything bad."""
+    faulty = FaultyStore(store, lambda index, verb, key: fault if index == at else None)
+    waits: list[float] = []
+
+    probe(faulty, "n", waits.append)
+
+    assert faulty.fired == {fault: 1}
+    assert list(store.list_after("")) == []
+
+
+def test_the_probe_gives_up_in_bounds_and_says_why(store: MemoryStore):
+    """STO-12."""
+    waits: list[float] = []
+    with pytest.raises(CommitRejectedError, match="request lost"):
+        probe(
+            FaultyStore(store, lambda i, verb, key: creates(verb, "lost_request")),
+            "n",
+            waits.append,
+        )
+    assert len(waits) == 4
+    assert sum(waits) < 5
+    with pytest.raises(CommitRejectedError, match="no_space"):
+        probe(FaultyStore(store, lambda i, verb, key: creates(verb, "no_space")), "n")
+
+
+def creates(verb: str, fault: str) -> str | None:
+    return fault if verb == "put_if_absent" else None
+
+
+@pytest.mark.parametrize(
+    ("fault", "reply", "at_once", "in_the_end"),
+    [
+        (None, Written(), True, True),
+        ("lost_request", NoAnswer("injected: request lost"), False, False),
+        ("lost_answer", NoAnswer("injected: answer lost"), True, True),
+        ("sdk_retry", Exists(), True, True),
+        ("late", NoAnswer("injected: request late"), False, True),
+        ("refused", Refused("injected: refused"), False, False),
+        ("no_space", Refused("injected: no_space"), False, False),
+    ],
+)
+def test_each_fault_of_a_create_does_what_it_says(
+    store: MemoryStore, fault: str | None, reply: PutReply, at_once: bool, in_the_end: bool
+):
+    """STO-4, STO-5, STO-6, as the simulations need them."""
+    faulty = FaultyStore(store, lambda index, verb, key: fault if index == 0 else None)
+
+    assert faulty.put_if_absent("k", b"x") == reply
+    assert store.get_many(["k"]) == [b"x" if at_once else None]
+    faulty.get_many(["other"])
+    assert store.get_many(["k"]) == [b"x" if in_the_end else None]
+    assert faulty.fired == ({fault: 1} if fault else {})
+
+
+@pytest.mark.parametrize(("fault", "applied"), [("kill_before", False), ("kill_after", True)])
+def test_a_kill_passes_every_handler_of_exceptions(store: MemoryStore, fault: str, applied: bool):
+    """At creates, puts and outputs alike."""
+
+    def output(faulty: FaultyStore) -> None:
+        with faulty.open_output("k") as stream:
+            stream.write(b"x")
+
+    for write in (
+        lambda one: one.put_if_absent("k", b"x"),
+        lambda one: one.put("k", b"x"),
+        output,
+    ):
+        with pytest.raises(Killed):
+            write(FaultyStore(store, lambda index, verb, key: fault))
+        assert store.get_many(["k"]) == [b"x" if applied else None]
+        store.delete("k")
+    assert not issubclass(Killed, Exception)
+
+
+def test_counting_counts_keys_and_rounds(store: MemoryStore):
+    """A parallel read is one round of many requests."""
+    counted = CountingStore(store)
+    counted.put_if_absent("a", b"x")
+    counted.put("b", b"y")
+    assert counted.get_many(["a", "b", "c"]) == [b"x", b"y", None]
+    counted.get_many([])
+    with counted.open_output("d") as stream:
+        stream.write(b"z")
+    list(counted.list_after("", "a"))
+
+    assert counted.counts == Counter(put_if_absent=1, put=1, get=3, open_output=1, list_after=1)
+    assert counted.rounds == 5
+    counted.reset()
+    assert (counted.requests, counted.rounds) == ([], 0)

@@ -1,0 +1,262 @@
+"""What the S3 store makes of every kind of answer, over real HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tablefmt.errors import UnsafeStoreError
+from tablefmt.store import s3 as s3_module
+from tablefmt.store.open import open_store
+from tablefmt.store.probe import probe
+from tablefmt.store.protocol import (
+    Exists,
+    KeyNotFoundError,
+    NoAnswer,
+    Refused,
+    Store,
+    StoreError,
+    Written,
+)
+from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
+
+SECRET = "canary-secret-0123456789"
+
+Script = Callable[[int, Request], Answer]
+Serve = Callable[..., tuple[Store, ScriptedServer]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    servers: list[ScriptedServer] = []
+
+    def start(script: Script, *, attempts: int = 1, read_timeout: float = 5):
+        server = ScriptedServer(script)
+        servers.append(server)
+        options = {
+            "key": "canary-key",
+            "secret": SECRET,
+            "endpoint_url": server.endpoint,
+            "client_kwargs": {"region_name": "us-east-1"},
+            "config_kwargs": {
+                "retries": {"total_max_attempts": attempts, "mode": "standard"},
+                "read_timeout": read_timeout,
+            },
+        }
+        return open_store("s3://bucket/table", options), server
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def always(answer: Answer) -> Script:
+    return lambda index, request: answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Answer(200), Written),
+        (s3_error(412, "PreconditionFailed"), Exists),
+        (Answer(412), Exists),
+        (Answer(412, b"<html>not S3's words</html>"), Exists),
+        (s3_error(409, "ConditionalRequestConflict"), NoAnswer),
+        (s3_error(408, "RequestTimeout"), NoAnswer),
+        (s3_error(400, "RequestTimeout"), NoAnswer),
+        (s3_error(429, "TooManyRequests"), NoAnswer),
+        (s3_error(500, "InternalError"), NoAnswer),
+        (Answer(502, b"<html>proxy</html>"), NoAnswer),
+        (s3_error(503, "SlowDown"), NoAnswer),
+        (s3_error(504, "GatewayTimeout"), NoAnswer),
+        (Answer(drop=True), NoAnswer),
+        (s3_error(400, "ExpiredToken"), Refused),
+        (s3_error(401, "Unauthorized"), Refused),
+        (s3_error(403, "AccessDenied"), Refused),
+        (s3_error(403, "InvalidAccessKeyId"), Refused),
+        (s3_error(404, "NoSuchBucket"), Refused),
+        (s3_error(405, "MethodNotAllowed"), Refused),
+        (s3_error(501, "NotImplemented"), Refused),
+    ],
+)
+def test_a_create_is_answered_by_status(serve: Serve, answer: Answer, kind: type):
+    """STO-4, STO-5, STO-6."""
+    store, server = serve(always(answer))
+
+    assert type(store.put_if_absent("_log/0", b"body")) is kind
+
+    (request,) = server.seen
+    assert (request.method, request.headers.get("If-None-Match")) == ("PUT", "*")
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"x" * 100_000])
+def test_a_create_is_conditional_at_every_length(serve: Serve, body: bytes):
+    """STO-3: also at no length at all, and it is one request."""
+    store, server = serve(always(Answer(200)))
+
+    assert store.put_if_absent("_log/0", body) == Written()
+
+    (request,) = server.seen
+    assert request.headers["If-None-Match"] == "*"
+    assert request.path == "/bucket/table/_log/0"
+    assert body in request.body
+
+
+def test_a_timeout_is_no_answer(serve: Serve):
+    """STO-5."""
+    store, _ = serve(always(Answer(200, hang=1.5)), read_timeout=0.3)
+
+    assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
+
+
+def test_a_refused_connection_is_no_answer(serve: Serve):
+    """STO-5: nothing listens there."""
+    store, server = serve(always(Answer(200)))
+    server.close()
+
+    assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        (Answer(200), Written),
+        (s3_error(412, "PreconditionFailed"), Exists),
+        (s3_error(403, "AccessDenied"), NoAnswer),
+        (s3_error(404, "NoSuchBucket"), NoAnswer),
+        (s3_error(500, "InternalError"), NoAnswer),
+    ],
+)
+def test_a_no_after_a_resend_is_not_taken_for_final(serve: Serve, last: Answer, kind: type):
+    """STO-6: the first request, which had no clear answer, may have been applied."""
+    store, server = serve(
+        lambda index, request: s3_error(500, "InternalError") if index == 0 else last, attempts=2
+    )
+
+    assert type(store.put_if_absent("_log/0", b"body")) is kind
+    assert len(server.seen) == 2
+
+
+def test_a_dropped_connection_is_counted_as_a_send(serve: Serve):
+    """STO-6: no layer below re-sends in secret, so a later no is not taken for final."""
+    store, server = serve(
+        lambda index, request: Answer(drop=True) if index == 0 else s3_error(403, "AccessDenied"),
+        attempts=2,
+    )
+
+    assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
+    assert len(server.seen) == 2
+    assert isinstance(store.put_if_absent("_log/0", b"body"), Refused)
+
+
+def test_an_http_layer_of_unknown_habits_makes_a_no_uncertain(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-6: where its re-sends cannot be switched off, they have to be expected."""
+
+    async def none(client: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(s3_module, "_http_sessions", none)
+    store, _ = serve(always(s3_error(403, "AccessDenied")))
+
+    assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (s3_error(403, "AccessDenied"), "access is denied"),
+        (s3_error(403, "SignatureDoesNotMatch"), "credentials are wrong"),
+        (s3_error(401, "Unauthorized"), "credentials are wrong"),
+        (s3_error(400, "ExpiredToken"), "credentials have expired"),
+        (s3_error(404, "NoSuchBucket"), "bucket 'bucket' does not exist"),
+    ],
+)
+def test_other_verbs_say_what_is_wrong_and_keep_the_secret(
+    serve: Serve, answer: Answer, words: str
+):
+    """STO-6, STO-13."""
+    store, _ = serve(always(answer))
+    for call in (
+        lambda: store.get("_log/0"),
+        lambda: store.get_many(["_log/0", "_log/1"]),
+        lambda: store.put("_log/0", b"body"),
+        lambda: list(store.list_after("_log/")),
+        lambda: store.delete("_log/0"),
+    ):
+        with pytest.raises(StoreError, match=re.escape(words)) as caught:
+            call()
+        assert not caught.value.retryable
+        assert SECRET not in str(caught.value) + repr(caught.value) + repr(store) + store.uri
+
+
+@pytest.mark.parametrize("answer", [s3_error(500, "InternalError"), Answer(drop=True)])
+def test_an_error_that_may_pass_is_marked_so(serve: Serve, answer: Answer):
+    """STO-6."""
+    store, _ = serve(always(answer))
+
+    with pytest.raises(StoreError) as caught:
+        store.size("_log/0")
+
+    assert caught.value.retryable
+
+
+def test_a_missing_object_is_not_a_missing_bucket(serve: Serve):
+    """STO-8: both are 404."""
+    store, server = serve(always(s3_error(404, "NoSuchKey")))
+
+    with pytest.raises(KeyNotFoundError):
+        store.get("_log/0")
+
+    assert [request.method for request in server.seen] == ["GET"]
+
+
+def test_the_servers_clock_is_remembered_from_good_and_bad_answers(serve: Serve):
+    """STO-10."""
+    answers = [
+        Answer(200, headers={"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}),
+        Answer(412, headers={"Date": "Sat, 21 Nov 2026 09:00:07 GMT"}),
+        Answer(412, headers={"Date": "nonsense"}),
+    ]
+    store, _ = serve(lambda index, request: answers[index])
+
+    seen = [store.server_time_us()]
+    for _ in answers:
+        store.put_if_absent("_log/0", b"body")
+        seen.append(store.server_time_us())
+
+    first = 1_795_251_600_000_000
+    assert seen == [None, first, first + 7_000_000, first + 7_000_000]
+
+
+class ForgetfulBucket:
+    """A store that takes If-None-Match for a header like any other."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def __call__(self, index: int, request: Request) -> Answer:
+        if request.method == "PUT":
+            self.objects[request.path] = request.body
+        elif request.method == "DELETE":
+            self.objects.pop(request.path, None)
+            return Answer(204)
+        elif request.path in self.objects:
+            return Answer(200, self.objects[request.path])
+        else:
+            return s3_error(404, "NoSuchKey")
+        return Answer(200)
+
+
+def test_the_probe_refuses_a_server_that_ignores_the_condition(serve: Serve):
+    """STO-12."""
+    bucket = ForgetfulBucket()
+    store, _ = serve(bucket)
+
+    with pytest.raises(UnsafeStoreError, match="overwrite each other's commits"):
+        probe(store, "nonce")
+
+    assert bucket.objects == {}

@@ -1,0 +1,263 @@
+"""The commit protocol against every reply the store knows. No store, no clock, no mocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tablefmt.commit.protocol import (
+    ALREADY_APPLIED,
+    BACKOFF_CAP_SECONDS,
+    Attempt,
+    Expired,
+    Found,
+    Get,
+    Missing,
+    Put,
+    Winner,
+    backoff_seconds,
+    resolve_found,
+    start,
+    step,
+)
+from tablefmt.commit.results import (
+    AlreadyApplied,
+    Committed,
+    Conflicted,
+    NotCommitted,
+    Rejected,
+    Unknown,
+)
+from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
+
+TIMEOUT = NoAnswer("timeout")
+
+
+def theirs(*verdicts, first=7):
+    """Entries of others from `first` on, with these verdicts."""
+    return Found(tuple(Winner(first + i, f"their-{i}", v) for i, v in enumerate(verdicts)))
+
+
+def run(*replies):
+    """Contest version 7 as "mine"; return every decision, the first request included."""
+    attempt, decision = start("mine", 7)
+    decisions = [decision]
+    for reply in replies:
+        attempt, decision = step(attempt, reply)
+        decisions.append(decision)
+    return decisions
+
+
+def test_an_uncontested_commit_is_one_put():
+    """CMT-2: no read and no listing before or after."""
+    assert run(Written()) == [Put(7), Committed(7)]
+
+
+def test_a_put_without_answer_is_sent_again_at_the_same_version():
+    """CMT-3: as often as it takes, and with a wait before each."""
+    assert run(*[TIMEOUT] * 50, Written()) == [Put(7), *[Put(7, backoff=True)] * 50, Committed(7)]
+
+
+def test_an_own_entry_under_a_taken_key_is_a_commit():
+    """CMT-4: the client library repeated a put whose answer was lost."""
+    own = Found((Winner(7, "mine"),))
+
+    assert run(Exists(), own) == [Put(7), Get(7), Committed(7)]
+
+
+def test_an_own_entry_below_other_entries_is_a_commit_at_its_version():
+    """CMT-4: others have gone on top since, and what they conflict with is not our concern."""
+    found = Found((Winner(7, "mine", "ignored"), Winner(8, "their-0", "conflict")))
+
+    assert run(TIMEOUT, Exists(), found)[-1] == Committed(7)
+
+
+def test_the_own_nonce_counts_before_any_verdict():
+    """CMT-4: whatever the entries before say, what is in the log is committed."""
+    found = Found((Winner(7, "their-0", "conflict"), Winner(8, "mine")))
+
+    assert run(Exists(), found)[-1] == Committed(8)
+
+
+def test_a_lost_race_goes_on_above_the_last_winner_read():
+    """CMT-5: all may go below; the next version is contested afresh, without a wait."""
+    assert run(Exists(), theirs(None, None, None), Written()) == [
+        Put(7),
+        Get(7),
+        Put(10),
+        Committed(10),
+    ]
+
+
+def test_the_attempt_after_a_lost_race_has_nothing_sent():
+    """CMT-5, CMT-8: the version left behind is decided, so only the new one counts."""
+    attempt, _ = start("mine", 7)
+    for reply in (TIMEOUT, Exists(), theirs(None)):
+        attempt, decision = step(attempt, reply)
+
+    assert attempt == Attempt(transaction="mine", version=8, first=7, requests=3)
+    assert decision == Put(8)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "outcome"),
+    [
+        (["stop"], Conflicted("stop")),
+        ([ALREADY_APPLIED], AlreadyApplied(7)),
+        ([None, "stop", ALREADY_APPLIED], Conflicted("stop")),
+        ([None, ALREADY_APPLIED, "stop"], AlreadyApplied(8)),
+        (["first", "second"], Conflicted("first")),
+        ([None, None, 0], Conflicted(0)),
+    ],
+)
+def test_the_first_verdict_in_version_order_decides(verdicts, outcome):
+    """CMT-6: winners are judged as if they were met one by one."""
+    assert run(Exists(), theirs(*verdicts))[-1] == outcome
+
+
+def test_a_conflict_after_an_unanswered_put_is_final():
+    """CMT-6: another entry holds the version, so the put can never land."""
+    assert run(TIMEOUT, Exists(), theirs("stop"))[-1] == Conflicted("stop")
+
+
+def test_a_read_without_answer_is_made_again():
+    """CMT-4: the entry may be ours or not until it is read."""
+    decisions = run(Exists(), TIMEOUT, TIMEOUT, theirs(None))
+
+    assert decisions == [Put(7), Get(7), Get(7, backoff=True), Get(7, backoff=True), Put(8)]
+
+
+def test_not_found_after_exists_sends_the_same_bytes_again():
+    """CMT-3: "not found" is no proof of anything; the version is not left."""
+    decisions = run(Exists(), Missing(), Written())
+
+    assert decisions == [Put(7), Get(7), Put(7, backoff=True), Committed(7)]
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome"),
+    [
+        ([], Rejected("denied")),
+        ([TIMEOUT], Unknown(7, "denied")),
+        ([Exists()], Unknown(7, "denied")),
+        ([Exists(), Missing()], Unknown(7, "denied")),
+        ([TIMEOUT, Exists(), theirs(None)], Rejected("denied")),
+        ([Exists(), theirs(None), TIMEOUT], Unknown(8, "denied")),
+    ],
+)
+def test_a_refusal_rejects_only_what_was_never_sent(before, outcome):
+    """CMT-7: an earlier put at the version may have been applied, or may still be."""
+    assert run(*before, Refused("denied"))[-1] == outcome
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome"),
+    [
+        ([], Rejected("deadline")),
+        ([TIMEOUT], Unknown(7, "deadline")),
+        ([Exists()], Unknown(7, "deadline")),
+        ([Exists(), Missing()], Unknown(7, "deadline")),
+        ([TIMEOUT, Exists(), theirs(None)], Rejected("deadline")),
+        ([Exists(), theirs(None), TIMEOUT], Unknown(8, "deadline")),
+    ],
+)
+def test_a_deadline_rejects_only_what_was_never_sent(before, outcome):
+    """CMT-8: after Exists the entry may be ours, so it is unknown until it is read."""
+    assert run(*before, Expired())[-1] == outcome
+
+
+def test_a_deadline_is_no_request():
+    """The count of requests is of those made."""
+    attempt, _ = start("mine", 7)
+
+    assert step(attempt, Expired())[0] == attempt
+
+
+@given(
+    st.lists(st.sampled_from(["none", "exists", "missing", "one", "two"]), min_size=1, max_size=30)
+)
+def test_versions_rise_only_past_entries_read(kinds):
+    """CMT-3, CMT-5: every version that is left was seen to be another's."""
+    attempt, decision = start("mine", 7)
+    seen = set()
+    backoffs = 0
+    for kind in kinds:
+        reply = {"none": TIMEOUT, "exists": Exists(), "missing": Missing()}.get(kind)
+        if kind in ("one", "two"):
+            reply = theirs(*[None] * (1 if kind == "one" else 2), first=attempt.version)
+        if isinstance(decision, Put) == (kind in ("missing", "one", "two")):
+            continue  # not a reply to this kind of request
+        if isinstance(decision, Get) and kind == "exists":
+            continue
+        if isinstance(reply, Found):
+            seen |= {winner.version for winner in reply.winners}
+            backoffs = 0
+        elif kind != "exists":
+            backoffs += 1
+
+        attempt, decision = step(attempt, reply)
+
+        assert set(range(7, decision.version)) == seen
+        assert (attempt.version, attempt.backoffs) == (decision.version, backoffs)
+        assert attempt.reading == isinstance(decision, Get)
+
+
+@pytest.mark.parametrize(
+    "winners", [(), (Winner(8, "a"),), (Winner(7, "a"), Winner(9, "b")), (Winner(6, "a"),)]
+)
+def test_a_read_with_a_gap_is_a_mistake_of_the_driver(winners):
+    """Judging with an entry missing could pass over a conflict."""
+    attempt, _ = start("mine", 7)
+    attempt, _ = step(attempt, Exists())
+
+    with pytest.raises(AssertionError):
+        step(attempt, Found(winners))
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_a_reply_to_another_request_is_a_mistake_of_the_driver(reading):
+    """A put is not answered by an entry, nor a read by Written."""
+    attempt = replace(start("mine", 7)[0], reading=reading)
+
+    with pytest.raises(AssertionError):
+        step(attempt, Written() if reading else Missing())
+
+
+@pytest.mark.parametrize(
+    ("version", "reply", "resolution"),
+    [
+        (7, Found((Winner(7, "mine"),)), Committed(7)),
+        (7, Found((Winner(7, "mine"), Winner(8, "a"))), Committed(7)),
+        (7, theirs(None), NotCommitted(7)),
+        (7, theirs(None, None), NotCommitted(7)),
+        (7, Missing(), Unknown(7, "the version is still free")),
+        (7, TIMEOUT, Unknown(7, "timeout")),
+        (None, Found((Winner(3, "a"), Winner(4, "mine"))), Committed(4)),
+        (None, theirs(None, None, first=3), Unknown(5, "the contested version is not known")),
+        (None, Missing(), Unknown(0, "the version is still free")),
+        (None, TIMEOUT, Unknown(0, "timeout")),
+    ],
+)
+def test_a_lookup_says_no_only_if_another_holds_the_version(version, reply, resolution):
+    """CMT-9: a free version may still be taken by the put that is on its way."""
+    assert resolve_found("mine", version, reply) == resolution
+
+
+def test_waits_double_up_to_the_cap():
+    """CMT-10: the longest possible waits, in seconds."""
+    bounds = [backoff_seconds(number, 1.0) for number in range(1, 11)]
+
+    assert bounds == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.0, 2.0]
+    assert backoff_seconds(10**9, 1.0) == BACKOFF_CAP_SECONDS
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1))
+def test_a_wait_is_its_fraction_of_the_longest(number, fraction):
+    """CMT-10: full jitter, from zero on."""
+    assert backoff_seconds(number, fraction) == pytest.approx(
+        fraction * backoff_seconds(number, 1.0)
+    )
+    assert backoff_seconds(number, 0.0) == 0.0

@@ -1,0 +1,193 @@
+"""Bounds from footers: exact, rounded outwards, or left out."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import math
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tablefmt.data.bounds import file_bounds, nan_counts, stats_columns
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import Array, Decimal, Field, Primitive, Schema, Struct, Type
+
+D = decimal.Decimal
+
+
+def one(kind: Type, name: str = "c") -> Schema:
+    return Schema((Field(7, name, name, kind),), 7)
+
+
+def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None = None, **how: Any):
+    """(lower, upper, nulls) of a file with one column called c; absent ones are left out."""
+    out = io.BytesIO()
+    table = pa.Table.from_arrays([array], schema=pa.schema([pa.field("c", array.type, True, metadata)]))
+    pq.write_table(table, out, **how)
+    schema = one(kind)
+    found = file_bounds(pq.ParquetFile(out).metadata, schema, schema.fields)
+    orjson.dumps(found)
+    return {name.removesuffix(".7"): value for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("array", "kind", "expected"),
+    [
+        (pa.array([2**63 - 1, -(2**63), None]), Primitive("long"),
+         {"lower": -(2**63), "upper": 2**63 - 1, "nulls": 1}),
+        (pa.array([-128, 5], pa.int8()), Primitive("byte"), {"lower": -128, "upper": 5, "nulls": 0}),
+        (pa.array([-128, 5], pa.int8()), Primitive("long"), {"lower": -128, "upper": 5, "nulls": 0}),
+        (pa.array([1, 200], pa.int32()), Primitive("byte"), {"nulls": 0}),
+        (pa.array([1, 2**32 - 1], pa.uint32()), Primitive("integer"), {"nulls": 0}),
+        (pa.array([True, False]), Primitive("boolean"), {"lower": False, "upper": True, "nulls": 0}),
+        (pa.array([0.0, -0.0]), Primitive("double"), {"lower": -0.0, "upper": 0.0, "nulls": 0}),
+        (pa.array([1.5, math.nan]), Primitive("double"), {"lower": 1.5, "upper": 1.5, "nulls": 0}),
+        (pa.array([math.nan]), Primitive("double"), {"nulls": 0}),
+        (pa.array([math.inf, -math.inf], pa.float32()), Primitive("float"),
+         {"lower": "-Infinity", "upper": "Infinity", "nulls": 0}),
+        (pa.array([D("1.50"), D("-2.25")], pa.decimal128(38, 18)), Decimal(38, 18),
+         {"lower": "-2.250000000000000000", "upper": "1.500000000000000000", "nulls": 0}),
+        (pa.array([D("1.5")], pa.decimal128(4, 1)), Decimal(10, 3),
+         {"lower": "1.500", "upper": "1.500", "nulls": 0}),
+        (pa.array([D("1.555")], pa.decimal128(4, 3)), Decimal(10, 2), {"nulls": 0}),
+        (pa.array([datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]), Primitive("date"),
+         {"lower": -719162, "upper": 2932896, "nulls": 0}),
+        (pa.array([-1, 1], pa.timestamp("us", "UTC")), Primitive("timestamp"),
+         {"lower": -1, "upper": 1, "nulls": 0}),
+        (pa.array([-1, 1], pa.timestamp("ms")), Primitive("timestamp_ntz"),
+         {"lower": -1000, "upper": 1000, "nulls": 0}),
+        (pa.array([-1, 1001], pa.timestamp("ns")), Primitive("timestamp_ntz"),
+         {"lower": -1, "upper": 2, "nulls": 0}),
+        (pa.array(["b", "a" * 40, "b" * 32 + "\U0010ffff"]), Primitive("string"),
+         {"lower": "a" * 32, "upper": "b" * 31 + "c", "nulls": 0}),
+        (pa.array(["\U0010ffff" * 33]), Primitive("string"),
+         {"lower": "\U0010ffff" * 32, "nulls": 0}),
+        (pa.array(["a" * 31 + "\ud7ff" * 2]), Primitive("string"),
+         {"lower": "a" * 31 + "\ud7ff", "upper": "a" * 31 + "\ue000", "nulls": 0}),
+        (pa.array([b"\xff" * 33]), Primitive("binary"), {"lower": "/" * 42 + "8=", "nulls": 0}),
+        (pa.array([None, None], pa.string()), Primitive("string"), {"nulls": 2}),
+        (pa.array([], pa.int64()), Primitive("long"), {"nulls": 0}),
+        (pa.array(["1"]), Primitive("long"), {"nulls": 0}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bounds_hold_all_values(array: pa.Array, kind: Type, expected: dict[str, Any]) -> None:
+    """PRN-12, PRN-13; also with a row group for each row."""
+    exact = {key: repr(value) for key, value in expected.items()}
+
+    for how in ({}, {"row_group_size": 1} if len(array) else {}):
+        found = bounds(array, kind, **how)
+        if "NaN" in str(array).replace("nan", "NaN") and how:
+            exact = {"nulls": "0"}  # the row group of NaN alone has no bounds
+        assert {key: repr(value) for key, value in found.items()} == exact
+
+
+@pytest.mark.parametrize("as_integer", [True, False])
+@pytest.mark.parametrize(("precision", "scale"), [(9, 2), (18, 4), (38, 18)])
+def test_decimals_of_every_physical_type_are_exact(
+    precision: int, scale: int, as_integer: bool
+) -> None:
+    """PRN-12: INT32, INT64 and FIXED_LEN_BYTE_ARRAY."""
+    end = D(10**precision - 1).scaleb(-scale, decimal.Context(prec=50))
+    low = end.copy_negate()
+    array = pa.array([end, low, D(0)], pa.decimal128(precision, scale))
+
+    found = bounds(array, Decimal(precision, scale), store_decimal_as_integer=as_integer)
+
+    assert found == {"lower": f"{low:f}", "upper": f"{end:f}", "nulls": 0}
+
+
+def test_int96_has_no_bounds() -> None:
+    """PRN-12: its order in footers was never defined."""
+    array = pa.array([1, 2], pa.timestamp("us"))
+
+    found = bounds(array, Primitive("timestamp"), use_deprecated_int96_timestamps=True)
+
+    assert "lower" not in found
+    assert "upper" not in found
+
+
+def test_footers_without_statistics_say_nothing() -> None:
+    """PRN-12."""
+    assert bounds(pa.array([1, 2]), Primitive("long"), write_statistics=False) == {}
+
+
+def test_a_field_id_goes_before_a_name_and_another_id_is_another_column() -> None:
+    """PRN-14."""
+    fields = [("c", 1), ("d", 7)]
+    schema = pa.schema(
+        [pa.field(n, pa.int64(), metadata={b"PARQUET:field_id": b"%d" % i}) for n, i in fields]
+    )
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], schema=schema), out)
+    metadata = pq.ParquetFile(out).metadata
+    columns = (
+        Field(7, "c", "c", Primitive("long")),
+        Field(8, "d", "d", Primitive("long")),
+        Field(9, "e", "e", Primitive("long")),
+    )
+
+    found = file_bounds(metadata, Schema(columns, 9), columns)
+
+    assert found == {"nulls.7": 0, "lower.7": 2, "upper.7": 2}
+
+
+def test_columns_behind_nested_ones_are_found_by_leaf() -> None:
+    """PRN-14: structs, lists and maps take several leaves, or one; names may hold dots."""
+    table = pa.table(
+        {
+            "s": pa.array([{"x": 1, "y": {"z": 2}}]),
+            "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+            "l": pa.array([[5]]),
+            "s.x": pa.array([42]),
+        }
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    field = Field(4, "s.x", "s.x", Primitive("long"))
+
+    found = file_bounds(pq.ParquetFile(out).metadata, Schema((field,), 4), [field])
+
+    assert found == {"nulls.4": 0, "lower.4": 42, "upper.4": 42}
+
+
+def test_stats_columns_are_the_first_flat_ones_or_those_named() -> None:
+    """PRN-11."""
+    many = [Field(i, f"c{i}", f"c{i}", Primitive("long")) for i in range(1, 40)]
+    inner = Field(50, "x", "x", Primitive("long"))
+    nested = [Field(40, "s", "s", Struct((inner,))), Field(41, "l", "l", Array(Primitive("long")))]
+    odd = Field(42, "a,`b", "a,`b", Primitive("long"))
+    schema = Schema((*nested, *many, odd), 50)
+
+    assert stats_columns(schema) == many[:32]
+    assert stats_columns(schema, "") == []
+    assert stats_columns(schema, " C3 , c1,`c39`") == [many[0], many[2], many[38]]
+    assert stats_columns(schema, "`a,``b`, c2") == [many[1], odd]
+    for wrong in ("nope", "s", "c1,l"):
+        with pytest.raises(SchemaMismatchError) as caught:
+            stats_columns(schema, wrong)
+        assert caught.value.columns == [wrong.split(",")[-1]]
+
+
+def test_nan_counts_are_of_float_columns_alone() -> None:
+    """PRN-7."""
+    fields = [
+        Field(1, "x", "p", Primitive("double")),
+        Field(2, "y", "q", Primitive("float")),
+        Field(3, "n", "n", Primitive("long")),
+        Field(4, "gone", "gone", Primitive("double")),
+    ]
+    table = pa.table(
+        {
+            "x": pa.array([math.nan, None, 1.0, math.nan]),
+            "y": pa.array([None] * 4, pa.float32()),
+            "n": pa.array([1, 2, 3, 4]),
+        }
+    )
+
+    assert nan_counts(table, fields) == {1: 2, 2: 0}

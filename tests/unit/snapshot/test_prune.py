@@ -1,0 +1,225 @@
+"""Pruning never loses a row, and leaves out what it can prove."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.expression import to_arrow_expression
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.predicate import (
+    Comparison,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Not,
+    Predicate,
+    fields,
+    normalise,
+)
+from tablefmt.model.schema import Field, Primitive, Schema
+from tablefmt.model.values import decode
+from tablefmt.snapshot.prune import decided_by_partitions, may_match, partition_match
+from tablefmt.testing.conditions import evaluate, predicates, schemas, to_array, values
+
+Rows = list[dict[int, Any]]
+
+
+def written(rows: Rows, schema: Schema, row_group_size: int) -> bytes:
+    arrays = [to_array([r[f.id] for r in rows], f.type) for f in schema.fields]
+    out = io.BytesIO()
+    pq.write_table(
+        pa.Table.from_arrays(arrays, schema=file_schema(schema)), out, row_group_size=row_group_size
+    )
+    return out.getvalue()
+
+
+def described(
+    bodies: list[bytes], files: list[Rows], schema: Schema, partition: int | None, nans: bool
+) -> pa.Table:
+    """The table of files, by way of the JSON values an entry holds."""
+    entries: list[dict[str, Any]] = []
+    for body in bodies:
+        parquet = pq.ParquetFile(io.BytesIO(body))
+        entry = file_bounds(parquet.metadata, schema, schema.fields)
+        if nans:
+            counts = nan_counts(parquet.read(), schema.fields)
+            entry |= {f"nans.{i}": n for i, n in counts.items()}
+        entries.append(entry)
+    columns: dict[str, Any] = {"rows": pa.array([len(f) for f in files], pa.int64())}
+    for field in schema.fields:
+        for side in ("lower", "upper", "nulls", "nans"):
+            name = f"{side}.{field.id}"
+            kind = field.type if side in ("lower", "upper") else Primitive("long")
+            if any(name in e for e in entries):
+                columns[name] = decode([e.get(name) for e in entries], kind)
+        if field.id == partition:
+            exact = [f[0][field.id] if f else None for f in files]
+            columns[f"partition.{field.id}"] = to_array(exact, field.type)
+    return pa.table(columns)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
+    schema = draw(schemas())
+    pools = {
+        f.id: draw(st.lists(values(f.type), min_size=1, max_size=5)) for f in schema.fields
+    }
+    partition = draw(st.none() | st.sampled_from(schema.fields))
+    files: list[Rows] = []
+    for _ in range(draw(st.integers(1, 4))):
+        wells = {
+            i: st.none() if draw(st.integers(0, 5)) == 0 else st.sampled_from(p) | st.none()
+            for i, p in pools.items()
+        }
+        if partition is not None:
+            wells[partition.id] = st.just(draw(wells[partition.id]))
+        files.append(draw(st.lists(st.fixed_dictionaries(wells), max_size=5)))
+    known = {i: [v for v in p if v is not None] for i, p in pools.items()}
+    return schema, files, partition and partition.id, draw(predicates(schema, known))
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases(), st.integers(1, 3), st.booleans())
+def test_no_row_is_lost_and_no_row_too_many_is_passed(
+    case: tuple[Schema, list[Rows], int | None, Predicate], row_group_size: int, nans: bool
+) -> None:
+    """PRN-1, PRN-2, PRN-4 .. PRN-14 against a plain evaluator, on Parquet that was written."""
+    schema, files, partition, predicate = case
+    partition_ids = frozenset() if partition is None else frozenset({partition})
+    expected = [[evaluate(predicate, row) is True for row in rows] for rows in files]
+    bodies = [written(rows, schema, row_group_size) for rows in files]
+
+    table = described(bodies, files, schema, partition, nans)
+    kept = may_match(predicate, table, partition_ids)
+    normal = normalise(predicate)
+    filtered = [
+        pq.read_table(io.BytesIO(b), filters=to_arrow_expression(predicate, schema)).num_rows
+        for b in bodies
+    ]
+
+    assert [[evaluate(normal, row) is True for row in rows] for rows in files] == expected
+    assert all(kept[i] for i, hits in enumerate(expected) if any(hits))
+    assert filtered == [sum(hits) for hits in expected]
+    if decided_by_partitions(predicate, partition_ids) and fields(predicate):
+        exact = partition_match(predicate, table, partition_ids)
+        assert all(exact[i] == any(hits) for i, hits in enumerate(expected) if hits)
+
+
+LONG = Field(1, "n", "n", Primitive("long"))
+DOUBLE = Field(2, "x", "x", Primitive("double"))
+TEXT = Field(3, "s", "s", Primitive("string"))
+
+FILES = pa.table(
+    {
+        "rows": pa.array([10, 10, 10, None, 10, 0], pa.int64()),
+        "lower.1": pa.array([1, 5, None, 1, 9, None], pa.int64()),
+        "upper.1": pa.array([4, 5, None, 4, 3, None], pa.int64()),
+        "nulls.1": pa.array([0, 0, 10, None, 0, 0], pa.int64()),
+        "lower.2": pa.array([-1.0, -0.0, None, 1.0, 5.0, None]),
+        "upper.2": pa.array([1.0, 0.0, None, 2.0, 7.0, None]),
+        "nulls.2": pa.array([0, 0, 0, 0, -3, 0], pa.int64()),
+        "nans.2": pa.array([0, 0, 10, None, 4, 0], pa.int64()),
+        "lower.3": pa.array(["a", "ab", "abc", "b", None, None]),
+        "upper.3": pa.array(["c", "ad", "abd", "b", "z", None]),
+        "nulls.3": pa.array([0, 0, 0, 0, 0, 0], pa.int64()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept"),
+    [
+        (Comparison(LONG, "=", 5), "010010"),
+        (Comparison(LONG, "!=", 5), "100110"),
+        (Comparison(LONG, "<", 2), "100110"),
+        (Comparison(LONG, ">", 4), "010010"),
+        (Comparison(LONG, "<=>", 4), "100110"),
+        (Not(Comparison(LONG, "<=>", 4)), "111110"),
+        (In(LONG, (5, 7, None)), "010010"),
+        (In(LONG, (*range(5, 60), None)), "010010"),
+        (In(LONG, tuple(range(-60, 2))), "100110"),
+        (Not(In(LONG, (5, 6))), "100110"),
+        (Not(In(LONG, (5, None))), "000000"),
+        (IsNull(LONG), "001100"),
+        (Not(IsNull(LONG)), "110110"),
+        (Comparison(DOUBLE, "=", 0.0), "110000"),
+        (Comparison(DOUBLE, "!=", 0.0), "101110"),
+        (Comparison(DOUBLE, ">", 3.0), "001110"),
+        (Comparison(DOUBLE, "<", 0.0), "100000"),
+        (Comparison(DOUBLE, "=", math.nan), "001110"),
+        (Comparison(DOUBLE, "<", math.nan), "110110"),
+        (Comparison(DOUBLE, ">", math.nan), "000000"),
+        (In(DOUBLE, (math.nan, 6.0)), "001110"),
+        (IsNaN(DOUBLE), "001110"),
+        (Not(IsNaN(DOUBLE)), "110110"),
+        (Like(TEXT, "ab%"), "111010"),
+        (Like(TEXT, "b%x"), "100110"),
+        (Like(TEXT, "b"), "100110"),
+        (Not(Like(TEXT, "ab%")), "110110"),
+        (Not(Like(TEXT, "b")), "111010"),
+    ],
+    ids=repr,
+)
+def test_only_files_that_may_match_are_kept(predicate: Predicate, kept: str) -> None:
+    """PRN-4 .. PRN-7. The files: 1..4, only 5, all null, no counts, bounds crossed, no rows."""
+    mask = may_match(predicate, FILES, frozenset())
+
+    assert "".join("01"[int(m)] for m in mask) == kept
+
+
+def test_a_column_without_statistics_keeps_every_file() -> None:
+    """PRN-5."""
+    other = Field(9, "o", "o", Primitive("integer"))
+
+    for predicate in (Comparison(other, "=", 1), IsNull(other), Not(IsNull(other))):
+        assert may_match(predicate, FILES, frozenset()).tolist() == [True] * 6
+
+
+def test_counts_that_cannot_be_true_prove_nothing() -> None:
+    """PRN-6: more nulls than rows, fewer than none, all null and yet bounded."""
+    files = pa.table(
+        {
+            "rows": pa.array([3, 3, 3], pa.int64()),
+            "lower.1": pa.array([None, None, 1], pa.int64()),
+            "upper.1": pa.array([None, None, 2], pa.int64()),
+            "nulls.1": pa.array([4, -1, 3], pa.int64()),
+        }
+    )
+
+    assert may_match(IsNull(LONG), files, frozenset()).tolist() == [True] * 3
+    assert may_match(Not(IsNull(LONG)), files, frozenset()).tolist() == [True] * 3
+
+
+def test_partition_match_refuses_what_partitions_do_not_decide() -> None:
+    """PRN-8."""
+    with pytest.raises(ValueError, match="not decided"):
+        partition_match(Comparison(LONG, "=", 1), FILES, frozenset({1}))
+
+
+def test_a_million_files_cost_no_python_object_each() -> None:
+    """PRN-4: the answer for many files comes from whole columns, chunked ones included."""
+    count = 300_000
+    lower = np.arange(count, dtype=np.int64)
+    chunk = pa.table(
+        {
+            "rows": pa.array(np.ones(count, dtype=np.int64)),
+            "lower.1": pa.array(lower),
+            "upper.1": pa.array(lower + 1),
+            "nulls.1": pa.array(np.zeros(count, dtype=np.int64)),
+        }
+    )
+
+    mask = may_match(Comparison(LONG, "=", 7), pa.concat_tables([chunk, chunk]), frozenset())
+
+    assert np.flatnonzero(mask).tolist() == [6, 7, count + 6, count + 7]

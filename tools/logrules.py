@@ -1,0 +1,342 @@
+"""What the specification demands of one entry, for `logdump.py`: written from spec/ alone.
+
+Bytes to JSON, then fields, paths, values, bounds and schemas. A broken rule is a `Refusal`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Json = dict[str, Any]
+
+MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
+TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
+HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
+SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z", re.ASCII)
+DECIMAL_TEXT = re.compile(r"-?\d+(\.\d+)?\Z", re.ASCII)
+BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+BITS |= {"date": 32, "timestamp": 64, "timestamp_ntz": 64}
+TYPE_NAMES = {*BITS, "boolean", "float", "double", "string", "binary"}
+TIMELESS = {"MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER"}
+CLASSES = {*TIMELESS, "INSERT", "OVERWRITE", "UPDATE", "METADATA", "PROTOCOL"}
+TOTALS = ("files", "rows", "bytes", "next_id", "metadata_version")
+PER_FILE = ("partition", "lower", "upper", "nulls", "nans")
+
+
+class Refusal(Exception):
+    """A rule that an entry breaks so that no reader may go on."""
+
+
+def require(condition: object, rule: str, message: str) -> None:
+    """Refuse unless the condition holds."""
+    if not condition:
+        raise Refusal(rule, message)
+
+
+# --- bytes to JSON (ENT-1, ENT-2) ----------------------------------------------------------------
+
+
+def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]], list[tuple[str, str]]]:
+    """Give the JSON object in the bytes if there is one, refusals, and remarks on its form."""
+    refusals: list[tuple[str, str]] = []
+    remarks: list[tuple[str, str]] = []
+
+    def json_object(pairs: list[tuple[str, Any]]) -> Json:
+        keys = [key for key, _ in pairs]
+        twice = [key for key, count in Counter(keys).items() if count > 1]
+        refusals.extend(("ENT-1", f"repeats the key {key!r}") for key in twice)
+        if sorted(keys) != keys and not (keys[-1] == "checksum" and sorted(keys[:-1]) == keys[:-1]):
+            remarks.append(("ENT-1", f"has keys that are not sorted: {keys!r:.200}"))
+        return dict(pairs)
+
+    def integer(digits: str) -> int:
+        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+            refusals.append(("ENT-2", f"holds {digits:.40}, beyond signed 64 bits"))
+        return int(digits[:20])
+
+    if len(raw) > MAX_ENTRY_BYTES:
+        return None, [("ENT-2", "is larger than 64 MiB")], []
+    tail = TAIL.search(raw[-TAIL_BYTES:])
+    if tail is None:
+        refusals.append(("ENT-1", "does not end with its checksum"))
+    elif hashlib.sha256(raw[:-TAIL_BYTES]).hexdigest().encode() != tail[1]:
+        refusals.append(("ENT-1", "has a checksum that differs from that of its bytes"))
+    try:
+        bare = JSON_STRING.sub('""', raw.decode("utf-8"))
+        deepest = depth = 0
+        for bracket in re.findall(r"[\[\]{}]", bare):
+            depth += 1 if bracket in "[{" else -1
+            deepest = max(deepest, depth)
+        if deepest > MAX_NESTING:
+            return None, [*refusals, ("ENT-2", "is nested deeper than 128 levels")], []
+        if re.search(r"\s", bare):
+            remarks.append(("ENT-1", "holds white space outside strings"))
+        orjson.loads(raw)  # stricter than json: no NaN, no lone surrogates
+        entry = json.loads(raw, object_pairs_hook=json_object, parse_int=integer)
+    except ValueError as error:
+        return None, [*refusals, ("ENT-1", f"is not valid JSON: {error}")], []
+    if not isinstance(entry, dict):
+        return None, [*refusals, ("ENT-1", "is not a JSON object")], []
+    return entry, refusals, remarks
+
+
+# --- fields (ENT-3 to ENT-8, KEY-2, ADD-1) -------------------------------------------------------
+
+
+def fits(value: Any, shape: Any) -> bool:
+    """Whether a JSON value has a shape.
+
+    A dict names keys ("?" at the end: may be missing), a list holds the shape of every element, a
+    tuple lists choices, a set lists strings; a pattern, a type, None and a function are themselves.
+    """
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(
+            fits(value[key.rstrip("?")], inner) if key.rstrip("?") in value else key[-1] == "?"
+            for key, inner in shape.items()
+        )
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(element, shape[0]) for element in value)
+    if isinstance(shape, tuple):
+        return any(fits(value, choice) for choice in shape)
+    if isinstance(shape, set):
+        return isinstance(value, str) and value in shape
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.match(value) is not None
+    if isinstance(shape, type):
+        return type(value) is shape
+    return value is None if shape is None else bool(shape(value))
+
+
+def _natural(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _ascending(shape: Any) -> Callable[[Any], bool]:
+    return lambda value: fits(value, [shape]) and sorted(set(value)) == value
+
+
+def _map_of(shape: Any) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and fits([*value.values()], [shape])
+
+
+OPERATION = {"class": CLASSES, "metrics": _map_of(int), "name": str, "parameters": dict}
+BASIS = {
+    "read_version": (None, _natural),
+    "isolation": {"WriteSerializable", "Serializable"},
+    "granularity": {"row", "file", "transaction"},
+    "blind": bool,
+    "scope": (None, {"partitions": [list]}, {"predicate": str}),
+}
+FIELD = {"id": int, "name": str, "nullable": bool, "physical": str, "type": (str, dict)}
+SCHEMA = {"fields": [FIELD], "last_id": int}
+SIDE = {"files": _natural, "path": SIDE_PATH, "sha256": HEX64, "size": _natural}
+COLUMNS = {"path": [str], "size": [_natural], "rows": [_natural]}
+COLUMNS |= {f"{name}?": _map_of(list) for name in PER_FILE}
+ENTRY: dict[str, tuple[str, Any]] = {
+    "format": ("ENT-3", int),
+    "table": ("ENT-3", HEX32),
+    "version": ("ENT-3", _natural),
+    "timestamp": ("ENT-3", int),
+    "time_version": ("ENT-3", int),
+    "transaction": ("ENT-3", HEX32),
+    "previous": ("ENT-3", (None, HEX64)),
+    "operation": ("ENT-4", OPERATION),
+    "basis": ("ENT-5", BASIS),
+    "totals": ("ENT-6", dict.fromkeys(TOTALS, _natural)),
+    "protocol?": ("ENT-7", {"reader": _ascending(str), "writer": _ascending(str)}),
+    "metadata?": ("ENT-8", {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}),
+    "add?": ("ADD-1", ({"side": SIDE}, COLUMNS)),
+    "remove?": ("ENT-3", lambda value: value and _ascending(int)(value)),
+    "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
+    "user_metadata?": ("ENT-3", dict),
+}
+
+
+def check_fields(entry: Json, version: int) -> None:
+    """Refuse an entry whose own fields break a rule, whatever came before it."""
+    number = entry.get("format")
+    require(number == 1, "ENT-3", f"is of format {number!r:.40}; this reader knows format 1")
+    for key, (rule, shape) in ENTRY.items():
+        name = key.rstrip("?")
+        needed = name == key or (version == 0 and name in ("protocol", "metadata"))
+        require(name in entry or not needed, "ENT-3", f"lacks the field {name}")
+        sound = name not in entry or fits(entry[name], shape)
+        require(sound, rule, f"has a wrong field {name}: {entry.get(name)!r:.150}")
+    require(entry["version"] == version, "ENT-3", f"says that it is version {entry['version']}")
+    first = entry["previous"] is None
+    require(first == (version == 0), "ENT-3", "has null for previous, or version 0 has not")
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that is not relative, normalised and inside `data/` (KEY-2)."""
+    parts = path.split("/")
+    bad = any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\\" for c in path)
+    inside = parts[0] == "data" and len(parts) > 1 and not {"", ".", ".."} & set(parts)
+    sound = inside and not bad and len(path.encode()) <= 1024
+    require(sound, "KEY-2", f"adds the path {path!r:.200}, which no table may hold")
+
+
+def files_of(add: Json, fields: dict[str, Json], partition_by: list[int]) -> list[Json]:
+    """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4)."""
+    groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
+    arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
+    count = len(add["path"])
+    require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
+    keys = set(groups["partition"])
+    require(keys == {str(i) for i in partition_by}, "ADD-1", f"has partition values for {keys}")
+    files = []
+    for i, path in enumerate(add["path"]):
+        check_path(path)
+        size, rows = add["size"][i], add["rows"][i]
+        require(size > 0, "ADD-1", f"adds the file {path!r} of no bytes")
+        own = {name: {key: a[i] for key, a in group.items()} for name, group in groups.items()}
+        for key, value in own["partition"].items():
+            decoded = decode(value, fields[key]["type"])
+            require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")
+        for count_of in (own["nulls"], own["nans"]):
+            sound = all(v is None or (_natural(v) and v <= rows) for v in count_of.values())
+            require(sound, "ADD-1", f"counts more than the {rows} rows of {path!r}")
+        for key in {*own["lower"], *own["upper"]} & set(fields):
+            check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
+        files.append({"path": path, "size": size, "rows": rows, **own})
+    return files
+
+
+def side_columns(raw: bytes) -> Json:
+    """The `add` columns in a side file, its values encoded as in an entry (ADD-6)."""
+    try:
+        table = pq.read_table(io.BytesIO(raw))
+    except (OSError, ValueError) as error:
+        raise Refusal("ADD-6", f"has a side file that is not Parquet: {error}") from None
+    add: Json = {}
+    for name in table.column_names:
+        group, _, key = name.partition(".")
+        values = encode(table[name])
+        if key:
+            add.setdefault(group, {})[key] = values
+        else:
+            add[name] = values
+    require(fits(add, COLUMNS), "ADD-6", "has a side file with other columns")
+    return add
+
+
+# --- values and schemas (VAL, SCH) ---------------------------------------------------------------
+
+
+def encode(column: pa.ChunkedArray) -> list[Any]:
+    """A Parquet column's values as VAL-1 writes them."""
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    values = column.to_pylist()
+    if pa.types.is_binary(column.type):
+        return [None if value is None else base64.b64encode(value).decode() for value in values]
+    if pa.types.is_decimal(column.type):
+        return [None if value is None else f"{value:f}" for value in values]
+    if pa.types.is_floating(column.type):
+        special = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+        return [special.get(repr(value), value) for value in values]
+    return list(values)
+
+
+def decode(value: Any, kind: Any) -> Any:
+    """Refuse a value that its type does not encode so (VAL-1); give it as one to compare."""
+    if value is None:
+        return None
+    sound, decoded = False, value
+    if kind in ("float", "double"):
+        sound = fits(value, ({"NaN", "Infinity", "-Infinity"}, int, float))
+        decoded = float(value) if sound else None
+    elif kind in ("boolean", "string"):
+        sound = type(value) is {"boolean": bool, "string": str}[kind]
+    elif isinstance(kind, str) and kind in BITS:
+        limit = 2 ** (BITS[kind] - 1)
+        sound = type(value) is int and -limit <= value < limit
+    elif kind == "binary" and isinstance(value, str):
+        try:
+            decoded = base64.b64decode(value, validate=True)
+            sound = base64.b64encode(decoded).decode() == value
+        except ValueError:
+            sound = False
+    elif isinstance(kind, str) and isinstance(value, str) and DECIMAL_TEXT.match(value):
+        sound, decoded = DECIMAL_TYPE.match(kind) is not None, Decimal(value)
+    require(sound, "VAL-1", f"holds {value!r:.100} where the type is {kind!r:.100}")
+    return decoded
+
+
+def check_bounds(lower: Any, upper: Any, kind: Any) -> None:
+    """Refuse bounds that are too long, NaN, of another type, or upside down."""
+    low, high = decode(lower, kind), decode(upper, kind)
+    require("NaN" not in (lower, upper) or kind == "string", "VAL-4", "has NaN for a bound")
+    short = kind not in ("string", "binary") or all(len(b or "") <= 32 for b in (low, high))
+    require(short, "VAL-3", "has a bound longer than 32")
+    ordered = low is None or high is None or low <= high
+    require(ordered, "VAL-3", f"has the bounds {lower!r:.60} and {upper!r:.60}, upside down")
+
+
+def fields_of(children: list[Json], depth: int = 1) -> Iterator[Json]:
+    """Every field of a schema, nested ones too, each checked with its siblings."""
+    require(fits(children, [FIELD]), "SCH-1", f"has a schema with the fields {children!r:.100}")
+    require(depth <= 64 and len(children) <= 10_000, "SCH-2", "has too many columns or levels")
+    names = Counter(field["name"].lower() for field in children)
+    twice = [name for name, count in names.items() if count > 1]
+    require(not twice, "SCH-2", f"has columns that differ by case alone: {twice}")
+    for field in children:
+        name = field["name"]
+        sound = name and "\0" not in name and len(name.encode()) <= 1024
+        require(sound, "SCH-2", f"has a column named {name!r:.100}")
+        yield field
+        yield from _nested(field["type"], depth)
+
+
+def _nested(kind: Any, depth: int) -> Iterator[Json]:
+    if isinstance(kind, str):
+        match = DECIMAL_TYPE.match(kind)
+        sound = match and 1 <= int(match[1]) <= 38 and int(match[2]) <= int(match[1])
+        require(sound or kind in TYPE_NAMES, "SCH-1", f"has the type {kind!r:.100}")
+    elif fits(kind, {"struct": list}):
+        yield from fields_of(kind["struct"], depth + 1)
+    else:
+        choices = (
+            {"array": (str, dict), "nullable": bool},
+            {"map": [(str, dict)], "nullable": bool},
+        )
+        sound = fits(kind, choices) and len(kind.get("map", "kv")) == 2
+        require(sound, "SCH-1", f"has the type {kind!r:.100}")
+        for element in kind.get("map", [kind.get("array")]):
+            yield from _nested(element, depth + 1)
+
+
+def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
+    """Refuse metadata that breaks a rule; give its fields by id."""
+    schema, keys = metadata["schema"], metadata["partition_by"]
+    fields = list(fields_of(schema["fields"]))
+    by_id = {str(field["id"]): field for field in fields}
+    sound = len(by_id) == len(fields) and all(1 <= f["id"] <= schema["last_id"] for f in fields)
+    require(sound, "SCH-4", "has column ids that are not positive, different and given out")
+    flat = {field["id"] for field in schema["fields"] if isinstance(field["type"], str)}
+    sound = len(set(keys)) == len(keys) and set(keys) <= flat
+    require(sound, "ENT-8", f"is partitioned by {keys!r:.100}, which are not flat columns")
+    if before is not None:
+        require(
+            schema["last_id"] >= before["schema"]["last_id"], "SCH-4", "has a last_id that fell"
+        )
+        for old in fields_of(before["schema"]["fields"]):
+            same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
+            require(same, "SCH-3", f"changes the physical name of {old['name']!r}")
+    return by_id

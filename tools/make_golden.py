@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""Make the golden tables in spec/golden: whole tables, good and broken, and what must come of them.
+
+A writer made from spec/ alone: it imports nothing of tablefmt, so that the package has to read
+what it did not write. Clock, ids and contents are fixed. A case that exists is left alone, for
+released tables must stay readable as they are; delete its folder to have it made anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import io
+import json
+import math
+import sys
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Json = dict[str, Any]
+
+START = 1_704_067_200_000_000
+"""2024-01-01T00:00:00Z in µs: the time of version 0 of every case."""
+HOUR = 3_600_000_000
+
+FLAT = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def hex_of(*parts: object, digits: int = 32) -> str:
+    """Hex digits that depend on the parts alone."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:digits]
+
+
+def seal(text: bytes) -> bytes:
+    """The bytes of an entry, given its JSON object without the checksum (ENT-1)."""
+    signed = text[:-1]
+    return signed + b',"checksum":"' + hashlib.sha256(signed).hexdigest().encode() + b'"}'
+
+
+def canonical(document: Json) -> bytes:
+    """JSON as ENT-1 asks."""
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def field(identity: int, name: str, kind: Any, **other: Any) -> Json:
+    """A field of a schema (SCH-1)."""
+    return {"id": identity, "name": name, "nullable": True, "physical": name, "type": kind} | other
+
+
+def arrow_type(kind: Any) -> pa.DataType:
+    """The Arrow type of a type of SCH-1."""
+    if isinstance(kind, str):
+        if kind.startswith("decimal"):
+            precision, scale = kind[8:-1].split(",")
+            return pa.decimal128(int(precision), int(scale))
+        return FLAT[kind]
+    if "struct" in kind:
+        return pa.struct([arrow_field(child) for child in kind["struct"]])
+    if "array" in kind:
+        return pa.list_(pa.field("element", arrow_type(kind["array"]), kind["nullable"]))
+    key, value = map(arrow_type, kind["map"])
+    return pa.map_(pa.field("key", key, False), pa.field("value", value, kind["nullable"]))
+
+
+def arrow_field(described: Json) -> pa.Field:
+    """A column of a data file: physical name and field id."""
+    ids = {b"PARQUET:field_id": str(described["id"]).encode()}
+    return pa.field(
+        described["physical"], arrow_type(described["type"]), described["nullable"], ids
+    )
+
+
+def encode(value: Any) -> Any:
+    """A Python value as VAL-1 writes it."""
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+    return value
+
+
+def plain_rows(rows: list[Json]) -> list[Json]:
+    """Rows as JSON, sorted: values as in VAL-1, maps as lists of pairs."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(inner) for inner in value]
+        return encode(value)
+
+    return sorted((plain(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
+
+
+class Maker:
+    """One table on its way through its versions, and what a reader must see of it."""
+
+    def __init__(self, name: str, fields: list[Json], partition_by: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self.table = hex_of("table", name)
+        self.objects: dict[str, bytes] = {}
+        self.why = ""
+        self.expected: Json = {}
+        self.documents: list[Json] = []
+        self.live: dict[int, Json] = {}
+        self.next_id, self.metadata_version = 1, 0
+        self.metadata: Json = {}
+        self.protocol: Json = {"reader": [], "writer": []}
+        self.commit("PROTOCOL", "CREATE TABLE", metadata=schema_of(fields, partition_by))
+
+    def key(self, version: int) -> str:
+        """The name of an entry."""
+        return f"_log/{version:020d}.json"
+
+    def file(self, rows: list[Json], path: str = "", **other: Any) -> Json:
+        """Write a data file of these rows (by physical name) for the next commit."""
+        arrow = pa.schema([arrow_field(f) for f in self.metadata["schema"]["fields"]])
+        sink = io.BytesIO()
+        table = pa.Table.from_pylist(rows, schema=arrow)
+        pq.write_table(table, sink, write_page_checksum=True, store_schema=False)
+        transaction = hex_of(self.name, len(self.documents))
+        number = sum(key.startswith(f"data/{transaction}/") for key in self.objects)
+        path = path or f"data/{transaction}/{number}.parquet"
+        self.objects[path] = sink.getvalue()
+        names = {f["id"]: f["physical"] for f in self.metadata["schema"]["fields"]}
+        first = rows[0] if rows else other.pop("partition", {})
+        partition = {i: encode(first[names[i]]) for i in self.metadata["partition_by"]}
+        file = {"path": path, "size": len(sink.getvalue()), "rows": len(rows), "content": rows}
+        return file | {"partition": partition} | self._bounds(rows) | other
+
+    def _bounds(self, rows: list[Json]) -> Json:
+        bounds: Json = {"lower": {}, "upper": {}, "nulls": {}}
+        for described in self.metadata["schema"]["fields"]:
+            if described["type"] not in ("byte", "short", "integer", "long", "date"):
+                continue
+            values = [row.get(described["physical"]) for row in rows]
+            known = [value for value in values if value is not None]
+            bounds["nulls"][described["id"]] = len(values) - len(known)
+            bounds["lower"][described["id"]] = encode(min(known)) if known else None
+            bounds["upper"][described["id"]] = encode(max(known)) if known else None
+        return bounds
+
+    def commit(
+        self,
+        kind: str,
+        name: str,
+        add: tuple[Json, ...] = (),
+        remove: tuple[int, ...] = (),
+        *,
+        change: Callable[[Json], object] | None = None,
+        side: bool = False,
+        time: int | None = None,
+        scope: Json | None = None,
+        **fields: Any,
+    ) -> None:
+        """Write the next entry; `change` may spoil its JSON before it is sealed."""
+        version = len(self.documents)
+        self.metadata = fields.get("metadata", self.metadata)
+        self.protocol = fields.get("protocol", self.protocol)
+        if {"metadata", "protocol"} & set(fields):
+            self.metadata_version = version
+        for identity in remove:
+            self.live.pop(identity, None)
+        for file in add:
+            self.live[self.next_id] = file
+            self.next_id += 1
+        timestamp = START + version * HOUR if time is None else time
+        timeless = kind in ("MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER")
+        carried = self.documents[-1]["time_version"] if timeless else timestamp
+        before = self.objects[self.key(version - 1)] if version else None
+        document: Json = {
+            "format": 1,
+            "table": self.table,
+            "version": version,
+            "timestamp": timestamp,
+            "time_version": carried,
+            "transaction": hex_of(self.name, version),
+            "previous": before and hashlib.sha256(before).hexdigest(),
+            "operation": {"class": kind, "metrics": {}, "name": name, "parameters": {}},
+            "basis": {
+                "read_version": version - 1 if version else None,
+                "isolation": "WriteSerializable",
+                "granularity": "row",
+                "blind": kind == "INSERT",
+                "scope": scope,
+            },
+            "totals": {
+                "files": len(self.live),
+                "rows": sum(file["rows"] for file in self.live.values()),
+                "bytes": sum(file["size"] for file in self.live.values()),
+                "next_id": self.next_id,
+                "metadata_version": self.metadata_version,
+            },
+            **({} if version else {"protocol": self.protocol}),
+            **({"remove": list(remove)} if remove else {}),
+            **fields,
+        }
+        if add:
+            columns = self._columns(add)
+            document["add"] = self._side(columns, version) if side else columns
+        if change is not None:
+            change(document)
+        self.documents.append(document)
+        self.objects[self.key(version)] = seal(canonical(document))
+
+    def _columns(self, files: tuple[Json, ...]) -> Json:
+        columns: Json = {name: [f[name] for f in files] for name in ("path", "size", "rows")}
+        for group in ("partition", "lower", "upper", "nulls", "nans"):
+            ids = sorted({identity for f in files for identity in f.get(group, {})})
+            if ids:
+                columns[group] = {str(i): [f.get(group, {}).get(i) for f in files] for i in ids}
+        return columns
+
+    def _side(self, columns: Json, version: int) -> Json:
+        kinds = {str(f["id"]): arrow_type(f["type"]) for f in self.metadata["schema"]["fields"]}
+        flat = {
+            name: pa.array(columns[name], pa.string() if name == "path" else pa.int64())
+            for name in ("path", "size", "rows")
+        }
+        for group in ("partition", "lower", "upper", "nulls", "nans"):
+            for key, values in columns.get(group, {}).items():
+                kind = pa.int64() if group in ("nulls", "nans") else kinds[key]
+                flat[f"{group}.{key}"] = pa.array(values, kind)
+        sink = io.BytesIO()
+        pq.write_table(pa.table(flat), sink, write_page_checksum=True)
+        raw = sink.getvalue()
+        path = f"_log/side/{hex_of(self.name, version)}.parquet"
+        self.objects[path] = raw
+        digest = hashlib.sha256(raw).hexdigest()
+        count = len(columns["path"])
+        return {"side": {"files": count, "path": path, "sha256": digest, "size": len(raw)}}
+
+    def append(self, *rows: Json, **other: Any) -> None:
+        """Commit one file of these rows."""
+        self.commit("INSERT", "WRITE", (self.file(list(rows)),), **other)
+
+    def good(self, why: str, **more: Any) -> Maker:
+        """Finish a table that must be read."""
+        fields = self.metadata["schema"]["fields"]
+        names = {f["id"]: f["name"] for f in fields}
+        files = [
+            {
+                "path": file["path"],
+                "size": file["size"],
+                "rows": file["rows"],
+                "partition": {names[i]: v for i, v in file["partition"].items()},
+            }
+            for file in self.live.values()
+        ]
+        rows = [
+            {f["name"]: row.get(f["physical"]) for f in fields}
+            for file in self.live.values()
+            for row in file["content"]
+        ]
+        version = len(self.documents) - 1
+        self.expected = {"version": version, "files": files, "rows": plain_rows(rows), **more}
+        self.why = why
+        return self
+
+    def broken(self, why: str, error: str, *findings: tuple[int, str], also: str = "") -> Maker:
+        """Finish a table that must be refused: by which error, and what is found where.
+
+        `also`: a rule that is broken at the same time and may be named in its place.
+        """
+        rules = sorted({rule for _, rule in findings} | ({also} if also else set()))
+        self.expected = {"error": error, "rules": rules, "findings": findings}
+        self.why = why
+        return self
+
+
+def schema_of(fields: list[Json], partition_by: tuple[int, ...] = (), **other: str) -> Json:
+    """Metadata (ENT-8) with these fields; further arguments are properties."""
+    schema = {"fields": fields, "last_id": max(map(_last, fields))}
+    return {"partition_by": list(partition_by), "properties": other, "schema": schema}
+
+
+def _last(described: Json) -> int:
+    found: list[int] = [described["id"]]
+    stack = [described["type"]]
+    while stack:
+        kind = stack.pop()
+        if isinstance(kind, dict):
+            children = kind.get("struct", [])
+            found += [child["id"] for child in children]
+            stack += [child["type"] for child in children]
+            stack += [kind["array"]] if "array" in kind else kind.get("map", [])
+    return max(found)
+
+
+def write_case(maker: Maker, folder: Path) -> None:
+    """Write a finished case."""
+    for name, raw in maker.objects.items():
+        path = folder / "table" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+    text = json.dumps(maker.expected, indent=1, ensure_ascii=False, sort_keys=True)
+    (folder / "expected.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "why.md").write_text(maker.why + "\n", encoding="utf-8")
+
+
+def catalogue(root: Path) -> str:
+    """The README of the golden tables: a line a case."""
+    lines = [
+        "# Golden tables",
+        "",
+        "Made by `tools/make_golden.py`, which shares no code with the package. Each folder has",
+        "the table in `table/`, what must come of it in `expected.json`, and why in `why.md`.",
+        "A case that exists is never changed: the generator makes only those that are missing.",
+        "",
+        "`expected.json` of a good table: `version`, live `files`, all `rows` (values as VAL-1",
+        "writes them, maps as lists of pairs), and perhaps `times`: pairs of a time and the",
+        "version it shows. Of a broken one: `error` (class of `tablefmt.errors`), the `rules`",
+        "one of which it names, and the `findings` of `tools/logdump.py`, pairs of version and",
+        "rule. `write_error`: the table can be read, and writing is refused so.",
+        "",
+        "| case | outcome | why |",
+        "|---|---|---|",
+    ]
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+        expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+        outcome = expected.get("error") or expected.get("write_error") or "read"
+        why = (folder / "why.md").read_text(encoding="utf-8").strip().replace("|", "\\|")
+        lines.append(f"| {folder.name} | {outcome} | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def make(root: Path) -> list[str]:
+    """Make the cases that are missing under `root`, and the catalogue; give their names."""
+    from golden_cases import cases
+
+    made = []
+    for maker in cases():
+        folder = root / maker.name
+        if not folder.exists():
+            write_case(maker, folder)
+            made.append(maker.name)
+    (root / "README.md").write_text(catalogue(root), encoding="utf-8")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    default = Path(__file__).resolve().parent.parent / "spec" / "golden"
+    parser = argparse.ArgumentParser(description="Make the golden tables that are missing.")
+    parser.add_argument("--root", type=Path, default=default)
+    root = parser.parse_args(arguments).root
+    root.mkdir(parents=True, exist_ok=True)
+    for name in make(root):
+        print(name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
