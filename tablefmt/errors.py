@@ -12,6 +12,7 @@ TablefmtError
 ├── CorruptTableError                 stop: a person has to look
 │   └── CorruptEntryError  LogGapError  CorruptDataError  TableReplacedError
 ├── UnsupportedFeatureError  UnsafeStoreError
+├── StoreError                        the store cannot answer: credentials, bucket, network, disk
 └── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
     InvalidPredicateError  IdempotenceError
 
@@ -280,6 +281,20 @@ class UnsafeStoreError(TablefmtError):
     """The store does not honour put-if-absent: two writers could destroy each other's commits."""
 
     kind = "unsafe_store"
+
+
+class StoreError(TablefmtError):
+    """The store cannot do what was asked; the message says what and what to do.
+
+    Attributes:
+        retryable: True if the same request may succeed later without anybody mending anything.
+    """
+
+    kind = "store"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
 
 
 class SchemaMismatchError(TablefmtError):

@@ -6,6 +6,7 @@ carry `@pytest.mark.broken_tables`.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
@@ -23,9 +24,6 @@ import logdump
 import make_golden
 
 Json = dict[str, Any]
-
-MAX_ENTRIES = 300
-"""Longer logs are compared by the tests that make them, not after each of them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,38 +63,38 @@ def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
     Compares the whole state at the handle's version: schema, partitioning, properties, times, files
     with their partition values; and every entry up to it. Reads the footer of every live file.
     """
-    document = logdump.read(table.uri, storage_options, as_of=table.version, files=True)
+    options = {**(storage_options or {})}
+    options.pop("unsafe_single_writer", None)  # a word to tablefmt, not to the store
+    document = logdump.read(table.uri, options, as_of=table.version, files=True)
     assert document["findings"] == []
-    assert _shown(table) == _expected(document)
     assert table.schema.equals(_arrow_schema(document["state"]["schema"]))
+    assert _shown(table) == _expected(document)
 
 
 def _shown(table: Any) -> Json:
     """What the package says."""
-    files = table.scan().files()
-    history = table.history().sort_by("version")
-    return {
+    state = {
         "table": table.id,
         "version": table.version,
-        "timestamp": _instant(table.timestamp),
+        "timestamp": table.timestamp,
         "partition_by": list(table.partition_by),
         "properties": dict(table.properties),
-        "files": files.select(["path", "size", "rows"]).to_pylist(),
-        "entries": history.select([*HISTORY]).to_pylist(),
+        "files": [_shown_file(file) for file in table.scan().files().to_pylist()],
     }
+    # Last, for it goes to the newest version.
+    history = table.history().sort_by("version").to_pylist()
+    entries = [_shown_entry(entry) for entry in history if entry["version"] <= state["version"]]
+    return {**state, "entries": entries}
 
 
-HISTORY: dict[str, Callable[[Json], Any]] = {
-    "version": lambda entry: entry["version"],
-    "timestamp": lambda entry: _instant(entry["timestamp"]),
-    "timeVersion": lambda entry: _instant(entry["time_version"]),
-    "transaction": lambda entry: entry["transaction"],
-    "operation": lambda entry: entry["operation"]["name"],
-    "readVersion": lambda entry: entry["basis"]["read_version"],
-    "isolationLevel": lambda entry: entry["basis"]["isolation"],
-    "isBlindAppend": lambda entry: entry["basis"]["blind"],
-}
-"""Columns of `history()`, and what an entry says of them."""
+def _shown_entry(entry: Json) -> Json:
+    maps = {name: dict(entry[name]) for name in ("operationParameters", "operationMetrics")}
+    return {**entry, **maps, "userMetadata": json.loads(entry["userMetadata"] or "{}")}
+
+
+def _shown_file(file: Json) -> Json:
+    partition = {name: make_golden.encode(v) for name, v in file.get("partition", {}).items()}
+    return {**file, "partition": partition}
 
 
 def _expected(document: Json) -> Json:
@@ -109,15 +107,45 @@ def _expected(document: Json) -> Json:
         "timestamp": _instant(state["timestamp"]),
         "partition_by": state["partition_by"],
         "properties": state["properties"],
-        "files": [{key: file[key] for key in ("path", "size", "rows")} for file in state["files"]],
-        "entries": [{name: of(entry) for name, of in HISTORY.items()} for entry in entries],
+        "files": [_expected_file(file) for file in state["files"]],
+        "entries": [_expected_entry(entry) for entry in entries],
     }
 
 
-def _instant(value: Any) -> datetime:
-    if isinstance(value, int):
-        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=value)
-    return value.astimezone(timezone.utc)
+def _expected_file(file: Json) -> Json:
+    """A row of `files()`; its partition values as VAL-1 writes them."""
+    shown = {key: file[key] for key in ("id", "path", "size", "rows", "partition")}
+    return {**shown, "version": file["added"]}
+
+
+def _expected_entry(entry: Json) -> Json:
+    """A row of `history()`."""
+    operation, basis = entry["operation"], entry["basis"]
+    return {
+        "version": entry["version"],
+        "timestamp": _instant(entry["timestamp"]),
+        "timeVersion": _instant(entry["time_version"]),
+        "operation": operation["name"],
+        "operationParameters": _texts(operation["parameters"]),
+        "readVersion": basis["read_version"],
+        "isolationLevel": basis["isolation"],
+        "isBlindAppend": basis["blind"],
+        "operationMetrics": _texts(operation["metrics"]),
+        "userMetadata": entry.get("user_metadata", {}),
+        "transaction": entry["transaction"],
+    }
+
+
+def _texts(values: Json) -> dict[str, str]:
+    """Values as text: JSON, where they are not text."""
+    return {
+        name: value if isinstance(value, str) else logdump.compact(value)
+        for name, value in values.items()
+    }
+
+
+def _instant(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
 
 
 def _arrow_schema(schema: Json) -> pa.Schema:

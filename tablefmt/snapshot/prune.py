@@ -213,7 +213,7 @@ def _may(leaf: Predicate, negated: bool, facts: _Facts, everything: Mask) -> Mas
             return _may_be_in(leaf.field, leaf.values, facts, everything)
         if None in leaf.values:
             return ~everything
-        result = everything.copy()
+        result: Mask = everything.copy()
         for value in leaf.values:
             result &= _may_compare(leaf.field, "!=", value, facts, everything)
         return result

@@ -12,7 +12,7 @@ from typing import IO, Protocol, TypeAlias, Union
 
 import pyarrow.fs
 
-from tablefmt.errors import TablefmtError
+from tablefmt.errors import StoreError, TablefmtError
 
 MAX_KEY_BYTES = 1024
 
@@ -65,20 +65,6 @@ class KeyNotFoundError(TablefmtError):
 
     def __reduce__(self) -> tuple[type[KeyNotFoundError], tuple[str]]:
         return type(self), (self.key,)
-
-
-class StoreError(TablefmtError):
-    """The store cannot do what was asked; the message says what and what to do.
-
-    Attributes:
-        retryable: True if the same request may succeed later without anybody mending anything.
-    """
-
-    kind = "store"
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.retryable = retryable
 
 
 class InvalidKeyError(StoreError, ValueError):

@@ -16,6 +16,7 @@ import pytest
 
 import tablefmt
 from tablefmt import errors
+from tests.oracle import assert_agrees
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "spec" / "golden"
@@ -41,6 +42,12 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str,
     target = tmp_path / "table"
     shutil.copytree(GOLDEN / request.param / "table", target)
     return str(target), EXPECTED[request.param]
+
+
+@pytest.mark.parametrize("case", GOOD, indirect=True)
+def test_both_readers_agree_on_a_good_table(case: tuple[str, dict[str, Any]]) -> None:
+    """State and every entry (RPL-1, RPL-3, RPL-4, RPL-5)."""
+    assert_agrees(tablefmt.open(case[0]))
 
 
 def instant(micros: int) -> datetime:

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import math
+import pathlib
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ import pytest
 
 from tablefmt.data.bounds import file_bounds, nan_counts, stats_columns
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.schema import Array, Decimal, Field, Primitive, Schema, Struct, Type
+from tablefmt.model.schema import PRIMITIVES, Array, Decimal, Field, Primitive, Schema, Struct, Type
 
 D = decimal.Decimal
 
@@ -191,3 +192,57 @@ def test_nan_counts_are_of_float_columns_alone() -> None:
     )
 
     assert nan_counts(table, fields) == {1: 2, 2: 0}
+
+
+MR = pathlib.Path(__file__).parent / "parquet_mr"
+
+
+def mr_bounds(name: str, columns: dict[str, Type]) -> dict[str, tuple[Any, Any, Any]]:
+    fields = [Field(i, n, n, kind) for i, (n, kind) in enumerate(columns.items(), 1)]
+    metadata = pq.ParquetFile(MR / f"{name}.parquet").metadata
+    found = file_bounds(metadata, Schema(tuple(fields), len(fields)), fields)
+    sides = ("lower", "upper", "nulls")
+    return {f.name: tuple(found.get(f"{side}.{f.id}") for side in sides) for f in fields}
+
+
+def test_footers_of_parquet_mr_are_read_exactly() -> None:
+    """PRN-12, PRN-13: every type as Spark writes it. make.py has the rows."""
+    names = ("bo", "y", "sh", "i", "l", "f", "d", "s", "b", "dt", "ts", "tn")
+    columns: dict[str, Type] = {
+        n: Primitive(p) for n, p in zip(names, PRIMITIVES, strict=True)
+    }
+    columns |= {"m5": Decimal(5, 2), "m18": Decimal(18, 4), "m38": Decimal(38, 18)}
+    columns |= {"nan": Primitive("double"), "long": Primitive("string")}
+
+    assert mr_bounds("micros", columns) == {
+        "bo": (False, True, 1),
+        "y": (-128, 127, 1),
+        "sh": (-(2**15), 2**15 - 1, 1),
+        "i": (-(2**31), 2**31 - 1, 1),
+        "l": (-(2**63), 2**63 - 1, 1),
+        "f": (-1.5, 1.5, 1),
+        "d": (-2.5, 2.5, 1),
+        "s": ("a", "é", 1),
+        "b": ("AA==", "/w==", 1),
+        "dt": (-719162, 2932896, 1),
+        "ts": (-1, 1577836800123456, 1),
+        "tn": (-14831769600000000, 253402300799999999, 1),
+        "m5": ("-123.45", "123.45", 1),
+        "m18": ("-12345678901234.5678", "12345678901234.5678", 1),
+        "m38": (
+            "-12345678901234567890.123456789012345678",
+            "12345678901234567890.123456789012345678",
+            1,
+        ),
+        "nan": (None, None, 1),
+        "long": ("a" * 32, "b" * 31 + "c", 1),
+    }
+    assert repr(mr_bounds("micros", {"zero": Primitive("double")})["zero"]) == "(-0.0, 0.0, 1)"
+
+
+def test_other_timestamp_units_of_parquet_mr() -> None:
+    """PRN-12."""
+    kind = {"ts": Primitive("timestamp")}
+
+    assert mr_bounds("millis", kind) == {"ts": (-1000, 1577836800123000, 1)}
+    assert mr_bounds("int96", kind) == {"ts": (None, None, 1)}

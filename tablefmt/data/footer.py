@@ -1,0 +1,230 @@
+"""Data files that somebody else wrote, described for the log from their footers.
+
+Spec: ADD-1 .. ADD-4, DAT-3, VAL-2.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tablefmt.data.bounds import file_bounds
+from tablefmt.data.conform import conform
+from tablefmt.data.read import read_files
+from tablefmt.data.write import Gathered
+from tablefmt.errors import ConstraintViolationError, CorruptDataError
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import (
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    is_float,
+    is_nested,
+)
+from tablefmt.model.values import encode, encode_value
+from tablefmt.store.protocol import KeyNotFoundError, Store, StoreError
+
+THREADS = 8
+"""Footers read at once: enough to hide a remote store's latency."""
+
+_UNKNOWN = object()
+_EXACT = decimal.Context(prec=80)
+
+
+def describe_files(
+    store: Store,
+    keys_and_sizes: Sequence[tuple[str, int]],
+    metadata: Metadata,
+    stats: Sequence[Field],
+) -> AddedFiles | None:
+    """The `add` columns of these files, in their order; files without rows are left out.
+
+    Footers alone are read, and a column where its footer does not decide: a partition column whose
+    values the footer does not prove equal, a NOT NULL column that it does not prove free of NULL.
+
+    Args:
+        store: where they are.
+        keys_and_sizes: keys, and lengths in bytes as the store lists them.
+        metadata: schema and partitioning they were written under; their columns have the table's
+            types and physical names.
+        stats: columns to keep bounds of.
+
+    Raises:
+        ConstraintViolationError: DAT-3, NULL in a NOT NULL column; ADD-4, a file with rows of two
+            partitions.
+        CorruptDataError: DAT-5, a file cannot be read.
+    """
+    describer = _Describer(store, metadata, stats)
+    gathered = Gathered()
+    with ThreadPoolExecutor(min(THREADS, max(len(keys_and_sizes), 1))) as pool:
+        for row in pool.map(describer.row, keys_and_sizes):
+            if row is not None:
+                gathered.take(row)
+    return gathered.added()
+
+
+class _Describer:
+    """Describes one file after the other; safe to call from several threads."""
+
+    def __init__(self, store: Store, metadata: Metadata, stats: Sequence[Field]) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._stats = stats
+        self._partitions = [metadata.schema.by_id(i) for i in metadata.partition_by]
+        self._filesystem, root = store.arrow_filesystem()
+        self._prefix = root + "/" if root else ""
+
+    def row(self, key_and_size: tuple[str, int]) -> dict[str, Any] | None:
+        """One file's row of ADD-1's columns; None if it holds no rows."""
+        key, size = key_and_size
+        footer = self._footer(key)
+        if footer.num_rows == 0:
+            return None
+        row: dict[str, Any] = {"path": key, "size": size, "rows": footer.num_rows}
+        row.update(file_bounds(footer, self._metadata.schema, self._stats))
+        self._check_not_null(row, footer)
+        for field in self._partitions:
+            row[f"partition.{field.id}"] = self._partition_value(row, footer, field)
+        return row
+
+    def _footer(self, key: str) -> pq.FileMetaData:
+        try:
+            with self._filesystem.open_input_file(self._prefix + key) as source:
+                return pq.read_metadata(source)
+        except (OSError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
+            first = str(error).splitlines()[0]
+            raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
+
+    def _partition_value(self, row: dict[str, Any], footer: pq.FileMetaData, field: Field) -> Any:
+        value = _footer_value(footer, field)
+        if value is not _UNKNOWN:
+            return value
+        values = self._column(row, field)
+        if is_float(field.type):
+            # One zero and one NaN (VAL-2).
+            values = pc.add(values, pa.scalar(0.0, values.type))
+            values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+        distinct = pc.unique(values)
+        if len(distinct) != 1:
+            raise ConstraintViolationError(
+                f"data file {row['path']} holds rows of {len(distinct)} partitions of column "
+                f"{field.name!r} (rule ADD-4); nothing was written"
+            )
+        return encode(distinct, field.type)[0]
+
+    def _column(self, row: dict[str, Any], field: Field) -> Any:
+        files = pa.table({name: [row[name]] for name in ("path", "size", "rows")})
+        named = replace(field, name="value")
+        schema = Schema((named,), self._metadata.schema.last_id)
+        batches = list(read_files(self._store, files, schema, [named]))
+        return pa.Table.from_batches(batches)["value"].combine_chunks()
+
+    def _check_not_null(self, row: dict[str, Any], footer: pq.FileMetaData) -> None:
+        written = footer.schema.to_arrow_schema()
+        for field in self._metadata.schema.fields:
+            at = written.get_field_index(field.physical)
+            if at < 0 or not _may_break(written.field(at), field):
+                continue
+            known = row.get(f"nulls.{field.id}")
+            if known == 0 and not is_nested(field.type):
+                continue
+            column = _with_physical_names(field)
+            values = pa.table({"value": self._column(row, column)})
+            conform(values, [0], Schema((column,), self._metadata.schema.last_id))
+
+
+def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
+    """The one value of all rows, encoded, if the footer proves it; else `_UNKNOWN`."""
+    place = _place(footer, field)
+    if place is None or is_float(field.type):
+        return _UNKNOWN
+    found: set[Any] = set()
+    for i in range(footer.num_row_groups):
+        group = footer.row_group(i)
+        if group.num_rows == 0:
+            continue
+        stats = group.column(place).statistics
+        if stats is None or not stats.has_null_count:
+            return _UNKNOWN
+        if stats.null_count == group.num_rows:
+            found.add(None)
+            continue
+        if stats.null_count or not stats.has_min_max or stats.min_raw != stats.max_raw:
+            return _UNKNOWN
+        found.add(stats.min_raw)
+    if len(found) != 1:
+        return _UNKNOWN
+    return _encoded(found.pop(), field.type)
+
+
+def _place(footer: pq.FileMetaData, field: Field) -> int | None:
+    """The leaf index of a flat top-level column."""
+    schema = footer.schema
+    for at in range(len(schema)):
+        column = schema.column(at)
+        if column.path == field.physical and column.max_repetition_level == 0:
+            return at if column.name == field.physical else None
+    return None
+
+
+def _encoded(raw: Any, kind: Type) -> Any:
+    """A raw footer value of a file that has the table's own types."""
+    if raw is None:
+        return None
+    if isinstance(kind, Decimal):
+        unscaled = raw if type(raw) is int else int.from_bytes(raw, "big", signed=True)
+        value = decimal.Decimal(unscaled).scaleb(-kind.scale, _EXACT)
+        return encode_value(value, "decimal")
+    name = str(kind)
+    return raw.decode("utf-8") if name == "string" else encode_value(raw, name)
+
+
+def _may_break(written: pa.Field, field: Field) -> bool:
+    """Whether a file whose column is `written` can hold NULL where `field` says there is none."""
+    if written.nullable and not field.nullable:
+        return True
+    return _type_may_break(written.type, field.type)
+
+
+def _type_may_break(written: pa.DataType, kind: Type) -> bool:
+    if isinstance(kind, Struct):
+        return any(
+            _may_break(written.field(written.get_field_index(f.physical)), f) for f in kind.fields
+        )
+    if isinstance(kind, Array):
+        element = written.value_field
+        return (element.nullable and not kind.nullable) or _type_may_break(
+            element.type, kind.element
+        )
+    if isinstance(kind, Map):
+        item = written.item_field
+        return (
+            (item.nullable and not kind.nullable)
+            or _type_may_break(written.key_type, kind.key)
+            or _type_may_break(item.type, kind.value)
+        )
+    return False
+
+
+def _with_physical_names(field: Field) -> Field:
+    def renamed(kind: Type) -> Type:
+        if isinstance(kind, Struct):
+            return Struct(tuple(_with_physical_names(f) for f in kind.fields))
+        if isinstance(kind, Array):
+            return Array(renamed(kind.element), kind.nullable)
+        if isinstance(kind, Map):
+            return Map(renamed(kind.key), renamed(kind.value), kind.nullable)
+        return kind
+
+    return replace(field, name=field.physical, type=renamed(field.type))

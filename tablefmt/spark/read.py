@@ -1,0 +1,53 @@
+"""Reading a table as a Spark DataFrame that stays at the version it was made at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tablefmt.model.times import Time
+from tablefmt.operations.context import TableContext
+from tablefmt.snapshot.load import LogView
+from tablefmt.spark.relation import Files, to_dataframe
+from tablefmt.spark.session import check_classic
+from tablefmt.store.open import open_store
+
+
+def read(
+    spark: Any,
+    uri: str,
+    *,
+    version: int | None = None,
+    timestamp: Time | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """The table as a DataFrame, scanned by Spark itself and pinned to one version.
+
+    Args:
+        spark: a classic session.
+        uri: where the table is; a local path for now.
+        version: the ID version to read; by default the newest there is now.
+        timestamp: or a point in time: an aware datetime, or ISO text (naive = UTC). TIM-4.
+        storage_options: as `tablefmt.open`.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
+        UnsupportedFeatureError: a Connect session, or a store that Spark cannot open yet.
+    """
+    check_classic(spark)
+    store = open_store(uri, storage_options)
+    return read_at(spark, TableContext(store, LogView.open(store)), version, timestamp)
+
+
+def read_at(
+    spark: Any, context: TableContext, version: int | None, timestamp: Time | None
+) -> Any:
+    """The same on an open table."""
+    snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
+    files = Files(
+        identity=f"{context.store.identity}#{snapshot.table_id}@{snapshot.version}",
+        columns=snapshot.files,
+        schema=snapshot.schema,
+        partition_ids=snapshot.partition_ids,
+    )
+    return to_dataframe(spark, context.store, files)

@@ -1,0 +1,189 @@
+"""From files of a table to a native Spark relation: Spark plans and reads them, we prune them.
+
+Spec: DAT-4, DAT-5, DAT-7.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.model.parse import parse_conjuncts
+from tablefmt.model.predicate import all_of, quote_name
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
+from tablefmt.snapshot.prune import may_match
+from tablefmt.spark import java
+from tablefmt.store.protocol import Store
+
+READ_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    # A file that is missing or damaged stops the query, whatever the session says.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Columns that are not in the files, with one value a group of files."""
+
+    columns: str
+    """Spark's JSON form of a StructType; types string, integer, long, timestamp."""
+    values: str
+    """A line a group: its values, tabs between; timestamps as µs."""
+    of_file: pa.Array
+    """Per file the ordinal of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files to scan."""
+
+    identity: str
+    """The same for the same files of the same table, and for nothing else."""
+    columns: pa.Table
+    """One row a file, with ADD-1's columns: `path`, `size`, bounds, …"""
+    schema: Schema
+    partition_ids: frozenset[int]
+    groups: Groups | None = None
+
+
+def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
+    """A DataFrame over exactly these files, columns under their logical names.
+
+    Raises:
+        UnsupportedFeatureError: Hadoop has no file system for the store, or the JVM is no use.
+    """
+    from pyspark.sql import DataFrame
+
+    scheme, root = hadoop_root(store)
+    columns = java.java_schema(spark, json.dumps(to_spark_json(physical(files.schema))))
+    groups = files.groups
+    partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
+    index = java.new_instance(
+        spark,
+        "SnapshotFileIndex",
+        files.identity,
+        scheme,
+        root,
+        file_lines(files.columns, groups),
+        groups.values if groups else "",
+        columns,
+        partitions,
+        java.callback(spark, pruner(files)),
+    )
+    jvm, session = spark._jvm, spark._jsparkSession
+    execution = jvm.org.apache.spark.sql.execution.datasources
+    relation = execution.HadoopFsRelation(
+        index,
+        partitions,
+        columns,
+        java.scala_object(jvm, "scala.None"),
+        execution.parquet.ParquetFileFormat(),
+        java.scala_map(spark, READ_OPTIONS),
+        session,
+    )
+    return _logical(DataFrame(session.baseRelationToDataFrame(relation), spark), files.schema)
+
+
+def hadoop_root(store: Store) -> tuple[str, str]:
+    """Scheme and absolute path of the table for Hadoop.
+
+    Raises:
+        UnsupportedFeatureError: the store is not one that Hadoop opens too.
+    """
+    if store.identity.startswith("file://"):
+        return "file", store.uri
+    kind = store.identity.partition(":")[0]
+    raise UnsupportedFeatureError(
+        f"Spark cannot open tables at {kind}:// yet; use a path on a local disk",
+        [f"spark:{kind}"],
+    )
+
+
+def pruner(files: Files) -> Callable[[str], bytes | None]:
+    """What the JVM asks: condition text (physical names, times in UTC) to a bit a file.
+
+    Whatever goes wrong keeps every file: an answer of None.
+    """
+    names = physical(files.schema)
+
+    def survivors(text: str) -> bytes | None:
+        try:
+            understood, _ = parse_conjuncts(text, names, "UTC")
+            if not understood:
+                return None
+            mask = may_match(all_of(understood), files.columns, files.partition_ids)
+            return np.packbits(mask, bitorder="little").tobytes()
+        except Exception:
+            # It runs in a callback of the JVM: nobody could catch it, and all files are right too.
+            _log.warning("no files could be left out, all are read", exc_info=True)
+            return None
+
+    return survivors
+
+
+def file_lines(files: pa.Table, groups: Groups | None) -> str:
+    """A line a file: size, group, path, tabs between. KEY-2 keeps tabs out of paths."""
+    if files.num_rows == 0:
+        return ""
+    ordinals = groups.of_file.cast(pa.string()) if groups else pa.scalar("0")
+    path, size = (files[name].combine_chunks() for name in ("path", "size"))
+    lines = pc.binary_join_element_wise(size.cast(pa.string()), ordinals, path, "\t")
+    whole = pa.LargeListArray.from_arrays(
+        pa.array([0, len(lines)], pa.int64()), lines.cast(pa.large_string())
+    )
+    text: str = pc.binary_join(whole, "\n")[0].as_py()
+    return text
+
+
+def physical(schema: Schema) -> Schema:
+    """The same schema with physical names for names, at every level."""
+    return Schema(tuple(map(_physical_field, schema.fields)), schema.last_id)
+
+
+def _physical_field(field: Field) -> Field:
+    return replace(field, name=field.physical, type=_physical_type(field.type))
+
+
+def _physical_type(kind: Type) -> Type:
+    if isinstance(kind, Struct):
+        return Struct(tuple(map(_physical_field, kind.fields)))
+    if isinstance(kind, Array):
+        return Array(_physical_type(kind.element), kind.nullable)
+    if isinstance(kind, Map):
+        return Map(_physical_type(kind.key), _physical_type(kind.value), kind.nullable)
+    return kind
+
+
+def _logical(frame: Any, schema: Schema) -> Any:
+    """Physical to logical names, where they differ."""
+    renamed = physical(schema)
+    if renamed == schema:
+        return frame
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    types = StructType.fromJson(to_spark_json(schema))
+    columns = []
+    for before, after, target in zip(renamed.fields, schema.fields, types, strict=True):
+        column = functions.col(quote_name(before.name))
+        if before.type != after.type:
+            column = column.cast(target.dataType)
+        columns.append(column.alias(after.name))
+    rest = frame.columns[len(schema.fields) :]
+    return frame.select(*columns, *(functions.col(quote_name(name)) for name in rest))
