@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -36,25 +36,30 @@ def every_table_agrees(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Remember every table created or opened in a test, and ask the oracle about it afterwards."""
-    seen: dict[str, Json | None] = {}
+    if request.node.get_closest_marker("broken_tables") is not None:
+        yield
+        return
+    seen: dict[str, Any] = {}
+    make = tablefmt.Table.__init__
 
-    def remembering(call: Callable[..., Any]) -> Callable[..., Any]:
-        def made(uri: Any, *args: Any, **kwargs: Any) -> Any:
-            table = call(uri, *args, **kwargs)
-            seen[table.uri] = kwargs.get("storage_options")
-            return table
+    def remember(table: Any, context: Any) -> None:
+        make(table, context)
+        seen[table.uri] = context.store
 
-        return made
-
-    marked = request.node.get_closest_marker("broken_tables") is not None
-    if not marked:
-        for name in ("create", "open"):
-            monkeypatch.setattr(tablefmt, name, remembering(getattr(tablefmt, name)))
+    monkeypatch.setattr(tablefmt.Table, "__init__", remember)
     yield
     monkeypatch.undo()
-    for uri, options in seen.items():
+    for uri, store in seen.items():
+        options = options_of(store)
         if tablefmt.exists(uri, storage_options=options):
             assert_agrees(tablefmt.open(uri, storage_options=options), options)
+
+
+def options_of(store: Any) -> Json | None:
+    """The storage options that a store was made with, whatever is wrapped around it."""
+    while hasattr(store, "inner"):
+        store = store.inner
+    return getattr(store, "_options", None)
 
 
 def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
@@ -63,9 +68,7 @@ def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
     Compares the whole state at the handle's version: schema, partitioning, properties, times, files
     with their partition values; and every entry up to it. Reads the footer of every live file.
     """
-    options = {**(storage_options or {})}
-    options.pop("unsafe_single_writer", None)  # a word to tablefmt, not to the store
-    document = logdump.read(table.uri, options, as_of=table.version, files=True)
+    document = logdump.read(table.uri, storage_options, as_of=table.version, files=True)
     assert document["findings"] == []
     assert table.schema.equals(_arrow_schema(document["state"]["schema"]))
     assert _shown(table) == _expected(document)

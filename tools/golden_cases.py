@@ -122,6 +122,9 @@ def partitioned_tables() -> Iterator[Maker]:
     why = "NULL is not the empty text; folders mean nothing and nothing is percent-decoded (KEY-3)."
     yield maker.good(why)
 
+    maker = Maker("empty-partitioned", [*fields, field(4, "x", "long")], (1, 2, 3))
+    yield maker.good("Partitioned, and never written.")
+
     kinds = {"b": "boolean", "l": "long", "f": "double", "y": "binary"}
     kinds |= {"t": "timestamp", "w": "timestamp_ntz", "m": "decimal(38,0)"}
     fields = [field(i, name, kind) for i, (name, kind) in enumerate(kinds.items(), 1)]
@@ -348,6 +351,14 @@ def bad_contents() -> Iterator[Maker]:
 
     changes: dict[str, tuple[str, Callable[[Json], object]]] = {
         "remove-order": ("ENT-3", lambda entry: entry.update(remove=[2, 1])),
+        "format-text": ("ENT-3", lambda entry: entry.update(format="1")),
+        "metadata-null": ("ENT-8", lambda entry: entry.update(metadata=None)),
+        "isolation": ("ENT-5", lambda entry: entry["basis"].update(isolation=["none"])),
+        "version-wide": (
+            "ENT-2",
+            lambda entry: entry.update(application={"id": "", "version": 2**63, "digest": None}),
+        ),
+        "field-id": ("ADD-1", lambda entry: entry["add"].update(nulls={"x": [0]})),
         "no-table": ("ENT-3", lambda entry: entry.pop("table")),
         "transaction": ("ENT-3", lambda entry: entry.update(transaction="3")),
         "unknown-class": ("ENT-4", lambda entry: entry["operation"].update({"class": "DANCE"})),
@@ -362,7 +373,7 @@ def bad_contents() -> Iterator[Maker]:
     for name, (rule, change) in changes.items():
         maker = three(f"bad-{name}")
         maker.append({"x": 5}, change=change)
-        yield maker.broken(f"An entry that breaks {rule}.", CORRUPT, (3, rule))
+        yield maker.broken(f"An entry that breaks {rule}.", CORRUPT, (3, rule), also="ENT-3")
 
     maker = three("path-live")
     path = maker.live[1]["path"]
@@ -374,13 +385,14 @@ def bad_contents() -> Iterator[Maker]:
         maker.append({"x": 5}, application={"id": "a", "version": version, "digest": None})
     yield maker.broken("An application goes back.", CORRUPT, (4, "RPL-5"))
 
-    fields = [field(1, "p", "long"), field(2, "x", "long")]
-    for name, rule, values in (
-        ("partition-missing", "ADD-1", {}),
-        ("partition-type", "VAL-1", {"1": ["one"]}),
+    for name, rule, kind, values in (
+        ("partition-missing", "ADD-1", "long", {}),
+        ("partition-type", "VAL-1", "long", {"1": ["one"]}),
+        ("partition-decimal", "VAL-1", "decimal(4,0)", {"1": [1]}),
+        ("partition-float", "VAL-1", "timestamp", {"1": [1.0]}),
     ):
-        maker = Maker(name, fields, (1,))
-        maker.append({"p": 1, "x": 1}, change=lambda e, v=values: e["add"].update(partition=v))
+        maker = Maker(name, [field(1, "p", kind), field(2, "x", "long")], (1,))
+        maker.append({"p": None, "x": 1}, change=lambda e, v=values: e["add"].update(partition=v))
         yield maker.broken("Partition values that are none.", CORRUPT, (1, rule))
 
     for name in ("flipped", "missing"):

@@ -13,6 +13,7 @@ import copy
 import hashlib
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -151,7 +152,10 @@ class Folder:
 
     def __init__(self, uri: str, options: Json | None) -> None:
         uri = re.sub(r"^s3[an]://", "s3://", uri)
-        self.store, root = fsspec.core.url_to_fs(uri, **(options or {}))
+        if "://" in uri:
+            self.store, root = fsspec.core.url_to_fs(uri, **(options or {}))
+        else:
+            self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
         self.root = root.rstrip("/")
 
     def get(self, name: str) -> bytes:

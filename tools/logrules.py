@@ -26,6 +26,7 @@ TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+FIELD_ID = re.compile(r"[1-9]\d*\Z", re.ASCII)
 DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z", re.ASCII)
 DECIMAL_TEXT = re.compile(r"-?\d+(\.\d+)?\Z", re.ASCII)
 BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -196,6 +197,8 @@ def files_of(add: Json, fields: dict[str, Json], partition_by: list[int]) -> lis
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
     count = len(add["path"])
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
+    ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
+    require(ids, "ADD-1", "has columns that are not keyed by field ids")
     keys = set(groups["partition"])
     require(keys == {str(i) for i in partition_by}, "ADD-1", f"has partition values for {keys}")
     files = []

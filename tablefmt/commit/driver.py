@@ -28,13 +28,14 @@ from tablefmt.commit.protocol import (
 )
 from tablefmt.commit.results import Committed, Outcome, Rejected
 from tablefmt.conflict.check import Mine, Same, check
+from tablefmt.errors import StoreError
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.head import check_writable, same_table
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import NoAnswer, Refused, Store, StoreError
+from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class Driver:
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
         self.rebased_over: list[int] = []
+        self.written = False
+        """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
 
     def run(self) -> Done:
@@ -117,6 +120,7 @@ class Driver:
             reply = self.store.put_if_absent(
                 entry_key(request.version), self._bytes(request.version)
             )
+            self.written = isinstance(reply, Written)
             if isinstance(reply, NoAnswer):
                 logger.info("no answer for version %d: %s", request.version, reply.reason)
             return reply
@@ -180,6 +184,9 @@ class Driver:
             stored = known[1]
         else:
             stored = decode(self.store.get(entry_key(version)), version)
+        if not self.written:
+            # Met, not answered: the name may be there and not durable yet (STO-3).
+            self.store.sync([entry_key(version)])
         if self.view is not None:
             self.view.absorb([stored])
         return stored

@@ -69,7 +69,7 @@ def _leaf(leaf: Predicate, negated: bool, schema: Schema) -> pc.Expression:
         return _membership(field, column, leaf.values, negated)
     assert isinstance(leaf, Like)
     match = pc.match_like(column, leaf.pattern)
-    return column.is_valid() & ~match if negated else match
+    return ~match if negated else match
 
 
 def _is_nan(column: pc.Expression) -> pc.Expression:

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds
-from tablefmt.data.conform import conform
+from tablefmt.data.conform import _check_nested_nulls as check_nested_nulls
 from tablefmt.data.read import read_files
 from tablefmt.data.write import Gathered
-from tablefmt.errors import ConstraintViolationError, CorruptDataError
+from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import (
     Array,
@@ -32,8 +32,9 @@ from tablefmt.model.schema import (
     is_float,
     is_nested,
 )
+from tablefmt.model.shapes import nullable_field, physical_field
 from tablefmt.model.values import encode, encode_value
-from tablefmt.store.protocol import KeyNotFoundError, Store, StoreError
+from tablefmt.store.protocol import KeyNotFoundError, Store
 
 THREADS = 8
 """Footers read at once: enough to hide a remote store's latency."""
@@ -125,7 +126,7 @@ class _Describer:
 
     def _column(self, row: dict[str, Any], field: Field) -> Any:
         files = pa.table({name: [row[name]] for name in ("path", "size", "rows")})
-        named = replace(field, name="value")
+        named = replace(nullable_field(field), name="value")
         schema = Schema((named,), self._metadata.schema.last_id)
         batches = list(read_files(self._store, files, schema, [named]))
         return pa.Table.from_batches(batches)["value"].combine_chunks()
@@ -139,9 +140,14 @@ class _Describer:
             known = row.get(f"nulls.{field.id}")
             if known == 0 and not is_nested(field.type):
                 continue
-            column = _with_physical_names(field)
-            values = pa.table({"value": self._column(row, column)})
-            conform(values, [0], Schema((column,), self._metadata.schema.last_id))
+            column = physical_field(field)
+            values = self._column(row, column)
+            if not column.nullable and values.null_count:
+                raise ConstraintViolationError(
+                    f"column {field.name!r} is NOT NULL, and {values.null_count} of "
+                    f"{len(values)} rows of a data file are NULL there; nothing was written"
+                )
+            check_nested_nulls(values, column.type, field.name)
 
 
 def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
@@ -215,16 +221,3 @@ def _type_may_break(written: pa.DataType, kind: Type) -> bool:
             or _type_may_break(item.type, kind.value)
         )
     return False
-
-
-def _with_physical_names(field: Field) -> Field:
-    def renamed(kind: Type) -> Type:
-        if isinstance(kind, Struct):
-            return Struct(tuple(_with_physical_names(f) for f in kind.fields))
-        if isinstance(kind, Array):
-            return Array(renamed(kind.element), kind.nullable)
-        if isinstance(kind, Map):
-            return Map(renamed(kind.key), renamed(kind.value), kind.nullable)
-        return kind
-
-    return replace(field, name=field.physical, type=renamed(field.type))

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tablefmt.errors import CorruptDataError, InvalidPredicateError
+from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.schema import Field, Schema
-from tablefmt.store.protocol import KeyNotFoundError, Store, StoreError
+from tablefmt.store.protocol import KeyNotFoundError, Store
 
 _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
 

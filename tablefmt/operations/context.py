@@ -25,6 +25,7 @@ from tablefmt.errors import (
     CommitUnknownError,
     IdempotenceError,
     InvalidRangeError,
+    StoreError,
 )
 from tablefmt.log.names import side_key
 from tablefmt.log.side import SIDE_ABOVE_BYTES, write_side
@@ -43,7 +44,7 @@ from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import Store, StoreError
+from tablefmt.store.protocol import Store
 
 SCOPE_PARTITIONS_MAX = 1000
 """An entry names at most this many partitions as its scope; beyond, the whole table."""

@@ -43,7 +43,7 @@ public class SnapshotFileIndex implements FileIndex {
   private final InternalRow[] values;
   private final StructType columns;
   private final StructType partitions;
-  private final Function survivors;
+  private volatile Function survivors;
   private final Map answers = Collections.synchronizedMap(new Answers());
   private final long total;
 
@@ -55,17 +55,14 @@ public class SnapshotFileIndex implements FileIndex {
    * @param groups a line a group: its partition values, tabs between; text holds neither
    * @param columns the data columns that filters may name
    * @param partitions columns that are not in the files: of type string, int, long or timestamp
-   * @param survivors from condition text (times in UTC) to a byte[] with a bit a file, the lowest
-   *     first; null when the text is of no use
    */
   public SnapshotFileIndex(String identity, String scheme, String root, String files,
-      String groups, StructType columns, StructType partitions, Function survivors) {
+      String groups, StructType columns, StructType partitions) {
     this.identity = identity;
     this.scheme = scheme;
     this.root = root;
     this.columns = columns;
     this.partitions = partitions;
-    this.survivors = survivors;
     String[] lines = files.isEmpty() ? new String[0] : files.split("\n");
     this.names = new String[lines.length];
     this.sizes = new long[lines.length];
@@ -82,6 +79,16 @@ public class SnapshotFileIndex implements FileIndex {
     }
     this.total = sum;
     this.values = rows(groups, partitions);
+  }
+
+  /**
+   * Who decides which files a condition leaves; until then all of them.
+   *
+   * @param survivors from condition text (times in UTC) to a byte[] with a bit a file, the lowest
+   *     first; null when the text is of no use
+   */
+  public void setSurvivors(Function survivors) {
+    this.survivors = survivors;
   }
 
   private static InternalRow[] rows(String text, StructType partitions) {

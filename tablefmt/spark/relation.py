@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.parse import parse_conjuncts
 from tablefmt.model.predicate import all_of, quote_name
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
+from tablefmt.model.schema import Schema
+from tablefmt.model.shapes import physical
 from tablefmt.snapshot.prune import may_match
 from tablefmt.spark import java
 from tablefmt.store.protocol import Store
@@ -34,6 +35,9 @@ READ_OPTIONS = {
 }
 
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
+_JOINED = 1 << 16
+"""Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -84,8 +88,8 @@ def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
         groups.values if groups else "",
         columns,
         partitions,
-        java.callback(spark, pruner(files)),
     )
+    index.setSurvivors(java.callback(spark, pruner(files)))
     jvm, session = spark._jvm, spark._jsparkSession
     execution = jvm.org.apache.spark.sql.execution.datasources
     relation = execution.HadoopFsRelation(
@@ -144,30 +148,11 @@ def file_lines(files: pa.Table, groups: Groups | None) -> str:
     ordinals = groups.of_file.cast(pa.string()) if groups else pa.scalar("0")
     path, size = (files[name].combine_chunks() for name in ("path", "size"))
     lines = pc.binary_join_element_wise(size.cast(pa.string()), ordinals, path, "\t")
-    whole = pa.LargeListArray.from_arrays(
-        pa.array([0, len(lines)], pa.int64()), lines.cast(pa.large_string())
+    parts = (lines.slice(at, _JOINED) for at in range(0, len(lines), _JOINED))
+    return "\n".join(
+        pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_py()
+        for part in parts
     )
-    text: str = pc.binary_join(whole, "\n")[0].as_py()
-    return text
-
-
-def physical(schema: Schema) -> Schema:
-    """The same schema with physical names for names, at every level."""
-    return Schema(tuple(map(_physical_field, schema.fields)), schema.last_id)
-
-
-def _physical_field(field: Field) -> Field:
-    return replace(field, name=field.physical, type=_physical_type(field.type))
-
-
-def _physical_type(kind: Type) -> Type:
-    if isinstance(kind, Struct):
-        return Struct(tuple(map(_physical_field, kind.fields)))
-    if isinstance(kind, Array):
-        return Array(_physical_type(kind.element), kind.nullable)
-    if isinstance(kind, Map):
-        return Map(_physical_type(kind.key), _physical_type(kind.value), kind.nullable)
-    return kind
 
 
 def _logical(frame: Any, schema: Schema) -> Any:

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import pyarrow.fs
 
+from tablefmt.errors import StoreError
 from tablefmt.store.local_files import Directories, Handle, StagedFile, sync_directory
 from tablefmt.store.protocol import (
     Exists,
@@ -26,7 +27,6 @@ from tablefmt.store.protocol import (
     PutReply,
     Refused,
     StoredObject,
-    StoreError,
     Written,
     check_key,
     check_prefix,
@@ -92,13 +92,16 @@ class LocalStore:
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
         """Write beside, fsync, link to the final name, fsync the directory.
 
-        The directory is fsynced before Exists too: the entry there may be one's own, from an
-        attempt that died between link and fsync, and the caller will build on it.
+        Exists is not preceded by an fsync: the object's bytes were durable before it had a name,
+        and whoever creates the next name in this directory makes both names durable.
         """
         folder, name = _split(check_key(key))
         for last_try in (False, True):
             try:
                 directory = self._directories.open(folder, create=True)
+                if _is_taken(directory, name):
+                    # Who comes late in a race need not write and fsync a body to learn it.
+                    return Exists()
                 staged = self._stage(directory, body)
             except FileNotFoundError as error:
                 # The directory was removed between finding and using it: make it again, once.
@@ -197,13 +200,20 @@ class LocalStore:
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another: a local read is shorter than handing it to a thread."""
-        bodies: list[bytes | None] = []
-        for key in keys:
-            try:
-                bodies.append(self.get(key))
-            except KeyNotFoundError:
-                bodies.append(None)
-        return bodies
+        return [self._get_or_none(key) for key in keys]
+
+    def _get_or_none(self, key: str) -> bytes | None:
+        """`get` without an exception for a missing key: who looks for the head misses often."""
+        folder, name = _split(check_key(key))
+        try:
+            directory = self._directories.open(folder, create=False)
+            if not _is_taken(directory, name):
+                return None
+            return self.get(key)
+        except (FileNotFoundError, KeyNotFoundError):
+            return None
+        except OSError as error:
+            raise _store_error("read", key, error) from error
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read at an offset."""
@@ -277,12 +287,19 @@ def _split(key: str) -> tuple[str, str]:
     return folder, name
 
 
+def _is_taken(directory: Handle, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _link(directory: Handle, staged: StagedFile, name: str) -> PutReply:
-    reply: PutReply = Written()
     try:
         staged.link(name)
     except FileExistsError:
-        reply = Exists()
+        return Exists()
     except OSError as error:
         refused = error.errno in _LINK_REFUSALS
         return Refused(_explain(error)) if refused else NoAnswer(_explain(error))
@@ -291,7 +308,7 @@ def _link(directory: Handle, staged: StagedFile, name: str) -> PutReply:
         os.fsync(directory.fd)
     except OSError as error:
         return NoAnswer(f"the directory is not durable: {_explain(error)}")
-    return reply
+    return Written()
 
 
 def _publish(directory: Handle, staged: StagedFile, name: str) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.local import LocalStore
 from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store, StoreError
+from tablefmt.store.protocol import Store
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tablefmt.errors import CommitRejectedError, UnsafeStoreError
+from tablefmt.errors import CommitRejectedError, StoreError, UnsafeStoreError
 from tablefmt.store.protocol import (
     Exists,
     KeyNotFoundError,
@@ -18,7 +18,6 @@ from tablefmt.store.protocol import (
     PutReply,
     Refused,
     Store,
-    StoreError,
     Written,
     check_key,
 )

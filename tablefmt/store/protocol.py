@@ -132,7 +132,7 @@ class Store(Protocol):
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
         """Create `key` with exactly `body` unless the key is taken. Never raises for the store.
 
-        Durable when Written, and what is there is durable when Exists (STO-3).
+        Durable when Written. When Exists, `sync` makes the name that is there durable (STO-3).
         """
 
     def put(self, key: str, body: bytes) -> None:

@@ -21,12 +21,11 @@ from typing import IO, Any, TypeVar, cast
 import pyarrow.fs
 from fsspec.asyn import sync
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.protocol import (
     KeyNotFoundError,
     PutReply,
     StoredObject,
-    StoreError,
     Written,
     check_key,
     check_prefix,

@@ -38,10 +38,32 @@ KINDS: tuple[Type, ...] = (
     Decimal(38, 18),
 )
 
-_TAILS = ("", "\U0010ffff", "\ud7ff", "\ue000", "é", "e\u0301", "%", "_", "\\", "'", "`", "\0", "\n")
+_TAILS = (
+    "",
+    "\U0010ffff",
+    "\ud7ff",
+    "\ue000",
+    "é",
+    "e\u0301",
+    "%",
+    "_",
+    "\\",
+    "'",
+    "`",
+    "\0",
+    "\n",
+)
 _TEXTS = [p + "x" * n + t for p in ("", "a", "ab") for n in (0, 29, 31, 32) for t in _TAILS]
 _TEXTS += ["\U0010ffff" * 33, "x' OR 1=1 --", "O'Brien", "\\'", "{}", "😀", "--", "/*", ";"]
-_BYTES = [b"", b"\0", b"\xff", b"\xff" * 33, b"\xff" * 32 + b"\0", b"a" * 40, b"a" * 31 + b"\xff\xff"]
+_BYTES = [
+    b"",
+    b"\0",
+    b"\xff",
+    b"\xff" * 33,
+    b"\xff" * 32 + b"\0",
+    b"a" * 40,
+    b"a" * 31 + b"\xff\xff",
+]
 _FLOATS = [math.nan, 0.0, -0.0, math.inf, -math.inf, 1.5, -1.5, 1e30, 2.0**-149, 3.0]
 
 
@@ -95,7 +117,21 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 def like_patterns() -> st.SearchStrategy[str]:
     """Valid LIKE patterns."""
-    pieces = ["%", "_", "\\%", "\\_", "\\\\", "a", "ab", "x", "x" * 29, "'", "\U0010ffff", "\n", "é"]
+    pieces = [
+        "%",
+        "_",
+        "\\%",
+        "\\_",
+        "\\\\",
+        "a",
+        "ab",
+        "x",
+        "x" * 29,
+        "'",
+        "\U0010ffff",
+        "\n",
+        "é",
+    ]
     return st.lists(st.sampled_from(pieces), max_size=5).map("".join)
 
 

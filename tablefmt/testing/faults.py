@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Literal, TypeAlias, TypeVar, get_args
 
-from tablefmt.store.protocol import (
-    Exists,
-    NoAnswer,
-    PutReply,
-    Refused,
-    Store,
-    StoredObject,
-    StoreError,
-)
+from tablefmt.errors import StoreError
+from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Store, StoredObject
 from tablefmt.store.wrap import ForwardingStore
 
 Fault: TypeAlias = Literal[

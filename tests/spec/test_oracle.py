@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tests.oracle import assert_agrees
+from tests.oracle import assert_agrees, every_table_agrees
 from tests.s3server import S3Server
 
 SCHEMA = pa.schema({"p": pa.string(), "d": pa.date32(), "m": pa.decimal128(9, 2), "x": pa.int64()})
@@ -122,3 +123,20 @@ def test_it_disagrees_on_a_table_with_damage_that_the_handle_did_not_see(tmp_pat
             path.write_bytes(path.read_bytes()[:-1])
         with pytest.raises(AssertionError):
             assert_agrees(table)
+
+
+def test_it_is_asked_after_every_test(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage that a test leaves behind fails that test; tables that are gone are passed over."""
+    guard = every_table_agrees.__wrapped__(request, monkeypatch)  # type: ignore[attr-defined]
+    next(guard)
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    table.append(ROWS)
+    shutil.rmtree(a_history(str(tmp_path / "gone")).uri)
+    path = next((tmp_path / "t" / "data").rglob("*.parquet"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(AssertionError, match="ADD-5"):
+        next(guard)
+    path.write_bytes(whole)

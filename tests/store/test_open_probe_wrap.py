@@ -10,19 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.errors import CommitRejectedError, UnsafeStoreError, UnsupportedFeatureError
+from tablefmt.errors import (
+    CommitRejectedError,
+    StoreError,
+    UnsafeStoreError,
+    UnsupportedFeatureError,
+)
 from tablefmt.store import s3 as s3_module
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe, probe
-from tablefmt.store.protocol import (
-    Exists,
-    NoAnswer,
-    PutReply,
-    Refused,
-    StoreError,
-    Written,
-)
+from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.s3server import S3Server

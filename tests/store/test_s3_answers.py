@@ -7,19 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tablefmt.errors import UnsafeStoreError
+from tablefmt.errors import StoreError, UnsafeStoreError
 from tablefmt.store import s3 as s3_module
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import probe
-from tablefmt.store.protocol import (
-    Exists,
-    KeyNotFoundError,
-    NoAnswer,
-    Refused,
-    Store,
-    StoreError,
-    Written,
-)
+from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Store, Written
 from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
 
 SECRET = "canary-secret-0123456789"

@@ -28,7 +28,9 @@ def one(kind: Type, name: str = "c") -> Schema:
 def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None = None, **how: Any):
     """(lower, upper, nulls) of a file with one column called c; absent ones are left out."""
     out = io.BytesIO()
-    table = pa.Table.from_arrays([array], schema=pa.schema([pa.field("c", array.type, True, metadata)]))
+    table = pa.Table.from_arrays(
+        [array], schema=pa.schema([pa.field("c", array.type, True, metadata)])
+    )
     pq.write_table(table, out, **how)
     schema = one(kind)
     found = file_bounds(pq.ParquetFile(out).metadata, schema, schema.fields)
@@ -208,9 +210,7 @@ def mr_bounds(name: str, columns: dict[str, Type]) -> dict[str, tuple[Any, Any, 
 def test_footers_of_parquet_mr_are_read_exactly() -> None:
     """PRN-12, PRN-13: every type as Spark writes it. make.py has the rows."""
     names = ("bo", "y", "sh", "i", "l", "f", "d", "s", "b", "dt", "ts", "tn")
-    columns: dict[str, Type] = {
-        n: Primitive(p) for n, p in zip(names, PRIMITIVES, strict=True)
-    }
+    columns: dict[str, Type] = {n: Primitive(p) for n, p in zip(names, PRIMITIVES, strict=True)}
     columns |= {"m5": Decimal(5, 2), "m18": Decimal(18, 4), "m38": Decimal(38, 18)}
     columns |= {"nan": Primitive("double"), "long": Primitive("string")}
 

@@ -86,9 +86,7 @@ def structs(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[tuple[Field, ..
 
 types = st.recursive(
     st.sampled_from(KINDS),
-    lambda inner: (
-        structs(inner).map(Struct) | inner.map(Array) | st.builds(Map, inner, inner)
-    ),
+    lambda inner: structs(inner).map(Struct) | inner.map(Array) | st.builds(Map, inner, inner),
     max_leaves=5,
 )
 

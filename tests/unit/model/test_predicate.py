@@ -284,7 +284,17 @@ def test_a_long_chain_does_not_end_the_stack() -> None:
 def test_hostile_values_stay_inside_their_literals() -> None:
     """PRN-1."""
     name = SCHEMA.fields[7]
-    for value in ("x' OR 1=1 --", "\\' OR TRUE --", "`", "/*", "\\", "'", "\0\n\r\x1a", "%_", "\\%"):
+    for value in (
+        "x' OR 1=1 --",
+        "\\' OR TRUE --",
+        "`",
+        "/*",
+        "\\",
+        "'",
+        "\0\n\r\x1a",
+        "%_",
+        "\\%",
+    ):
         for predicate in (Comparison(name, "=", value), Like(name, "'" + value.replace("\\", ""))):
             assert parse_predicate(to_sql(predicate), SCHEMA) == predicate
     assert fields(IsNull(name)) == {8}

@@ -72,9 +72,7 @@ def described(
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
     schema = draw(schemas())
-    pools = {
-        f.id: draw(st.lists(values(f.type), min_size=1, max_size=5)) for f in schema.fields
-    }
+    pools = {f.id: draw(st.lists(values(f.type), min_size=1, max_size=5)) for f in schema.fields}
     partition = draw(st.none() | st.sampled_from(schema.fields))
     files: list[Rows] = []
     for _ in range(draw(st.integers(1, 4))):
@@ -94,7 +92,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
 def test_no_row_is_lost_and_no_row_too_many_is_passed(
     case: tuple[Schema, list[Rows], int | None, Predicate], row_group_size: int, nans: bool
 ) -> None:
-    """PRN-1, PRN-2, PRN-4 .. PRN-14 against a plain evaluator, on Parquet that was written."""
+    """PRN-1, PRN-2, PRN-4 .. PRN-10, PRN-12 .. PRN-14: a plain evaluator on written Parquet."""
     schema, files, partition, predicate = case
     partition_ids = frozenset() if partition is None else frozenset({partition})
     expected = [[evaluate(predicate, row) is True for row in rows] for rows in files]
@@ -114,6 +112,48 @@ def test_no_row_is_lost_and_no_row_too_many_is_passed(
     if decided_by_partitions(predicate, partition_ids) and fields(predicate):
         exact = partition_match(predicate, table, partition_ids)
         assert all(exact[i] == any(hits) for i, hits in enumerate(expected) if hits)
+
+
+NAN = math.nan
+
+
+def float_conditions(field: Field) -> list[Predicate]:
+    asked = [NAN, 0.0, -0.0, 1.0, 1.1, 5.0, math.inf, -math.inf]
+    positive: list[Predicate] = [
+        Comparison(field, op, v) for op in ("=", "!=", "<", "<=", ">", ">=", "<=>") for v in asked
+    ]
+    positive += [In(field, (v, w)) for v in asked for w in (None, 1.0, NAN)]
+    positive += [IsNaN(field), IsNull(field)]
+    return [*positive, *map(Not, positive)]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("row_group_size", [1, 2, 3, 20])
+def test_row_groups_whose_statistics_omit_nan_lose_no_row(kind: str, row_group_size: int) -> None:
+    """PRN-10: groups of one number and NaN, of both zeros, of NaN alone, of nulls."""
+    column = [1.0, NAN, 1.0, 0.0, -0.0, None, NAN, NAN, None, None, math.inf, NAN, -1.0, -0.0]
+    field = Field(1, "x", "x", Primitive(kind))
+    schema = Schema((field,), 1)
+    rows = [{1: v} for v in column]
+    body = written(rows, schema, row_group_size)
+
+    for predicate in float_conditions(field):
+        filters = to_arrow_expression(predicate, schema)
+        found = pq.read_table(io.BytesIO(body), filters=filters).column(0).to_pylist()
+        expected = [r[1] for r in rows if evaluate(predicate, r) is True]
+        assert repr(found) == repr(expected), predicate
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_partition_values_decide_exactly(kind: str) -> None:
+    """PRN-8: NaN, both zeros and NULL as partition values."""
+    column = [1.0, NAN, 0.0, -0.0, None, math.inf]
+    field = Field(1, "x", "x", Primitive(kind))
+    files = pa.table({"partition.1": to_array(column, field.type)})
+
+    for predicate in float_conditions(field):
+        expected = [evaluate(predicate, {1: v}) is True for v in column]
+        assert partition_match(predicate, files, frozenset({1})).tolist() == expected, predicate
 
 
 LONG = Field(1, "n", "n", Primitive("long"))
@@ -172,7 +212,7 @@ FILES = pa.table(
     ids=repr,
 )
 def test_only_files_that_may_match_are_kept(predicate: Predicate, kept: str) -> None:
-    """PRN-4 .. PRN-7. The files: 1..4, only 5, all null, no counts, bounds crossed, no rows."""
+    """PRN-4 .. PRN-7, PRN-9. The files: 1..4, only 5, all null, no counts, bounds crossed, no rows."""
     mask = may_match(predicate, FILES, frozenset())
 
     assert "".join("01"[int(m)] for m in mask) == kept

@@ -1,0 +1,91 @@
+"""What every benchmark shares: turns, so that drift of the machine hits all alike, and results."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+PACKAGES = ("tablefmt", "pyarrow", "pyspark", "deltalake", "orjson", "s3fs", "numpy")
+
+
+def run_alternating(
+    cases: Mapping[str, Callable[[], float | None]], rounds: int, warm_up: int = 0
+) -> dict[str, list[float]]:
+    """Run the cases in turn, A B C A B C …
+
+    Args:
+        cases: by name. A case that returns a number measured itself; otherwise its seconds count.
+        rounds: counted rounds.
+        warm_up: rounds before them that are not.
+
+    Returns:
+        By name, one figure a round.
+    """
+    figures: dict[str, list[float]] = {name: [] for name in cases}
+    for turn in range(warm_up + rounds):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            measured = case()
+            seconds = time.perf_counter() - start
+            if turn >= warm_up:
+                figures[name].append(seconds if measured is None else float(measured))
+                print(f"{name}: {figures[name][-1]:.3f}", flush=True)
+    return figures
+
+
+def summary(figures: Mapping[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Minimum, median, maximum and all figures of each case."""
+    return {
+        name: {
+            "min": min(values),
+            "median": statistics.median(values),
+            "max": max(values),
+            "all": values,
+        }
+        for name, values in figures.items()
+    }
+
+
+def ratio(figures: Mapping[str, list[float]], ours: str, theirs: str) -> dict[str, float]:
+    """Ours over theirs, round by round: minimum, median, maximum."""
+    pairs = [a / b for a, b in zip(figures[ours], figures[theirs], strict=True)]
+    return {"min": min(pairs), "median": statistics.median(pairs), "max": max(pairs)}
+
+
+def machine() -> dict[str, Any]:
+    """What ran it: cores, memory, versions, load."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(pages / 2**30),
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+        "versions": versions,
+    }
+
+
+def save(name: str, payload: Mapping[str, Any]) -> Path:
+    """Keep a result under benchmarks/results/, and print it."""
+    now = datetime.now(timezone.utc)
+    document = {"benchmark": name, "at": now.isoformat(), "machine": machine(), **payload}
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}-{now:%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1))
+    return path

@@ -1,0 +1,50 @@
+"""Row changes as a DataFrame: files with the change columns as columns of their group."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges
+from tablefmt.changes.read import Changes
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.spark.relation import Files, Groups, to_dataframe
+
+
+def changes_dataframe(spark: Any, changes: Changes) -> Any:
+    """The rows of a range, each with `_change_type`, `_commit_version`, `_commit_timestamp`.
+
+    The same rows as `Changes.to_arrow`, in no order. A condition on the change columns leaves out
+    whole commits. Spec: INC-3, INC-4.
+
+    Raises:
+        UnsupportedFeatureError: INC-4, or a store that Spark cannot open yet.
+    """
+    found = changes.file_changes
+    snapshot, store = changes.snapshot, changes.view.store
+    tables = [change.files for change in found] or [snapshot.files.slice(0, 0)]
+    files = Files(
+        identity=(
+            f"{store.identity}#{snapshot.table_id}"
+            f"@changes {changes.first_version}..{changes.last_version}"
+        ),
+        columns=pa.concat_tables(tables),
+        schema=snapshot.schema,
+        partition_ids=snapshot.partition_ids,
+        groups=_groups(found),
+    )
+    return to_dataframe(spark, store, files)
+
+
+def _groups(found: list[FileChanges]) -> Groups:
+    counts = [change.files.num_rows for change in found]
+    lines = [f"{change.change}\t{change.version}\t{change.timestamp}" for change in found]
+    return Groups(
+        columns=json.dumps(to_spark_json(from_arrow(CHANGE_COLUMNS))),
+        values="\n".join(lines),
+        of_file=pa.array(np.repeat(np.arange(len(found)), counts)),
+    )
