@@ -17,6 +17,7 @@ from tablefmt.errors import InvalidRangeError
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.append import append
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
@@ -35,18 +36,19 @@ Uri = Union[str, "os.PathLike[str]"]
 class Table:
     """A handle on one table, at one version.
 
-    Reads see the handle's version until `refresh()` or a write of its own moves it; writes start
-    from the newest version, not from the handle's. Safe to share between threads.
+    Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
+    `changes` and `history` go by the newest version, whatever the handle's. Safe to share between
+    threads.
     """
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
     def __repr__(self) -> str:
-        head = self.context.view.head
-        sums = head.totals
+        sums = self.context.view.totals[self.version]
+        when = self.context.view.timeline.time_versions[self.version]
         return (
-            f"Table({self.uri!r}, version={head.version}, time={show_time(head.time_version)}, "
+            f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
             f"files={sums.files}, rows={sums.rows}, bytes={sums.bytes})"
         )
 
@@ -63,27 +65,31 @@ class Table:
     @property
     def version(self) -> int:
         """The ID version that this handle reads."""
-        return self.context.view.head.version
+        return self.context.version
 
     @property
     def timestamp(self) -> datetime:
         """Commit timestamp of `version`, aware, UTC."""
-        return from_micros(self.context.view.head.timestamp)
+        return from_micros(self.context.view.timeline.timestamps[self.version])
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as Arrow types."""
-        return to_arrow(self.context.view.head.metadata.schema)
+        return to_arrow(self._metadata.schema)
 
     @property
     def partition_by(self) -> list[str]:
         """Names of the partition columns, in order."""
-        return self.context.view.head.metadata.partition_names
+        return self._metadata.partition_names
 
     @property
     def properties(self) -> dict[str, str]:
         """The table properties that are set."""
-        return dict(self.context.view.head.metadata.properties)
+        return dict(self._metadata.properties)
+
+    @property
+    def _metadata(self) -> Metadata:
+        return self.context.view.metadata_at(self.version)
 
     def refresh(self) -> Table:
         """Move the handle to the newest version, and return it. One request if nothing is new.
@@ -91,7 +97,7 @@ class Table:
         Raises:
             TableReplacedError, CorruptTableError: the log is not what it was.
         """
-        self.context.view.refresh()
+        self.context.refresh()
         return self
 
     def append(self, data: Any, *, merge_schema: bool = False, **commit: Any) -> Commit:
@@ -234,9 +240,7 @@ def create(
     return Table(context)
 
 
-def open(
-    uri: Uri, *, storage_options: Mapping[str, Any] | None = None
-) -> Table:
+def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table:
     """Open the table at `uri` at its newest version.
 
     Raises:

@@ -205,6 +205,14 @@ def tolerated() -> Iterator[Maker]:
     maker.append({"x": 2})
     yield maker.good("Fields and `add` columns of a later writer are optional (ENT-3, ADD-1).")
 
+    def spoil_bounds(document: Json) -> None:
+        document["add"] |= {"lower": {"1": [9]}, "upper": {"1": [-9]}, "nulls": {"1": [5]}}
+
+    maker = three("implausible-bounds")
+    maker.append({"x": 1}, change=spoil_bounds)
+    why = "Bounds upside down, and more NULLs than rows, say nothing about the file (PRN-6)."
+    yield maker.good(why, remarks=[(3, "ADD-1")])
+
     maker = three("junk")
     names = ["_log/7.json", "_log/007.json", "_log/99999999999999999999.json", "_log/.tmp-1"]
     names += [f"_log/{3:020d}.json.tmp", f"_log/{3:020d}", "_log/.probe-1", "_log/notes/x.json"]

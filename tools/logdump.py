@@ -51,6 +51,7 @@ class Replay:
 
     def __init__(self, load: Callable[[str], bytes]) -> None:
         self.load = load
+        self.remarks: list[tuple[str, str]] = []
         self.version = -1
         self.entry: Json = {}
         self.protocol: Json = {}
@@ -117,7 +118,7 @@ class Replay:
 
     def _added(self, add: Json, fields: dict[str, Json], partition_by: list[int]) -> list[Json]:
         if "side" not in add:
-            return files_of(add, fields, partition_by)
+            return files_of(add, fields, partition_by, self.remarks)
         side = add["side"]
         try:
             raw = self.load(side["path"])
@@ -125,7 +126,7 @@ class Replay:
             raise Refusal("ADD-6", f"names {side['path']}, which cannot be read") from None
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
         require(same, "ADD-6", "has a side file of another size or SHA-256")
-        files = files_of(side_columns(raw), fields, partition_by)
+        files = files_of(side_columns(raw), fields, partition_by, self.remarks)
         require(len(files) == side["files"], "ADD-6", f"has {len(files)} files in its side file")
         return files
 
@@ -253,8 +254,9 @@ def read(
             refusals.append(refusal.args)
         findings += [
             {"version": version, "rule": rule, "message": message}
-            for rule, message in refusals + remarks
+            for rule, message in refusals + remarks + replay.remarks
         ]
+        replay.remarks.clear()
         entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()

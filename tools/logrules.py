@@ -191,8 +191,13 @@ def check_path(path: str) -> None:
     require(sound, "KEY-2", f"adds the path {path!r:.200}, which no table may hold")
 
 
-def files_of(add: Json, fields: dict[str, Json], partition_by: list[int]) -> list[Json]:
-    """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4)."""
+def files_of(
+    add: Json, fields: dict[str, Json], partition_by: list[int], remarks: list[tuple[str, str]]
+) -> list[Json]:
+    """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4).
+
+    Bounds and counts that cannot be are remarks: a reader takes them for unknown.
+    """
     groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
     count = len(add["path"])
@@ -210,11 +215,14 @@ def files_of(add: Json, fields: dict[str, Json], partition_by: list[int]) -> lis
         for key, value in own["partition"].items():
             decoded = decode(value, fields[key]["type"])
             require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")
-        for count_of in (own["nulls"], own["nans"]):
-            sound = all(v is None or (_natural(v) and v <= rows) for v in count_of.values())
-            require(sound, "ADD-1", f"counts more than the {rows} rows of {path!r}")
-        for key in {*own["lower"], *own["upper"]} & set(fields):
-            check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
+        try:
+            for counts in (own["nulls"], own["nans"]):
+                sound = all(v is None or (_natural(v) and v <= rows) for v in counts.values())
+                require(sound, "ADD-1", f"counts more than the {rows} rows of {path!r}")
+            for key in {*own["lower"], *own["upper"]} & set(fields):
+                check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
+        except Refusal as refusal:
+            remarks.append(refusal.args)
         files.append({"path": path, "size": size, "rows": rows, **own})
     return files
 

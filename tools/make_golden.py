@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -30,6 +31,7 @@ Json = dict[str, Any]
 START = 1_704_067_200_000_000
 """2024-01-01T00:00:00Z in µs: the time of version 0 of every case."""
 HOUR = 3_600_000_000
+RULE = re.compile(r"\b[A-Z]{3}-\d+\b")
 
 FLAT = {
     "boolean": pa.bool_(),
@@ -281,6 +283,7 @@ class Maker:
         ]
         version = len(self.documents) - 1
         self.expected = {"version": version, "files": files, "rows": plain_rows(rows), **more}
+        self.expected["about"] = sorted(set(RULE.findall(why)))
         self.why = why
         return self
 
@@ -291,6 +294,7 @@ class Maker:
         """
         rules = sorted({rule for _, rule in findings} | ({also} if also else set()))
         self.expected = {"error": error, "rules": rules, "findings": findings}
+        self.expected["about"] = sorted({*RULE.findall(why), *(rule for _, rule in findings)})
         self.why = why
         return self
 

@@ -85,6 +85,6 @@ def _runs(
     places: NDArray[np.int64], versions: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     starts = np.flatnonzero(np.diff(versions, prepend=-1))
-    ends = [*starts[1:], len(versions)]
+    ends = np.append(starts[1:], len(versions))[: len(starts)]
     for start, end in zip(starts, ends, strict=True):
         yield int(versions[start]), places[start:end]

@@ -1,6 +1,6 @@
 """The loop in which the commit protocol meets the store and the clock. Decides nothing itself.
 
-Spec: CMT-1 .. CMT-11 (spec/commit.md), TIM-3.
+Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3.
 """
 
 from __future__ import annotations

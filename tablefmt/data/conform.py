@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.model.arrow_types import arrow_type, from_arrow
+from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
@@ -83,42 +83,60 @@ def match_columns(given: pa.Schema, schema: Schema) -> list[int | None]:
 
 
 def _check_type(column: Field, given: pa.DataType) -> None:
-    if pa.types.is_null(given):
+    if given == arrow_type(column.type):
         return
-    theirs = from_arrow(pa.schema([pa.field(column.name, given)])).fields[0].type
-    problem = _misfit(theirs, column.type, column.name)
+    problem = _misfit(given, column.type, column.name)
     if problem:
         raise SchemaMismatchError(f"{problem}; cast the data first", [column.name])
 
 
-def _misfit(given: Type, wanted: Type, where: str) -> str | None:
-    """Why values of one type never fit another; None if they do, or do value by value."""
-    if isinstance(given, Struct) and isinstance(wanted, Struct):
-        return _misfit_struct(given, wanted, where)
-    if isinstance(given, Array) and isinstance(wanted, Array):
-        return _misfit(given.element, wanted.element, where + ".element")
-    if isinstance(given, Map) and isinstance(wanted, Map):
-        return _misfit(given.key, wanted.key, where + ".key") or _misfit(
-            given.value, wanted.value, where + ".value"
-        )
-    if given == wanted or (_is_number(given) and _is_number(wanted)):
+def _misfit(given: pa.DataType, wanted: Type, where: str) -> str | None:
+    """Why values of one type never fit another; None if they do, or do value by value.
+
+    Raises:
+        SchemaMismatchError: SCH-5, a type that no column has.
+    """
+    if pa.types.is_null(given):
         return None
-    return f"column {where!r} is {wanted} in the table and {given} in the data"
+    if pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
+        return _misfit(given.value_type, wanted, where)
+    if isinstance(wanted, Struct) and pa.types.is_struct(given):
+        return _misfit_struct(given, wanted, where)
+    if isinstance(wanted, Map) and pa.types.is_map(given):
+        return _misfit(given.key_type, wanted.key, where + ".key") or _misfit(
+            given.item_type, wanted.value, where + ".value"
+        )
+    if isinstance(wanted, Array) and is_list(given):
+        return _misfit(given.value_type, wanted.element, where + ".element")
+    theirs = from_arrow_field(pa.field(where, given)).type
+    if theirs == wanted or (_is_number(theirs) and _is_number(wanted)):
+        return None
+    return f"column {where!r} is {wanted} in the table and {theirs} in the data"
 
 
-def _misfit_struct(given: Struct, wanted: Struct, where: str) -> str | None:
-    theirs = {f.name: f for f in given.fields}
-    extra = [n for n in theirs if n not in {f.name for f in wanted.fields}]
+def _misfit_struct(given: pa.StructType, wanted: Struct, where: str) -> str | None:
+    found = _fields_of(given)
+    if len(found) < given.num_fields:
+        return f"column {where!r} has fields in the data that are the same but for case"
+    known = {f.name.casefold() for f in wanted.fields}
+    extra = [given.field(at).name for name, at in found.items() if name not in known]
     if extra:
         return f"column {where!r} has fields in the data that the table lacks: {extra}"
     for column in wanted.fields:
-        found = theirs.get(column.name)
-        if found is None and not column.nullable:
+        at = found.get(column.name.casefold())
+        if at is None and not column.nullable:
             return f"field {where}.{column.name} is NOT NULL and missing in the data"
-        problem = found and _misfit(found.type, column.type, f"{where}.{column.name}")
+        problem = at is not None and _misfit(
+            given.field(at).type, column.type, f"{where}.{column.name}"
+        )
         if problem:
             return problem
     return None
+
+
+def _fields_of(kind: pa.StructType) -> dict[str, int]:
+    """Places of a struct's fields by their names, case ignored."""
+    return {kind.field(i).name.casefold(): i for i in range(kind.num_fields)}
 
 
 def _is_number(kind: Type) -> bool:
@@ -150,40 +168,89 @@ def conform(batch: pa.Table, positions: Sequence[int | None], schema: Schema) ->
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:
-    kind = values.type
-    if kind == target:
+    if values.type == target:
         return values
-    if pa.types.is_dictionary(kind):
-        return _cast(values.cast(kind.value_type), target, name)
-    if pa.types.is_run_end_encoded(kind):
-        decoded = [pc.run_end_decode(chunk) for chunk in values.chunks]
-        return _cast(pa.chunked_array(decoded, kind.value_type), target, name)
-    if pa.types.is_struct(kind) and pa.types.is_struct(target):
-        return pa.chunked_array([_struct(c, target, name) for c in values.chunks], target)
     try:
-        return values.cast(target)
+        return pa.chunked_array([_converted(c, target) for c in values.chunks], target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaMismatchError(
-            f"column {name!r}: a value of type {kind} does not fit {target} without loss "
+            f"column {name!r}: a value of type {values.type} does not fit {target} without loss "
             f"({str(error).splitlines()[0]}); nothing was written",
             [name],
         ) from None
 
 
-def _struct(values: pa.StructArray, target: pa.StructType, name: str) -> pa.StructArray:
-    """Fields by name, whatever their order; missing ones are NULL."""
-    children = []
-    fields = [target.field(i) for i in range(target.num_fields)]
-    for wanted in fields:
-        at = values.type.get_field_index(wanted.name)
-        if at < 0:
-            children.append(pa.nulls(len(values), wanted.type))
-            continue
-        child = pa.chunked_array([values.field(at)])
-        combined = _cast(child, wanted.type, f"{name}.{wanted.name}").combine_chunks()
-        children.append(combined)
+def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """The same values as another type, fields of structs by name at any depth.
+
+    Raises:
+        pa.ArrowInvalid: one of them has no equal there.
+    """
+    kind = values.type
+    if kind == target:
+        return values
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), target)
+    if pa.types.is_dictionary(kind):
+        return _converted(values.dictionary_decode(), target)
+    if pa.types.is_run_end_encoded(kind):
+        return _converted(pc.run_end_decode(values), target)
     mask = values.is_null() if values.null_count else None
+    if pa.types.is_struct(kind):
+        return _converted_struct(values, target, mask)
+    if pa.types.is_map(kind):
+        offsets, keys, items = _map_parts(values)
+        keys, items = _converted(keys, target.key_type), _converted(items, target.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, target, mask=mask)
+    if is_list(kind):
+        # Arrow's own cast of list views loses elements after a NULL.
+        lengths = pc.fill_null(pc.list_value_length(values), 0)
+        ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        elements = _converted(values.flatten(), target.value_type)
+        return pa.ListArray.from_arrays(offsets, elements, target, mask=mask)
+    return _converted_flat(values, target)
+
+
+def _converted_struct(
+    values: pa.StructArray, target: pa.StructType, mask: pa.Array | None
+) -> pa.StructArray:
+    """Fields by name, whatever their order; missing ones are NULL."""
+    found = _fields_of(values.type)
+    fields = [target.field(i) for i in range(target.num_fields)]
+    children = []
+    for wanted in fields:
+        at = found.get(wanted.name.casefold())
+        if at is None:
+            children.append(pa.nulls(len(values), wanted.type))
+        else:
+            children.append(_converted(values.field(at), wanted.type))
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
+    kind = values.type
+    if pa.types.is_integer(kind) and pa.types.is_decimal(target):
+        # Arrow asks for room for every integer of the type; what counts is these.
+        return values.cast(pa.decimal128(38, 0)).cast(target)
+    result = values.cast(target)
+    narrows = pa.types.is_floating(kind) and not pa.types.is_float64(target)
+    if narrows or (pa.types.is_decimal(kind) and pa.types.is_floating(target)):
+        # Arrow rounds these without a word.
+        same = pc.equal(result.cast(kind), values)
+        if pa.types.is_floating(kind):
+            same = pc.or_(same, pc.is_nan(values))
+        if pc.any(pc.invert(same)).as_py():
+            raise pa.ArrowInvalid("a value would be rounded")
+    return result
+
+
+def _map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Offsets from 0, keys and items of a map array, slices too."""
+    offsets = values.offsets
+    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    keys, items = (part.slice(start, end - start) for part in (values.keys, values.items))
+    return (pc.subtract(offsets, offsets[0]) if start else offsets), keys, items
 
 
 def _check_nested_nulls(values: Any, kind: Type, name: str) -> None:
@@ -200,8 +267,18 @@ def _check_nested_nulls(values: Any, kind: Type, name: str) -> None:
             _check_nested_nulls(inner, column.type, f"{name}.{column.name}")
     elif isinstance(kind, Array):
         inner = pc.list_flatten(values)
-        if not kind.nullable and inner.null_count:
-            raise ConstraintViolationError(
-                f"elements of {name} are NOT NULL and NULL in the data; nothing was written"
-            )
+        _check_elements(inner, kind.nullable, f"elements of {name}")
         _check_nested_nulls(inner, kind.element, f"{name}.element")
+    elif isinstance(kind, Map):
+        for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+            _, keys, items = _map_parts(chunk)
+            _check_elements(items, kind.nullable, f"values of {name}")
+            _check_nested_nulls(keys, kind.key, f"{name}.key")
+            _check_nested_nulls(items, kind.value, f"{name}.value")
+
+
+def _check_elements(inner: Any, nullable: bool, what: str) -> None:
+    if not nullable and inner.null_count:
+        raise ConstraintViolationError(
+            f"{what} are NOT NULL and NULL in the data; nothing was written"
+        )

@@ -1,7 +1,8 @@
-"""A predicate as a pyarrow expression that passes exactly the rows Spark's would. Pure.
+"""A predicate as pyarrow expressions. Pure.
 
-Arrow's floats are unordered and its Parquet statistics leave NaN out, so nothing here relies on a
-negated or unequal comparison of floats alone: whatever must keep NaN says so. Spec: PRN-10.
+Arrow's floats are unordered, and its Parquet statistics leave NaN out: a scan takes a row group of
+one number and NaN for a constant, so even `is_nan` loses rows there. Hence two forms, the exact one
+for rows at hand and a wider one for scans. Spec: PRN-10.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.predicate import (
+    TRUE,
     And,
     Comparison,
     Constant,
@@ -29,13 +31,43 @@ from tablefmt.model.schema import Field, Schema, is_float
 
 
 def to_arrow_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
-    """A filter over columns called by their logical names, with the types of `arrow_type`.
+    """A filter for tables and batches at hand, not for a Parquet scan: see `to_scan_expression`.
 
     It is TRUE for exactly the rows for which the predicate is TRUE; for others it may be false or
-    null. It may be pushed into a Parquet scan. Columns are found in `schema` by field id; KeyError
-    if one is not there. Spec: PRN-10.
+    null. Columns have their logical names and the types of `arrow_type`; they are found in
+    `schema` by field id, KeyError if one is not there. Spec: PRN-10.
     """
     return _expression(normalise(predicate), schema)
+
+
+def to_scan_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
+    """A filter that a Parquet scan may push down to row groups. Apply the exact one afterwards.
+
+    It passes every row that `to_arrow_expression` passes. It passes more only where a condition on
+    a float column is TRUE for NaN. Columns and errors as there. Spec: PRN-10.
+    """
+    return _expression(_without_nan_conditions(normalise(predicate)), schema)
+
+
+def _without_nan_conditions(predicate: Predicate) -> Predicate:
+    """TRUE in place of every leaf that NaN makes TRUE."""
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(map(_without_nan_conditions, predicate.items)))
+    return TRUE if _true_for_nan(predicate) else predicate
+
+
+def _true_for_nan(leaf: Predicate) -> bool:
+    negated = isinstance(leaf, Not)
+    if isinstance(leaf, Not):
+        leaf = leaf.item
+    if isinstance(leaf, IsNaN):
+        return not negated
+    if isinstance(leaf, Comparison) and is_float(leaf.field.type):
+        is_nan = leaf.value != leaf.value
+        return leaf.op in (("=", "<=>", "<=", ">=") if is_nan else (">", ">=", "!="))
+    if isinstance(leaf, In) and is_float(leaf.field.type):
+        return any(v is not None and v != v for v in leaf.values) != negated
+    return False
 
 
 def _expression(predicate: Predicate, schema: Schema) -> pc.Expression:

@@ -1,6 +1,6 @@
 """Rows out of data files, through Arrow's own scanner; page checksums are always verified.
 
-Spec: DAT-4, DAT-5, DAT-7.
+Spec: DAT-4, DAT-5, DAT-7, ADD-7.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from tablefmt.data.checksum import first_damaged, stored_checksum
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
+GROUP_FILES = 256
+"""Files whose footers are verified and that are then scanned together."""
+
 _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
 
-_DAMAGE = (OSError, pa.ArrowInvalid, StoreError, KeyNotFoundError)
+# Damage shows as anything: bytes that are no UTF-8, lengths beyond memory, types that do not exist.
+_DAMAGE = (OSError, pa.ArrowException, StoreError, KeyNotFoundError, MemoryError, ValueError)
 
 
 def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
@@ -46,30 +51,25 @@ def read_files(
 
     Args:
         store: where the files are.
-        files: live files: `path`, `size`, `rows`.
+        files: live files: `path`, `size`, `rows`, and `footer` where it is known.
         schema: the snapshot's.
         columns: columns of the answer, in order.
         condition: over physical names; rows for which it is true are kept.
 
     Raises:
         CorruptDataError: DAT-5, a file is missing, of the wrong length, or fails a checksum.
-        InvalidPredicateError: Arrow cannot evaluate the condition on these columns.
+        InvalidPredicateError: Arrow cannot evaluate the condition on these rows.
     """
     wanted = answer_schema(columns)
-    if files.num_rows == 0:
-        return
     projection = {f.name: pc.field(f.physical) for f in columns}
-    dataset = dataset_of(store, files, schema)
-    try:
-        scanner = dataset.scanner(columns=projection, filter=condition)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
-        raise InvalidPredicateError(f"the condition does not fit the columns: {error}") from None
-    try:
-        for batch in scanner.to_batches():
-            if batch.num_rows:
-                yield batch.cast(wanted) if batch.schema != wanted else batch
-    except _DAMAGE as error:
-        raise _diagnosis(store, files, error) from None
+    for group in _groups(store, files):
+        try:
+            scanner = dataset_of(store, group, schema).scanner(projection, condition)
+            for batch in scanner.to_batches():
+                if batch.num_rows:
+                    yield batch.cast(wanted) if batch.schema != wanted else batch
+        except _DAMAGE as error:
+            raise _diagnosis(store, group, schema, condition, error) from None
 
 
 def count_rows(
@@ -78,13 +78,30 @@ def count_rows(
     """How many rows `read_files` would give. Raises the same."""
     if condition is None:
         return int(pc.sum(files["rows"]).as_py() or 0)
-    # Count by columns of no width: statistics may answer for whole row groups.
-    try:
-        return int(dataset_of(store, files, schema).count_rows(filter=condition))
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
-        raise InvalidPredicateError(f"the condition does not fit the columns: {error}") from None
-    except _DAMAGE as error:
-        raise _diagnosis(store, files, error) from None
+    found = 0
+    for group in _groups(store, files):
+        try:
+            found += dataset_of(store, group, schema).count_rows(filter=condition)
+        except _DAMAGE as error:
+            raise _diagnosis(store, group, schema, condition, error) from None
+    return found
+
+
+def _groups(store: Store, files: pa.Table) -> Iterator[pa.Table]:
+    """The files in runs whose footers are what was written (ADD-7)."""
+    for start in range(0, files.num_rows, GROUP_FILES):
+        group = files.slice(start, GROUP_FILES)
+        try:
+            damaged = first_damaged(store, group)
+        except StoreError as error:
+            raise CorruptDataError(
+                f"the data files could not be read: {_first_line(error)}", rule="DAT-5"
+            ) from None
+        if damaged is not None:
+            path, size, rows, footer = _described(group.slice(damaged, 1))[0]
+            problem = check_file(store, path, size, rows, deep=False, footer=footer)
+            raise CorruptDataError(problem or "its footer was damaged", key=path, rule="DAT-5")
+        yield group
 
 
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:
@@ -92,7 +109,9 @@ def answer_schema(columns: Sequence[Field]) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable) for f in columns])
 
 
-def check_file(store: Store, path: str, size: int, rows: int, *, deep: bool) -> str | None:
+def check_file(
+    store: Store, path: str, size: int, rows: int, *, deep: bool, footer: int | None = None
+) -> str | None:
     """What is wrong with one data file, or None.
 
     Args:
@@ -101,11 +120,14 @@ def check_file(store: Store, path: str, size: int, rows: int, *, deep: bool) -> 
         size: bytes the log says.
         rows: rows the log says.
         deep: read every page and verify its checksum; otherwise length and footer alone.
+        footer: the footer's checksum in the log (ADD-7), if it is there.
     """
     try:
         found = store.size(path)
         if found != size:
             return f"it is {found} bytes long, and the log says {size}"
+        if footer is not None and stored_checksum(store, path, size) != footer:
+            return "its footer is not the one that was written"
         filesystem, root = store.arrow_filesystem()
         name = f"{root}/{path}" if root else path
         with filesystem.open_input_file(name) as source:
@@ -117,20 +139,50 @@ def check_file(store: Store, path: str, size: int, rows: int, *, deep: bool) -> 
                     pass
     except KeyNotFoundError:
         return "it is missing"
-    except (OSError, pa.ArrowException, StoreError) as error:
-        return f"it cannot be read: {str(error).splitlines()[0]}"
+    except _DAMAGE as error:
+        return f"it cannot be read: {_first_line(error)}"
     return None
 
 
-def _diagnosis(store: Store, files: pa.Table, error: BaseException) -> CorruptDataError:
-    """Which file it was: Arrow's own message may name none."""
-    columns = (files["path"].to_pylist(), files["size"].to_pylist(), files["rows"].to_pylist())
-    for path, size, rows in zip(*columns, strict=True):
-        problem = check_file(store, path, size, rows, deep=True)
+def _diagnosis(
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    condition: pc.Expression | None,
+    error: BaseException,
+) -> CorruptDataError | InvalidPredicateError:
+    """Which file it was: Arrow's own message may name none. Or else it was the condition."""
+    for at, (path, size, rows, footer) in enumerate(_described(files)):
+        problem = check_file(store, path, size, rows, deep=True, footer=footer)
+        problem = problem or _scan_problem(store, files.slice(at, 1), schema)
         if problem is not None:
             return CorruptDataError(problem, key=path, rule="DAT-5")
-    first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return CorruptDataError(f"the data files could not be read: {first}", rule="DAT-5")
+    if condition is not None:
+        return InvalidPredicateError(f"the condition cannot be evaluated: {_first_line(error)}")
+    return CorruptDataError(f"the data files could not be read: {_first_line(error)}", rule="DAT-5")
+
+
+def _scan_problem(store: Store, file: pa.Table, schema: Schema) -> str | None:
+    """What keeps a whole file from being scanned under this schema."""
+    try:
+        for _ in dataset_of(store, file, schema).to_batches():
+            pass
+    except _DAMAGE as error:
+        return f"it cannot be read: {_first_line(error)}"
+    return None
+
+
+def _described(files: pa.Table) -> list[tuple[str, int, int, int | None]]:
+    """Path, size, rows and footer checksum of each file."""
+    names = ("path", "size", "rows")
+    columns = [files[name].to_pylist() for name in names]
+    known = "footer" in files.column_names
+    columns.append(files["footer"].to_pylist() if known else [None] * files.num_rows)
+    return list(zip(*columns, strict=True))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def physical_schema(schema: Schema) -> Schema:

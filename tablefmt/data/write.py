@@ -1,6 +1,6 @@
 """Arrow data to Parquet files: split by partition, bounded in memory, durable when it returns.
 
-Spec: DAT-1 .. DAT-6, ADD-1 .. ADD-5.
+Spec: DAT-1 .. DAT-6, ADD-1 .. ADD-5, ADD-7.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.checksum import footer_checksum
 from tablefmt.data.conform import conform, match_columns
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import file_schema
@@ -173,9 +174,10 @@ def _write_file(
         metadata_collector=footers,
     ) as writer:
         writer.write_table(rows)
-    body = sink.getvalue()
-    store.put(key, body.to_pybytes())
-    row = {"path": key, "size": body.size, "rows": rows.num_rows}
+    body = sink.getvalue().to_pybytes()
+    store.put(key, body)
+    footer = footer_checksum(body)
+    row = {"path": key, "size": len(body), "rows": rows.num_rows, "footer": footer}
     row.update(file_bounds(footers[0], metadata.schema, stats))
     row.update({f"nans.{i}": n for i, n in nan_counts(rows, stats).items()})
     return row

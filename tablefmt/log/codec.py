@@ -32,7 +32,7 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.schema import schema_from_json, schema_to_json
+from tablefmt.model.schema import is_nested, schema_from_json, schema_to_json
 
 ENTRY_BYTES_MAX = 64 << 20
 """ENT-2. Far above what a writer makes, who moves `add` aside at 1 MiB."""
@@ -40,7 +40,17 @@ ENTRY_BYTES_MAX = 64 << 20
 _TAIL = re.compile(rb',"checksum":"([0-9a-f]{64})"\}')
 _TAIL_LENGTH = len(b',"checksum":"') + 64 + len(b'"}')
 
+NESTING_MAX = 128
+"""ENT-2. Levels of objects and arrays, the outermost object included."""
+
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+_MAYBE_WIDE = re.compile(rb"[0-9]{19}")
+
+_FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+_ISOLATIONS = frozenset({"WriteSerializable", "Serializable"})
+_GRANULARITIES = frozenset({"row", "file", "transaction"})
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
@@ -115,6 +125,11 @@ def _parse(body: bytes, version: int) -> Entry:
             "Upgrade tablefmt.",
             [f"format-{newest}"],
         )
+    if type(newest) is not int or newest != FORMAT:
+        raise _bad("ENT-3", f"`format` is {newest!r:.40}, not {FORMAT}")
+    # The walk costs more than the parse, so entries that cannot break a limit are spared it.
+    if signed.count(b"[") + signed.count(b"{") > NESTING_MAX or _MAYBE_WIDE.search(signed):
+        check_limits(document)
     # Doubled keys, 1.0 for 1, integers beyond 64 bits: none of them survives a round trip.
     if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) != signed + b"}":
         raise _bad("ENT-1", "not in canonical form (a repeated key, white space, or unsorted keys)")
@@ -122,6 +137,30 @@ def _parse(body: bytes, version: int) -> Entry:
     if entry.version != version:
         raise _bad("ENT-3", f"it says version {entry.version}: the object was renamed or copied")
     return entry
+
+
+def check_limits(value: Any, level: int = 1) -> None:
+    """Refuse JSON that nests too deep or holds an integer beyond 64 bits.
+
+    Args:
+        value: an object or an array.
+        level: the level of `value` in its entry, 1 for the outermost object.
+
+    Raises:
+        CorruptEntryError: ENT-2.
+    """
+    if level > NESTING_MAX:
+        raise _bad("ENT-2", f"it nests deeper than {NESTING_MAX} levels")
+    items = value.values() if isinstance(value, dict) else value
+    kinds = set(map(type, items))
+    if int in kinds and any(
+        type(v) is int and not _INTEGER_MIN <= v <= _INTEGER_MAX for v in items
+    ):
+        raise _bad("ENT-2", "it holds an integer beyond signed 64 bits")
+    if dict in kinds or list in kinds:
+        for inner in items:
+            if isinstance(inner, dict | list):
+                check_limits(inner, level + 1)
 
 
 def _bad(rule: str, message: str) -> CorruptEntryError:
@@ -221,10 +260,16 @@ def _checked(document: dict[str, Any]) -> Entry:
     previous = document["previous"]
     if (previous is None) != (version == 0):
         raise _bad("ENT-3", "`previous` must be null in version 0 and only there")
+    if previous is not None and not _DIGEST.fullmatch(previous):
+        raise _bad("ENT-3", "`previous` is not 64 hex digits")
     if not is_transaction(document["transaction"]) or not is_transaction(document["table"]):
         raise _bad("ENT-3", "`transaction` or `table` is not 32 hex digits")
     if version == 0 and not ("protocol" in document and "metadata" in document):
         raise _bad("ENT-3", "version 0 lacks `protocol` or `metadata`")
+    optional = ("protocol", "metadata", "add", "remove", "application", "user_metadata")
+    empty = [name for name in optional if name in document and document[name] is None]
+    if empty:
+        raise _bad("ENT-3", f"`{empty[0]}` is null: a field that holds nothing is left out")
     protocol, metadata = document.get("protocol"), document.get("metadata")
     add = document.get("add")
     user_metadata = document.get("user_metadata", {})
@@ -243,7 +288,7 @@ def _checked(document: dict[str, Any]) -> Entry:
         protocol=None if protocol is None else _protocol(protocol),
         metadata=None if metadata is None else _metadata(metadata),
         add=None if add is None else _add(add),
-        remove=_removed(document.get("remove", ())),
+        remove=_removed(document["remove"]) if "remove" in document else (),
         application=_application(document.get("application")),
         user_metadata=user_metadata,
         unknown={k: v for k, v in document.items() if k not in _KNOWN},
@@ -261,7 +306,7 @@ def _operation(value: Mapping[str, Any]) -> Operation:
     if type(value["name"]) is not str or type(value["parameters"]) is not dict:
         raise _bad("ENT-4", "`operation` has a name or parameters of the wrong type")
     metrics = value["metrics"]
-    if any(type(m) is not int for m in metrics.values()):
+    if type(metrics) is not dict or any(type(m) is not int for m in metrics.values()):
         raise _bad("ENT-4", "a metric is not an integer")
     try:
         cls = OperationClass(value["class"])
@@ -276,19 +321,32 @@ def _basis(value: Mapping[str, Any]) -> Basis:
         read_version = _integer(value, "read_version", low=0)
     if type(value["blind"]) is not bool:
         raise _bad("ENT-5", "`blind` is not a boolean")
-    scope: Scope = None
-    found = value["scope"]
-    if found is not None and "partitions" in found:
-        scope = PartitionScope(tuple(tuple(values) for values in found["partitions"]))
-    elif found is not None:
-        scope = PredicateScope(found["predicate"])
+    if value["isolation"] not in _ISOLATIONS or value["granularity"] not in _GRANULARITIES:
+        raise _bad("ENT-5", "`isolation` or `granularity` has no known value")
     return Basis(
         read_version=read_version,
         isolation=value["isolation"],
         granularity=value["granularity"],
         blind=value["blind"],
-        scope=scope,
+        scope=_scope(value["scope"]),
     )
+
+
+def _scope(value: Any) -> Scope:
+    if value is None:
+        return None
+    if type(value) is dict and "partitions" in value:
+        found = value["partitions"]
+        if type(found) is not list or not all(type(v) is list and _scalars(v) for v in found):
+            raise _bad("ENT-5", "`scope` does not hold lists of partition values")
+        return PartitionScope(tuple(map(tuple, found)))
+    if type(value["predicate"]) is not str:
+        raise _bad("ENT-5", "`scope` holds a predicate that is not text")
+    return PredicateScope(value["predicate"])
+
+
+def _scalars(values: list[Any]) -> bool:
+    return {dict, list}.isdisjoint(map(type, values))
 
 
 def _totals(value: Mapping[str, Any]) -> Totals:
@@ -305,32 +363,38 @@ def _protocol(value: Mapping[str, Any]) -> ProtocolFeatures:
     lists = (value["reader"], value["writer"])
     if any(type(x) is not list or any(type(n) is not str for n in x) for x in lists):
         raise _bad("ENT-7", "`protocol` does not hold lists of names")
+    if any(sorted(set(names)) != names for names in lists):
+        raise _bad("ENT-7", "`protocol` holds a list that is not sorted, or a name twice")
     return ProtocolFeatures(tuple(value["reader"]), tuple(value["writer"]))
 
 
 def _metadata(value: Mapping[str, Any]) -> Metadata:
     schema = schema_from_json(value["schema"])
-    partition_by = tuple(value["partition_by"])
-    known = {f.id for f in schema.fields}
-    if any(type(i) is not int or i not in known for i in partition_by):
-        raise _bad("ENT-8", "`partition_by` names a field that is not in the schema")
+    partition_by = value["partition_by"]
+    flat = {f.id for f in schema.fields if not is_nested(f.type)}
+    if type(partition_by) is not list or any(
+        type(i) is not int or i not in flat for i in partition_by
+    ):
+        raise _bad("ENT-8", "`partition_by` names a field that is no flat column of the schema")
+    if len(set(partition_by)) != len(partition_by):
+        raise _bad("ENT-8", "`partition_by` names a column twice")
     properties = value["properties"]
-    if any(type(v) is not str for v in properties.values()):
+    if type(properties) is not dict or any(type(v) is not str for v in properties.values()):
         raise _bad("ENT-8", "a property is not text")
-    return Metadata(schema, partition_by, properties)
+    return Metadata(schema, tuple(partition_by), properties)
 
 
 def _application(value: Mapping[str, Any] | None) -> Application | None:
     if value is None:
         return None
-    if type(value["id"]) is not str:
-        raise _bad("ENT-3", "`application` has an id that is not text")
+    if type(value["id"]) is not str or type(value["digest"]) not in (str, type(None)):
+        raise _bad("ENT-3", "`application` has an id or a digest that is not text")
     return Application(value["id"], _integer(value, "version"), value["digest"])
 
 
 def _removed(value: Any) -> tuple[int, ...]:
-    if any(type(i) is not int for i in value):
-        raise _bad("ENT-3", "`remove` holds something that is not an integer")
+    if type(value) is not list or not value or any(type(i) is not int for i in value):
+        raise _bad("ENT-3", "`remove` is not a list of one integer or more")
     if any(b <= a for a, b in itertools.pairwise(value)):
         raise _bad("ENT-3", "`remove` is not ascending")
     return tuple(value)
@@ -341,15 +405,19 @@ def _add(value: Mapping[str, Any]) -> AddedFiles | SideFile:
         side = value["side"]
         if not is_side_key(side["path"]):
             raise _bad("ADD-6", f"the side file's name {side['path']!r} is not of the grammar")
-        if type(side["sha256"]) is not str:
+        if not _DIGEST.fullmatch(side["sha256"]):
             raise _bad("ADD-6", "the side file has no SHA-256")
         return SideFile(
             side["path"], _integer(side, "files", 1), _integer(side, "size", 1), side["sha256"]
         )
     columns: dict[str, Any] = {name: value[name] for name in _PLAIN}
+    if "footer" in value:
+        columns["footer"] = value["footer"]
     for group in _BY_FIELD:
         for field_id, values in value.get(group, {}).items():
-            columns[f"{group}.{int(field_id)}"] = values
+            if not _FIELD_ID.fullmatch(field_id):
+                raise _bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
+            columns[f"{group}.{field_id}"] = values
     files = AddedFiles(columns)
     check_added(files)
     return files
@@ -368,6 +436,8 @@ def check_added(files: AddedFiles) -> None:
     for name, values in columns.items():
         if type(values) is not list or len(values) != length:
             raise _bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
+        if not _scalars(values):
+            raise _bad("ADD-1", f"`add` column {name} holds a list or an object")
     for path in columns["path"]:
         problem = path_problem(path)
         if problem:
@@ -375,5 +445,8 @@ def check_added(files: AddedFiles) -> None:
     if len(set(columns["path"])) != length:
         raise _bad("ADD-1", "a path is added twice")
     for name, low in (("size", 1), ("rows", 0)):
-        if any(type(n) is not int or n < low for n in columns[name]):
+        if any(type(n) is not int or not low <= n <= _INTEGER_MAX for n in columns[name]):
             raise _bad("ADD-1", f"`add` column {name} holds something that is not a count")
+    for crc in columns.get("footer", ()):
+        if crc is not None and not (type(crc) is int and 0 <= crc < 1 << 32):
+            raise _bad("ADD-7", "`add` column footer holds something that is not a CRC-32")

@@ -16,7 +16,7 @@ PATH_BYTES_MAX = 1024
 _ENTRY = re.compile(r"_log/(\d{20})\.json")
 _TRANSACTION = re.compile(r"[0-9a-f]{32}")
 _SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 
 def entry_key(version: int) -> str:

@@ -40,8 +40,15 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
         raise CorruptTableError(
             "the side file is not what the entry says", key=side.path, rule="ADD-6"
         )
-    columns = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
-    for batch in columns.select(["path"]).to_batches(max_chunksize=65_536):
+    try:
+        columns = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
+        paths = columns.select(["path"])
+    except (pa.ArrowException, OSError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise CorruptTableError(
+            f"the side file cannot be read: {reason}", key=side.path, rule="ADD-6"
+        ) from None
+    for batch in paths.to_batches(max_chunksize=65_536):
         for path in batch.column(0).to_pylist():
             problem = path_problem(path)
             if problem:

@@ -44,6 +44,15 @@ _INSTEAD = {
     "uint32": "int64",
     "uint64": "decimal128(20, 0)",
     "halffloat": "float32",
+    "time32[s]": "int32 (seconds of the day)",
+    "time32[ms]": "int32 (milliseconds of the day)",
+    "time64[us]": "int64 (microseconds of the day)",
+    "time64[ns]": "int64 (nanoseconds of the day)",
+    "duration[s]": "int64 (seconds)",
+    "duration[ms]": "int64 (milliseconds)",
+    "duration[us]": "int64 (microseconds)",
+    "duration[ns]": "int64 (nanoseconds)",
+    "month_day_nano_interval": "a struct of three int64",
     "null": "the type the column will have",
 }
 
@@ -127,19 +136,26 @@ def _from_arrow(kind: pa.DataType, where: str) -> Type:
             _from_arrow(item.type, where + ".value"),
             item.nullable,
         )
-    if _is_list(kind):
+    if is_list(kind):
         element = kind.value_field
         return Array(_from_arrow(element.type, where + ".element"), element.nullable)
     if types.is_struct(kind):
         return Struct(tuple(from_arrow_field(kind.field(i), where) for i in range(kind.num_fields)))
-    hint = _INSTEAD.get(str(kind)) or _INSTEAD.get(str(kind).replace("float16", "halffloat"))
+    hint = _INSTEAD.get(str(kind))
+    if isinstance(kind, pa.BaseExtensionType):
+        hint = f"its storage type {kind.storage_type}"
+    elif types.is_decimal(kind):
+        hint = "a decimal of at most 38 digits, 0 to all of them after the point"
+    elif types.is_union(kind):
+        hint = "a struct with a field for each kind"
     advice = f"; use {hint}" if hint else "; cast it to a type that Spark has"
     raise SchemaMismatchError(
         f"column {where!r} has type {kind}, which Spark lacks{advice}", [where]
     )
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list of any kind; a map is none."""
     types = pa.types
     checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     views = (types.is_list_view, types.is_large_list_view)

@@ -117,7 +117,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The caller's own id and version of this write (CMT-9)."""
+    """The caller's own id and version of this write (CFL-6)."""
 
     id: str
     version: int
@@ -129,8 +129,8 @@ class Application:
 class AddedFiles:
     """The files one entry adds, as columns of equal length >= 1. No object per file.
 
-    Keys: `path`, `size`, `rows`, and by field id `partition.<id>`, `lower.<id>`, `upper.<id>`,
-    `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
+    Keys: `path`, `size`, `rows`, `footer`, and by field id `partition.<id>`, `lower.<id>`,
+    `upper.<id>`, `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
     """
 
     columns: Mapping[str, Sequence[Any]]

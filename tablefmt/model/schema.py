@@ -273,8 +273,10 @@ def schema_from_json(value: Any) -> Schema:
     try:
         fields = tuple(_field_from_json(f, 1) for f in value["fields"])
         last_id = value["last_id"]
+        if type(last_id) is not int:
+            raise TypeError("last_id is not an integer")
         check_names(fields)
-    except (KeyError, TypeError, AttributeError, SchemaMismatchError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
         raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
     schema = Schema(fields, last_id)
     ids = [f.id for f in all_fields(schema)]
@@ -310,10 +312,12 @@ def _type_from_json(value: Any, depth: int) -> Type:
     if isinstance(value, str):
         return primitive(value)
     if "struct" in value:
-        return Struct(tuple(_field_from_json(f, depth + 1) for f in value["struct"]))
+        fields = tuple(_field_from_json(f, depth + 1) for f in value["struct"])
+        check_names(fields)
+        return Struct(fields)
+    if type(value["nullable"]) is not bool:
+        raise TypeError("nullable is not a boolean")
     if "array" in value:
-        return Array(_type_from_json(value["array"], depth + 1), bool(value["nullable"]))
+        return Array(_type_from_json(value["array"], depth + 1), value["nullable"])
     key, item = value["map"]
-    return Map(
-        _type_from_json(key, depth + 1), _type_from_json(item, depth + 1), bool(value["nullable"])
-    )
+    return Map(_type_from_json(key, depth + 1), _type_from_json(item, depth + 1), value["nullable"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import decimal
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
     """
     target = arrow_type(kind)
     try:
+        _check_json(values, kind)
         if is_float(kind):
             return pa.array([float(v) if type(v) is str else v for v in values], target)
         if isinstance(kind, Primitive):
@@ -86,6 +88,32 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
         raise CorruptEntryError(
             f"a value does not fit its type {kind}: {error}", rule="VAL-1"
         ) from None
+
+
+_NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_JSON_TYPES: dict[str, frozenset[type]] = {
+    "boolean": frozenset({bool}),
+    "float": frozenset({int, float, str}),
+    "double": frozenset({int, float, str}),
+    "string": frozenset({str}),
+    "binary": frozenset({str}),
+}
+
+
+def _check_json(values: Sequence[Any], kind: Type) -> None:
+    """Arrow and Python read more than VAL-1 allows: `true` as 1, "1e3" as a decimal."""
+    name = kind.name if isinstance(kind, Primitive) else "string"
+    allowed = _JSON_TYPES.get(name, frozenset({int}))
+    found = set(map(type, values)) - {type(None)}
+    if not found <= allowed:
+        raise TypeError(f"{', '.join(sorted(t.__name__ for t in found - allowed))} found")
+    if is_float(kind) and str in found:
+        if any(type(v) is str and v not in _NOT_NUMBERS for v in values):
+            raise ValueError("text that is not NaN, Infinity or -Infinity")
+    elif not isinstance(kind, Primitive):
+        if any(v is not None and not _PLAIN_DECIMAL.fullmatch(v) for v in values):
+            raise ValueError("a decimal that is not in plain notation")
 
 
 def decode_value(value: Any, kind: Type) -> Any:

@@ -35,7 +35,7 @@ def append(
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: the data does not fit; nothing is kept.
-        IdempotenceError: CMT-9.
+        IdempotenceError: CFL-7.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     if merge_schema:

@@ -96,6 +96,13 @@ class TableContext:
         self.store = store
         self.view = view
         self.environment = environment
+        self.version = view.head.version
+        """The version this handle reads. What is known of the log may be ahead of it."""
+
+    def refresh(self) -> None:
+        """Move the handle to the newest version."""
+        self.view.refresh()
+        self.version = self.view.head.version
 
     def begin(self, *, refresh: bool = True) -> Head:
         """Get ready to write: a store that keeps its promise, the newest version, known features.
@@ -124,7 +131,7 @@ class TableContext:
             self.view.refresh()
             return self.view.timeline.version_at(micros)
         if version is None:
-            return self.view.head.version
+            return self.version
         if type(version) is not int:
             raise InvalidRangeError(f"version {version!r} is not a whole number")
         if version > self.view.head.version:
@@ -180,7 +187,9 @@ class TableContext:
             add=self._aside(plan),
         )
         done = commit(self.store, plan, self.environment, self.view, options.deadline)
-        return receipt(self.store, plan, done, self.view)
+        commit_made = receipt(self.store, plan, done, self.view)
+        self.version = max(self.version, commit_made.version)
+        return commit_made
 
     def _property(self, name: str) -> str:
         return get_property(self.view.head.metadata.properties, name)

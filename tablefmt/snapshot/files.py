@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
+from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
 from tablefmt.model.schema import Primitive, Type
 from tablefmt.model.values import decode
@@ -25,6 +27,7 @@ NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
 
 _COUNTED = frozenset({"nulls", "nans"})
+_BY_FIELD = frozenset({"partition", "lower", "upper"}) | _COUNTED
 _LONG = Primitive("long")
 _TEXT = Primitive("string")
 
@@ -51,6 +54,9 @@ class FileHistory:
         self.version = -1
         """The last version folded in."""
         self._types: dict[int, Type] = {}
+        self._partition_columns: frozenset[str] = frozenset()
+        self._distinct_paths = 0
+        """Files ever when the paths of the live ones were last found to differ."""
         self._rows = self._bytes = 0
 
     def fold(
@@ -63,7 +69,8 @@ class FileHistory:
             side_files: by version, the columns of entries whose `add` is in a side file.
 
         Raises:
-            CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, VAL-1.
+            CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, VAL-1. The
+                history is of no use any more.
         """
         tail = _Tail()
         for entry in entries:
@@ -78,6 +85,7 @@ class FileHistory:
                 self._flush(tail)
                 self._add_side(entry, (side_files or {})[entry.version])
             elif entry.add is not None:
+                self._check_partitions(entry, entry.add.columns)
                 first_id = entry.totals.next_id - len(entry.add)
                 tail.take(entry.add, first_id, entry.version)
                 self._rows += entry.add.rows
@@ -88,29 +96,49 @@ class FileHistory:
         self._flush(tail)
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """All files ever: columns, ids, added and removed versions, row by row the same file."""
+        """All files ever: columns, ids, added and removed versions, row by row the same file.
+
+        Raises:
+            CorruptEntryError: ADD-1, two live files have one path.
+        """
         if len(self.segments) > 1:
             self.segments = [_joined(self.segments)]
         if not self.segments:
             empty = np.zeros(0, np.int64)
-            return _table({"path": [], "size": [], "rows": []}, {}), empty, empty, empty
+            names = ("path", "size", "rows", *sorted(self._partition_columns))
+            return _table({name: [] for name in names}, self._types), empty, empty, empty
         only = self.segments[0]
+        if len(only) > self._distinct_paths:
+            _check_distinct(only)
+            self._distinct_paths = len(only)
         return only.columns, only.ids, only.added, only.removed
 
     def _learn(self, metadata: Metadata) -> None:
         for column in metadata.schema.fields:
             self._types[column.id] = column.type
+        self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
+
+    def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
+        if {n for n in names if n.startswith("partition.")} != self._partition_columns:
+            raise _bad(entry, "ADD-1", "its files lack a partition value, or have one too many")
 
     def _flush(self, tail: _Tail) -> None:
         if not tail.ids:
             return
         ids, added, columns = tail.drain()
-        self._push(ids, added, _table(columns, self._types))
+        try:
+            table = _table(columns, self._types)
+        except CorruptEntryError:
+            _blame(added, columns, self._types)
+            raise
+        self._push(ids, added, table)
 
     def _add_side(self, entry: Entry, columns: pa.Table) -> None:
         count = columns.num_rows
         if entry.add is None or count != len(entry.add):
             raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
+        self._check_partitions(entry, columns.column_names)
+        columns = _typed(entry, columns, self._types)
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)
         self._rows += int(np.sum(columns["rows"].to_numpy()))
@@ -189,6 +217,48 @@ def _table(columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]) -> p
         if kind is not None:
             arrays[name] = decode(values, kind)
     return pa.table(arrays)
+
+
+def _blame(
+    added: NDArray[np.int64], columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]
+) -> None:
+    """Name the entry whose values do not fit; the columns hold those of several."""
+    for at, version in enumerate(added):
+        try:
+            _table({name: values[at : at + 1] for name, values in columns.items()}, types)
+        except CorruptEntryError as error:
+            key = entry_key(int(version))
+            raise CorruptEntryError(error.detail, key=key, rule=error.rule) from None
+
+
+def _typed(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
+    """A side file's columns as `_table` makes them of an entry."""
+    kinds = {name: column_type(name, types) for name in columns.column_names if _is_known(name)}
+    wanted = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
+    try:
+        typed = columns.select(list(wanted)).cast(pa.schema(wanted))
+        if any(typed[name].null_count for name in ("path", "size", "rows")):
+            raise ValueError("a path, size or row count is missing")
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise _bad(entry, "ADD-6", f"the side file has columns that do not fit: {error}") from None
+    return typed
+
+
+def _is_known(name: str) -> bool:
+    group, dot, field_id = name.partition(".")
+    return field_id.isdigit() and group in _BY_FIELD if dot else group in ("path", "size", "rows")
+
+
+def _check_distinct(files: Segment) -> None:
+    live = np.flatnonzero(files.removed == NEVER)
+    paths = files.columns["path"].take(pa.array(live))
+    if pc.count_distinct(paths).as_py() == len(live):
+        return
+    counts = pc.value_counts(paths.combine_chunks())
+    twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
+    at = live[np.flatnonzero(pc.equal(paths, twice).to_numpy())[-1]]
+    key = entry_key(int(files.added[at]))
+    raise CorruptEntryError(f"it adds {twice!r:.100}, a live file", key=key, rule="ADD-1")
 
 
 def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:

@@ -17,10 +17,12 @@ from tablefmt.model.entry import (
     Application,
     Entry,
     Metadata,
+    PartitionScope,
     ProtocolFeatures,
     StoredEntry,
     Totals,
 )
+from tablefmt.model.schema import Schema, all_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ def first_head(stored: StoredEntry) -> Head:
     _check_times(entry, None)
     _check_totals(entry, before)
     _check_readable(entry.protocol)
+    _check_scope(entry, entry.metadata)
     return Head(
         table=entry.table,
         version=0,
@@ -71,7 +74,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     """The head after one more entry.
 
     Raises:
-        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5.
+        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, SCH-3,
+            SCH-4.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -84,6 +88,9 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_totals(entry, head.totals)
     protocol = entry.protocol or head.protocol
     _check_readable(protocol)
+    _check_scope(entry, entry.metadata or head.metadata)
+    if entry.metadata is not None:
+        _check_schema(entry, head.metadata.schema, entry.metadata.schema)
     return replace(
         head,
         version=entry.version,
@@ -157,6 +164,20 @@ def _check_totals(entry: Entry, before: Totals) -> None:
     found = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
     if found != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
+
+
+def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
+    if after.last_id < before.last_id:
+        raise _bad(entry, "SCH-4", "its schema has a last_id that fell")
+    physical = {f.id: f.physical for f in all_fields(before)}
+    if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
+        raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
+
+
+def _check_scope(entry: Entry, metadata: Metadata) -> None:
+    scope, width = entry.basis.scope, len(metadata.partition_by)
+    if isinstance(scope, PartitionScope) and any(len(v) != width for v in scope.values):
+        raise _bad(entry, "ENT-5", f"its scope names partitions of another width than {width}")
 
 
 def _applications(

@@ -7,13 +7,18 @@ A base made from a checkpoint would take the place of versions 0 … c in `LogVi
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 
-from tablefmt.errors import TableNotFoundError
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.errors import CorruptEntryError, CorruptTableError, TableNotFoundError
 from tablefmt.log.hint import write_hint
-from tablefmt.log.reader import Progress, open_log, read_tail
+from tablefmt.log.reader import Progress, open_log, read_range, read_tail
 from tablefmt.log.side import read_side
-from tablefmt.model.entry import NOT_LOGICAL, Metadata, SideFile, StoredEntry
+from tablefmt.model.entry import NOT_LOGICAL, Metadata, SideFile, StoredEntry, Totals
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.head import Head, advance, first_head, same_table
 from tablefmt.snapshot.state import Snapshot
@@ -23,6 +28,8 @@ from tablefmt.store.protocol import Store
 HINT_LAG = 8
 """A reader that had to look further than this beyond the hint leaves a better one."""
 
+RECENT = 64
+"""Newest entries kept whole: a commit judges what came in while its data was being written."""
 
 _BEYOND_FILES = frozenset({"delete", "lineage"})
 
@@ -36,10 +43,14 @@ class LogView:
         self.timeline = Timeline()
         self.beyond_files: list[int] = []
         """Versions that changed rows by other means than whole files (INC-4)."""
+        self.totals: list[Totals] = []
+        """By version."""
         self._metadata: list[tuple[int, Metadata]] = []
         self._files = FileHistory()
         self._unfolded: list[StoredEntry] = []
         self._snapshot: Snapshot | None = None
+        self._damage: CorruptTableError | None = None
+        self._recent: deque[StoredEntry] = deque(maxlen=RECENT)
         self.head: Head = first_head(entries[0])
         self._note(entries[0])
         self.absorb(entries[1:])
@@ -56,7 +67,8 @@ class LogView:
         if not entries:
             raise TableNotFoundError(store.uri)
         view = cls(store, entries)
-        if view.head.version > (hint or 0) + HINT_LAG:
+        # A hint beyond the head is wrong, and would cost every reader requests.
+        if view.head.version > (hint or 0) + HINT_LAG or (hint or 0) > view.head.version:
             write_hint(store, view.head.table, view.head.version)
         return view
 
@@ -87,6 +99,18 @@ class LogView:
             self.absorb(fresh)
             return fresh
 
+    def entries_after(self, version: int) -> list[StoredEntry]:
+        """Those from `version` + 1 to the head, in order; read again only if they are long ago.
+
+        Raises:
+            CorruptTableError: what was read before is not there any more.
+        """
+        with self.lock:
+            missing = self.head.version - version
+            if missing <= len(self._recent):
+                return list(self._recent)[len(self._recent) - missing :]
+            return list(read_range(self.store, version + 1, self.head.version))
+
     def metadata_at(self, version: int) -> Metadata:
         """The metadata in force at `version` (RPL-4)."""
         return next(m for v, m in reversed(self._metadata) if v <= version)
@@ -103,8 +127,7 @@ class LogView:
             self.timeline.check_version(wanted)
             if self._snapshot is not None and self._snapshot.version == wanted:
                 return self._snapshot
-            self._fold()
-            columns, ids, added, removed = self._files.table()
+            columns, ids, added, removed = self._all_files()
             self._snapshot = Snapshot(
                 table_id=self.head.table,
                 version=wanted,
@@ -124,9 +147,24 @@ class LogView:
         self.timeline.append(entry.timestamp, entry.time_version, logical)
         if _BEYOND_FILES & entry.unknown.keys():
             self.beyond_files.append(entry.version)
+        self.totals.append(entry.totals)
         if entry.metadata is not None:
             self._metadata.append((entry.version, entry.metadata))
         self._unfolded.append(stored)
+        self._recent.append(stored)
+
+    def _all_files(
+        self,
+    ) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        # Damage leaves the history half changed: whoever asks again is told the same.
+        if self._damage is not None:
+            raise self._damage
+        try:
+            self._fold()
+            return self._files.table()
+        except CorruptEntryError as error:
+            self._damage = error
+            raise
 
     def _fold(self) -> None:
         entries = [stored.entry for stored in self._unfolded]

@@ -14,7 +14,9 @@ from tablefmt.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.shapes import nullable
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.create import create, definition
@@ -149,17 +151,21 @@ def _files(df: Any, store: Store, transaction: str, metadata: Metadata) -> Added
 def _write_first(
     df: Any, store: Store, mode: str, partition_by: Sequence[str], options: WriteOptions
 ) -> Commit:
-    """The files come first: a query that fails leaves no table."""
+    """The files come first: a query that fails leaves no table.
+
+    As Spark's own CREATE TABLE AS, this makes every column nullable.
+    """
     if options.replace_where:
         raise UnsupportedFeatureError(
             "replaceWhere needs a table that is there", ["option:replaceWhere"]
         )
-    metadata = definition(df.schema, partition_by, {})
+    schema = nullable(schema_from(df.schema))
+    metadata = definition(schema, partition_by, {})
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
     transaction = SYSTEM.nonce()
     added = _files(df, store, transaction, metadata)
     try:
-        context = create(store, df.schema, partition_by=partition_by, exist_ok=mode == "append")
+        context = create(store, schema, partition_by=partition_by, exist_ok=mode == "append")
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
     except Exception:

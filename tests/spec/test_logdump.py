@@ -130,7 +130,7 @@ def test_no_content_of_an_entry_throws_it(
     version = spoil(data, folder)
     document = logdump.read(str(folder))
     reached = document["state"]["version"] if document["state"] else -1
-    assert (reached == version) == (document["findings"] == [])
+    assert reached == version or document["findings"] != []
     logdump.compact(document)
     assert [line for item in document["entries"] for line in logdump.entry_lines(item)]
 

@@ -42,7 +42,7 @@ class StructType:
     def __init__(self, value: dict[str, Any]) -> None:
         self.value = value
 
-    def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def jsonValue(self) -> dict[str, Any]:
         return self.value
 
 

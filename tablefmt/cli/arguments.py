@@ -1,0 +1,136 @@
+"""What all commands take, and how the texts of a command line become values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, Union
+
+import click
+
+from tablefmt.cli.output import progress
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.errors import InvalidRangeError
+from tablefmt.model.times import to_micros
+from tablefmt.operations.context import TableContext
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.open import open_store
+from tablefmt.store.protocol import Store
+from tablefmt.table import Table
+
+Point = Union[int, str, None]  # noqa: UP007 - run time
+"""A version, ISO text of a time, or nothing given."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_WHOLE = re.compile(r"[0-9]+")
+_SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORECASE)
+_WORDS = {"true": True, "false": False}
+
+
+class PointType(click.ParamType):
+    """`V|TIME`: a whole number is a version, anything else is ISO 8601 text, UTC without a zone."""
+
+    name = "V|TIME"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """The version or the checked text."""
+        text = str(value)
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        try:
+            to_micros(text)
+        except InvalidRangeError as error:
+            self.fail(str(error), param, ctx)
+        return text
+
+
+POINT = PointType()
+
+
+def on_table(command: Command) -> Command:
+    """The argument and the options that every command on a table has."""
+    decorators = (
+        click.argument("uri"),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        storage_option,
+        debug_option,
+    )
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def storage_options(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    """`K=V` texts as nested options. No value is ever repeated in an error."""
+    options: dict[str, Any] = {}
+    for number, text in enumerate(values, 1):
+        path, equals, value = text.partition("=")
+        if not equals or not all(path.split(".")):
+            raise click.BadParameter(f"number {number} is not of the form KEY=VALUE", ctx, param)
+        *outer, last = path.split(".")
+        inner = options
+        for part in outer:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise click.BadParameter(f"{path} is both a value and a group", ctx, param)
+        inner[last] = value if _SECRET.search(last) else _typed(value)
+    ctx.meta["secrets"] = sorted({v for t in values if (v := t.partition("=")[2])}, key=len)[::-1]
+    return options
+
+
+def _typed(value: str) -> Any:
+    """true, false and whole numbers as such: s3fs does not read text for them."""
+    return int(value) if _WHOLE.fullmatch(value) else _WORDS.get(value.lower(), value)
+
+
+def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta["debug"] = value or ctx.meta.get("debug", False)
+
+
+storage_option = click.option(
+    "--storage-option",
+    "options",
+    multiple=True,
+    metavar="K=V",
+    callback=storage_options,
+    help="For the store; dots nest: client_kwargs.region_name=eu-west-1. Repeatable.",
+)
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show the traceback of an error.",
+)
+
+as_of_option = click.option(
+    "--as-of", type=POINT, help="The state at a version, or at a time (UTC without a zone)."
+)
+
+
+def open_table(uri: str, options: dict[str, Any]) -> Table:
+    """The table, with a progress bar while a long log is read."""
+    return open_at(open_store(uri, options))
+
+
+def open_at(store: Store) -> Table:
+    """The same at the root of a store."""
+    with progress("reading the log") as show:
+        return Table(TableContext(store, LogView.open(store, show), SYSTEM))
+
+
+def version_of(table: Table, point: Point) -> int:
+    """The version that a point means (TIM-4).
+
+    Raises:
+        VersionNotFoundError: outside the history.
+    """
+    if isinstance(point, str):
+        return table.context.resolve_point(timestamp=point)
+    return table.context.resolve_point(point)

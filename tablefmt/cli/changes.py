@@ -1,0 +1,165 @@
+"""`changes` and `diff`: what is different between two points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
+from tablefmt.cli.entries import file_records
+from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
+from tablefmt.cli.values import records
+from tablefmt.model.schema import Field
+from tablefmt.model.times import show_time
+from tablefmt.snapshot.state import Snapshot
+
+ROWS_AT_ONCE = 1000
+"""Rows of text that are aligned with each other: the answer is never held whole."""
+
+
+@click.command()
+@on_table
+@click.option("--after", type=POINT, help="From what follows this version or time.")
+@click.option("--since", type=POINT, help="From this version or time on, it included.")
+@click.option("--until", type=POINT, help="To this version or time, it included.")
+def changes(
+    uri: str, as_json: bool, options: Json, after: Point, since: Point, until: Point
+) -> None:
+    """Print the rows that a range of versions inserted and deleted.
+
+    Pass the last version printed on as the next --after, and nothing is lost or doubled.
+    """
+    if (after is None) == (since is None):
+        raise click.UsageError("give --after or --since, and not both")
+    bounds: Json = {}
+    for name, point in (("after", after), ("starting", since), ("ending", until)):
+        if point is not None:
+            bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
+    found = open_table(uri, options).changes(**bounds)
+    covered = {
+        "first_version": found.first_version,
+        "last_version": found.last_version,
+        "settled": found.settled,
+    }
+    names = found.schema.names
+    if not as_json:
+        print_pairs(covered)
+        head = True
+        for batch in found.to_batches():
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                rows = records(batch.slice(start, ROWS_AT_ONCE))
+                print_table(names, [list(row.values()) for row in rows], head=head)
+                head = False
+        return
+    click.echo(json_text(covered)[:-1] + ',"changes":[', nl=False)
+    between = "\n"
+    for batch in found.to_batches():
+        for row in records(batch):
+            click.echo(between + json_text(row), nl=False)
+            between = ",\n"
+    click.echo("]}")
+
+
+@click.command()
+@on_table
+@click.argument("a", type=POINT)
+@click.argument("b", type=POINT)
+def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
+    """Print what differs between the states at A and at B, versions or times."""
+    table = open_table(uri, options)
+    view = table.context.view
+    versions = [version_of(table, point) for point in (a, b)]
+    before, after = (view.snapshot(version) for version in versions)
+    found = difference(before, after)
+    if as_json:
+        print_document(found)
+    else:
+        _print_difference(found)
+
+
+def difference(before: Snapshot, after: Snapshot) -> Json:
+    """Files that only one of two states of one table has, and how their metadata differ."""
+    # The later one of the two knows every file that the other knows.
+    known = before if len(before.ids) > len(after.ids) else after
+    was, is_now = (_live(known, s.version) for s in (before, after))
+    came = file_records(known.select(is_now & ~was), known.metadata)
+    went = file_records(known.select(was & ~is_now), known.metadata)
+    return {
+        "from": _summary(before),
+        "to": _summary(after),
+        "files_added": came,
+        "files_removed": went,
+        "rows_added": sum(file["rows"] for file in came),
+        "rows_removed": sum(file["rows"] for file in went),
+        "columns": _columns(before, after),
+        "properties": _properties(before, after),
+        "partition_by": _partitioning(before, after),
+    }
+
+
+def _live(known: Snapshot, version: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return (known.added <= version) & (known.removed > version)
+
+
+def _summary(snapshot: Snapshot) -> Json:
+    files, rows, size = snapshot.totals
+    when = show_time(snapshot.timestamp)
+    return {
+        "version": snapshot.version,
+        "timestamp": when,
+        "files": files,
+        "rows": rows,
+        "bytes": size,
+    }
+
+
+def _columns(before: Snapshot, after: Snapshot) -> list[Json]:
+    """One record a column that differs, matched by field id: a rename is a rename."""
+    old, new = ({f.id: f for f in s.schema.fields} for s in (before, after))
+    return [
+        {"id": i, "from": _column(old.get(i)), "to": _column(new.get(i))}
+        for i in sorted(old.keys() | new.keys())
+        if old.get(i) != new.get(i)
+    ]
+
+
+def _column(field: Field | None) -> Json | None:
+    if field is None:
+        return None
+    return {"name": field.name, "type": str(field.type), "nullable": field.nullable}
+
+
+def _properties(before: Snapshot, after: Snapshot) -> Json:
+    old, new = before.metadata.properties, after.metadata.properties
+    return {
+        name: {"from": old.get(name), "to": new.get(name)}
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    }
+
+
+def _partitioning(before: Snapshot, after: Snapshot) -> Json | None:
+    old, new = before.metadata, after.metadata
+    if old.partition_by == new.partition_by:
+        return None
+    return {"from": old.partition_names, "to": new.partition_names}
+
+
+def _print_difference(found: Json) -> None:
+    names = ("version", "timestamp", "files", "rows", "bytes")
+    ends = [[end, *(found[end][name] for name in names)] for end in ("from", "to")]
+    print_table(("", *names), ends)
+    sums = {
+        "rows added": found["rows_added"],
+        "rows removed": found["rows_removed"],
+        "columns": found["columns"] or "the same",
+        "properties": found["properties"] or "the same",
+        "partitioning": found["partition_by"] or "the same",
+    }
+    print_pairs(sums)
+    for sign, title in (("+", "files_added"), ("-", "files_removed")):
+        rows = [[sign, f["path"], f["rows"], f["size"], f["partition"]] for f in found[title]]
+        if rows:
+            print_table(("", "path", "rows", "bytes", "partition"), rows)

@@ -1,0 +1,30 @@
+"""`verify`: is the table what was written?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from tablefmt.cli.arguments import on_table
+from tablefmt.cli.output import Json, escape_controls, print_document, progress
+from tablefmt.maintenance.verify import verify as verify_store
+from tablefmt.store.open import open_store
+
+FOUND = 1
+"""Exit code when something is wrong."""
+
+
+@click.command()
+@on_table
+@click.option("--deep", is_flag=True, help="Read every page of every live file.")
+def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
+    """Check the log, and that every live file is there; the exit code is 1 if anything is wrong."""
+    with progress("checking files") as show:
+        report = verify_store(open_store(uri, options), deep=deep, progress=show)
+    if as_json:
+        print_document({**asdict(report), "ok": report.ok})
+    else:
+        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
+    if not report.ok:
+        click.get_current_context().exit(FOUND)

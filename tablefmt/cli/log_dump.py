@@ -1,0 +1,191 @@
+"""`log` and `show`: what stands in the log, up to the damage if there is any; `history`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from tablefmt.cli.arguments import POINT, Point, on_table, open_table
+from tablefmt.cli.entries import entry_record, file_records
+from tablefmt.cli.output import (
+    Json,
+    print_document,
+    print_lines,
+    print_pairs,
+    print_table,
+    progress,
+)
+from tablefmt.cli.values import records
+from tablefmt.errors import CorruptTableError, InvalidRangeError, VersionNotFoundError
+from tablefmt.log.reader import read_each
+from tablefmt.model.entry import Entry, Metadata, StoredEntry
+from tablefmt.model.times import to_micros
+from tablefmt.snapshot.head import advance, first_head
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.open import open_store
+from tablefmt.store.protocol import Store
+
+FILE_COLUMNS = ("id", "path", "size", "rows", "partition")
+LOG_COLUMNS = ("version", "timestamp", "operation", "files", "rows", "bytes", "total rows")
+
+
+@click.command()
+@on_table
+@click.option("--since", type=POINT, help="From this version or time on, it included.")
+@click.option("--until", type=POINT, help="To this version or time, it included.")
+@click.option("--limit", type=click.IntRange(min=0), help="The newest N of them.")
+def log(
+    uri: str, as_json: bool, options: Json, since: Point, until: Point, limit: int | None
+) -> None:
+    """Print the log, oldest entry first; with --json one entry a line, whole.
+
+    A damaged log is printed up to the damage, and the exit code is 1.
+    """
+    dump(open_store(uri, options), as_json=as_json, since=since, until=until, limit=limit)
+
+
+def dump(
+    store: Store,
+    *,
+    as_json: bool = False,
+    since: Point = None,
+    until: Point = None,
+    limit: int | None = None,
+) -> None:
+    """Print the entries of a range, both ends included.
+
+    Raises:
+        InvalidRangeError: the range ends before it begins.
+        VersionNotFoundError: it begins or ends with a version that is not in the log.
+        CorruptTableError: after everything before the damage was printed.
+    """
+    _check_order(since, until)
+    found: deque[tuple[Entry, Metadata]] = deque(maxlen=limit)
+    damage: CorruptTableError | None = None
+    newest = -1
+    try:
+        for entry, metadata in checked_entries(store):
+            newest = entry.version
+            if _is_at_or_after(entry, since) and _is_at_or_before(entry, until):
+                found.append((entry, metadata))
+    except CorruptTableError as error:
+        damage = error
+    if damage is None:
+        for point in (since, until):
+            if isinstance(point, int) and point > newest:
+                raise VersionNotFoundError(f"version {point}", 0, newest)
+    lines = (entry_record(store, entry, metadata) for entry, metadata in found)
+    if as_json:
+        print_lines(lines)
+    else:
+        print_table(LOG_COLUMNS, [_line(record) for record in lines])
+    if damage is not None:
+        raise damage
+
+
+def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
+    """Every entry with the metadata in force, one by one, each checked against the one before.
+
+    Raises:
+        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: when it comes to it.
+    """
+    head = None
+    with progress("reading the log") as show:
+        for stored in read_each(store, show):
+            head = first_head(stored) if head is None else advance(head, stored)
+            yield stored.entry, head.metadata
+
+
+def _check_order(since: Point, until: Point) -> None:
+    same_kind = type(since) is type(until) and since is not None
+    if not same_kind:
+        return
+    begin, end = (to_micros(p) if isinstance(p, str) else p for p in (since, until))
+    if begin is not None and end is not None and begin > end:
+        raise InvalidRangeError(f"--since {since} is after --until {until}")
+
+
+def _is_at_or_after(entry: Entry, point: Point) -> bool:
+    if isinstance(point, str):
+        return entry.time_version >= to_micros(point)
+    return point is None or entry.version >= point
+
+
+def _is_at_or_before(entry: Entry, point: Point) -> bool:
+    if isinstance(point, str):
+        return entry.time_version <= to_micros(point)
+    return point is None or entry.version <= point
+
+
+def _line(record: Json) -> list[Any]:
+    added = record["added"]
+    files = f"+{len(added)} -{len(record['removed_ids'])}"
+    rows = sum(file["rows"] for file in added)
+    size = sum(file["size"] for file in added)
+    head = [record["version"], record["timestamp"], record["operation"]]
+    return [*head, files, f"+{rows}", f"+{size}", record["totals"]["rows"]]
+
+
+@click.command()
+@on_table
+@click.argument("version", type=POINT)
+def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
+    """Print the entry of VERSION (or the one in force at a time) whole, with what it removed."""
+    store = open_store(uri, options)
+    entries: list[StoredEntry] = []
+    with progress("reading the log") as shown:
+        for stored in read_each(store, shown):
+            if _is_at_or_before(stored.entry, version):
+                entries.append(stored)
+            if stored.version == version or not _is_at_or_before(stored.entry, version):
+                break
+    newest = len(entries) - 1
+    if not entries:
+        raise VersionNotFoundError(f"time {version}", "a later time", "the newest entry")
+    if isinstance(version, int) and version > newest:
+        raise VersionNotFoundError(f"version {version}", 0, newest)
+    view = LogView(store, entries)
+    snapshot = view.snapshot()
+    record = entry_record(store, entries[-1].entry, snapshot.metadata)
+    gone = snapshot.select(snapshot.removed == newest)
+    record["removed"] = file_records(gone, snapshot.metadata)
+    if as_json:
+        print_document(record)
+    else:
+        print_entry(record)
+
+
+def print_entry(record: Json) -> None:
+    """An entry for people: what was done, what it went by, each file."""
+    plain = {k: v for k, v in record.items() if k not in ("added", "removed", "removed_ids")}
+    flat: Json = {}
+    for name, value in plain.items():
+        if isinstance(value, dict) and name in ("basis", "totals"):
+            flat.update({f"{name}.{key}": inner for key, inner in value.items()})
+        elif value not in ({}, None):
+            flat[name] = value
+    print_pairs(flat)
+    for title in ("added", "removed"):
+        files = record[title]
+        if files:
+            click.echo(f"{title} {len(files)} files")
+            print_table(FILE_COLUMNS, [[f[c] for c in FILE_COLUMNS] for f in files])
+
+
+@click.command()
+@on_table
+@click.option("--limit", type=click.IntRange(min=0), help="The newest N versions.")
+def history(uri: str, as_json: bool, options: Json, limit: int | None) -> None:
+    """Print what was committed, newest first, with Delta's column names."""
+    rows = records(open_table(uri, options).history(limit))
+    for row in rows:
+        for name in ("operationParameters", "operationMetrics"):
+            row[name] = dict(row[name] or [])
+    if as_json:
+        print_document(rows)
+    else:
+        names = ("version", "timestamp", "operation", "operationMetrics", "userMetadata")
+        print_table(names, [[row[name] for name in names] for row in rows])

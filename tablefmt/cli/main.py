@@ -1,0 +1,145 @@
+"""The command line. Exit codes: 0 fine, 1 what was asked about is wrong, 2 usage, 3 not found.
+
+An error is one line on stderr. A traceback is shown with --debug only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import tablefmt
+from tablefmt.cli.arguments import debug_option
+from tablefmt.cli.changes import changes, diff
+from tablefmt.cli.check import verify
+from tablefmt.cli.demonstration import demo
+from tablefmt.cli.log_dump import history, log, show
+from tablefmt.cli.output import escape_controls
+from tablefmt.cli.state import describe, files, partitions, schema
+from tablefmt.errors import (
+    ChangesExpiredError,
+    InvalidPredicateError,
+    InvalidRangeError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+
+WRONG, USAGE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
+
+_NOT_FOUND = (TableNotFoundError, VersionNotFoundError, ChangesExpiredError)
+_ASKED_FOR_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
+_USAGE = (InvalidRangeError, InvalidPredicateError)
+
+
+class Commands(click.Group):
+    """A group that turns every error into one line and an exit code."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command line and exit; `standalone_mode=False` returns the exit code."""
+        _lenient(sys.stdout)
+        _lenient(sys.stderr)
+        code = self._code(*args, **extra)
+        if not standalone_mode:
+            return code
+        sys.exit(code)
+
+    def _code(self, *args: Any, **extra: Any) -> int:
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except click.ClickException as error:
+            if isinstance(error, _ASKED_FOR_HELP):
+                click.echo(error.format_message(), err=True)
+            else:
+                complain(error.format_message())
+            return error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            complain("interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:
+            return _hush()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what it raises ends as one line."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            return ctx.exit(_hush())
+        except Exception as error:
+            if ctx.meta.get("debug"):
+                raise
+            complain(describe_error(error), ctx.meta.get("secrets", ()))
+            return ctx.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """What an error means for whoever called."""
+    if isinstance(error, _NOT_FOUND):
+        return NOT_FOUND
+    if isinstance(error, _USAGE):
+        return USAGE
+    if isinstance(error, UnsupportedFeatureError):
+        return USAGE if any(f.startswith("scheme:") for f in error.features) else WRONG
+    return WRONG
+
+
+def describe_error(error: Exception) -> str:
+    """An error in one line; one that is not ours with its class."""
+    if isinstance(error, tablefmt.errors.TablefmtError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def complain(message: str, secrets: Sequence[str] = ()) -> None:
+    """One line on stderr, without the values of storage options."""
+    line = " ".join(message.split())
+    for secret in secrets:
+        if len(secret) >= 4:
+            line = line.replace(secret, "***")
+    click.echo(f"tablefmt: {escape_controls(line)}", err=True)
+
+
+def _hush() -> int:
+    """Whoever read has seen enough. Python would complain once more when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _lenient(stream: Any) -> None:
+    """Text that the stream's encoding lacks is escaped instead of ending the command."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(tablefmt.__version__, prog_name="tablefmt")
+@debug_option
+def main() -> None:
+    """Tables on object storage: look into them, and see them work.
+
+    V|TIME: a whole number is a version, anything else is ISO 8601 text (UTC without a zone).
+    """
+
+
+for command in (
+    demo,
+    log,
+    show,
+    history,
+    describe,
+    schema,
+    files,
+    partitions,
+    changes,
+    diff,
+    verify,
+):
+    main.add_command(command)

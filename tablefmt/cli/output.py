@@ -1,0 +1,141 @@
+"""Printing: the same records as JSON, or as text for people; and progress bars.
+
+A terminal gets colours and folded cells. A pipe gets neither, and nothing is cut.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import orjson
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+Json = dict[str, Any]
+
+
+def json_text(value: Any, *, indent: bool = False) -> str:
+    """JSON in one line, or indented by two."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
+
+
+def print_document(value: Any) -> None:
+    """One JSON document."""
+    click.echo(json_text(value, indent=True))
+
+
+def print_lines(values: Iterable[Any]) -> None:
+    """One JSON object a line."""
+    for value in values:
+        click.echo(json_text(value))
+
+
+def print_pairs(pairs: Mapping[str, Any]) -> None:
+    """A name and its value a line."""
+    width = max(map(len, pairs), default=0)
+    for name, value in pairs.items():
+        click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, head: bool = True) -> None:
+    """Rows under column names; numbers to the right."""
+    right = [
+        any(_is_number(row[at]) for row in rows)
+        and all(_is_number(row[at]) or row[at] is None for row in rows)
+        for at in range(len(columns))
+    ]
+    if sys.stdout.isatty():
+        _print_rich(columns, rows, right, head)
+        return
+    texts = [[cell(value) for value in row] for row in rows]
+    lines = [[cell(name) for name in columns], *texts] if head else texts
+    widths = [max((cell_len(line[at]) for line in lines), default=0) for at in range(len(columns))]
+    for line in lines:
+        parts = [
+            " " * (width - cell_len(text)) + text if to_right else _padded(text, width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        click.echo("  ".join(parts).rstrip())
+
+
+def _print_rich(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[bool], head: bool
+) -> None:
+    table = RichTable(box=None, pad_edge=False, show_header=head)
+    for name, to_right in zip(columns, right, strict=True):
+        table.add_column(
+            Text(cell(name)), justify="right" if to_right else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))
+    Console(file=sys.stdout).print(table)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def cell(value: Any) -> str:
+    """A value for people. What would move the cursor, or could be taken for nothing, is quoted."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        plain = value.isprintable() and value == value.strip() and value not in ("", "NULL")
+        return value if plain else escaped(value)
+    if isinstance(value, dict | list):
+        return escape_controls(json_text(value))
+    return str(value)
+
+
+def escaped(text: str) -> str:
+    """JSON text, with every character that does not print as an escape."""
+    return escape_controls(json_text(text))
+
+
+def escape_controls(text: str) -> str:
+    """`text` with `\\uXXXX` for what does not print: a table's bytes must not drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json_escape(c) for c in text)
+
+
+def json_escape(character: str) -> str:
+    """A character as JSON's escape, in two halves beyond U+FFFF."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(
+        f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2)
+    )
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback that takes done and total, shown as a bar on stderr; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show

@@ -1,0 +1,126 @@
+"""`describe`, `schema`, `files`, `partitions`: one version of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pyarrow as pa
+
+from tablefmt.cli.arguments import Point, as_of_option, on_table, open_table, version_of
+from tablefmt.cli.entries import file_records
+from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
+from tablefmt.cli.values import plain_column
+from tablefmt.model.ddl import to_ddl, to_spark_json
+from tablefmt.model.times import show_time
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.table import Table
+
+
+def snapshot_of(table: Table, as_of: Point) -> Snapshot:
+    """The state that `--as-of` asks for, the newest by default."""
+    return table.context.view.snapshot(version_of(table, as_of))
+
+
+@click.command()
+@on_table
+@as_of_option
+def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
+    """Print what the table is: Delta's names where Delta has them."""
+    table = open_table(uri, options)
+    snapshot = snapshot_of(table, as_of)
+    files, rows, size = snapshot.totals
+    head = table.context.view.head
+    shown: Json = {
+        "format": "tablefmt",
+        "id": table.id,
+        "location": table.uri,
+        "createdAt": show_time(table.context.view.timeline.timestamps[0]),
+        "version": snapshot.version,
+        "lastModified": show_time(snapshot.timestamp),
+        "timeVersion": show_time(snapshot.time_version),
+        "numFiles": files,
+        "numRows": rows,
+        "sizeInBytes": size,
+        "partitionColumns": snapshot.metadata.partition_names,
+        "properties": dict(snapshot.metadata.properties),
+        "readerFeatures": list(head.protocol.reader),
+        "writerFeatures": list(head.protocol.writer),
+        "schema": to_ddl(snapshot.schema),
+    }
+    (print_document if as_json else print_pairs)(shown)
+
+
+@click.command()
+@on_table
+@as_of_option
+def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
+    """Print the columns; with --json Spark's JSON form of the schema."""
+    snapshot = snapshot_of(open_table(uri, options), as_of)
+    if as_json:
+        print_document(to_spark_json(snapshot.schema))
+        return
+    partitioned = snapshot.partition_ids
+    rows = [
+        [f.id, f.name, str(f.type), f.nullable, f.id in partitioned] for f in snapshot.schema.fields
+    ]
+    print_table(("id", "column", "type", "nullable", "partition"), rows)
+
+
+@click.command()
+@on_table
+@as_of_option
+@click.option("--where", help="Only files that may hold rows for which this SQL condition is true.")
+def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | None) -> None:
+    """Print the live files, in the order in which they came."""
+    table = open_table(uri, options)
+    snapshot = snapshot_of(table, as_of)
+    scan = table.scan(version=snapshot.version, where=where)
+    found = file_records(scan.survivors, snapshot.metadata)
+    for record, version in zip(found, scan.survivors["added"].to_pylist(), strict=True):
+        record["version"] = version
+    if as_json:
+        print_document(found)
+        return
+    names = ("id", "path", "size", "rows", "version", "partition")
+    print_table(names, [[record[name] for name in names] for record in found])
+
+
+@click.command()
+@on_table
+@as_of_option
+def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
+    """Print the partitions that have live files, in the order of their values, NULL last."""
+    snapshot = snapshot_of(open_table(uri, options), as_of)
+    found = partition_records(snapshot)
+    if as_json:
+        print_document(found)
+        return
+    names = snapshot.metadata.partition_names
+    sums = ("files", "rows", "bytes")
+    rows = [[*(r["values"][n] for n in names), *(r[s] for s in sums)] for r in found]
+    print_table([*names, *sums], rows)
+
+
+def partition_records(snapshot: Snapshot) -> list[Json]:
+    """Values by name, files, rows and bytes of each partition; one record if unpartitioned."""
+    keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
+    live = snapshot.files.select([*keys, "rows", "size"])
+    if keys:
+        live = live.sort_by([(key, "ascending") for key in keys])
+    return _summed(live, keys, snapshot.metadata.partition_names)
+
+
+def _summed(live: pa.Table, keys: list[str], names: list[str]) -> list[Json]:
+    found: dict[str, Any] = {}
+    columns = [plain_column(live[key]) for key in keys]
+    rows, sizes = live["rows"].to_pylist(), live["size"].to_pylist()
+    for at in range(live.num_rows):
+        values = {name: column[at] for name, column in zip(names, columns, strict=True)}
+        record = found.setdefault(
+            json_text(values), {"values": values, "files": 0, "rows": 0, "bytes": 0}
+        )
+        record["files"] += 1
+        record["rows"] += rows[at]
+        record["bytes"] += sizes[at]
+    return list(found.values())

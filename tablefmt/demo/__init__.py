@@ -1,0 +1,1 @@
+"""The main job on real input: 336,776 flights through a table and back, every result checked."""

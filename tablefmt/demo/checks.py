@@ -1,0 +1,123 @@
+"""Comparing what a table says with what pandas computes; a line for each comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.demo.flights import KEY, TEXTS, to_frame
+
+Aggregates = dict[str, dict[str, Any]]
+
+
+class Checks:
+    """Says what was compared, and remembers whether anything differed."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.done = 0
+        self.wrong = 0
+
+    def equal(self, what: str, found: Any, expected: Any) -> None:
+        """Two values that compare with ==."""
+        if found == expected:
+            self._line(True, f"{what}: {_short(found)}")
+        else:
+            self._line(False, f"{what}: found {_short(found)}, pandas has {_short(expected)}")
+
+    def same_rows(self, what: str, found: pa.Table, expected: Any) -> None:
+        """Every row and every column, whatever the order of the rows."""
+        ours, theirs = _sorted(to_frame(found)[list(expected.columns)]), _sorted(expected)
+        size = f"{len(theirs):,} rows x {theirs.shape[1]} columns"
+        if ours.equals(theirs):
+            self._line(True, f"{what}: {size}, each value equal after sorting")
+            return
+        differ = [c for c in theirs.columns if not ours[c].equals(theirs[c])]
+        self._line(False, f"{what}: found {len(ours):,} rows, pandas has {size}; differ: {differ}")
+
+    def same_aggregates(self, what: str, found: Aggregates, expected: Any) -> None:
+        """Rows, and for each column non-null values, sum, least and greatest."""
+        wanted = frame_aggregates(expected)
+        differ = [name for name in wanted if found.get(name) != wanted[name]]
+        if not differ:
+            count = wanted["year"]["count"]
+            self._line(True, f"{what}: {count:,} rows; count, sum, min, max of {len(wanted)} columns")
+            return
+        name = differ[0]
+        self._line(False, f"{what}: {name} found {found.get(name)}, pandas has {wanted[name]}")
+
+    def _line(self, fine: bool, text: str) -> None:
+        self.done += 1
+        self.wrong += not fine
+        self.say(f"{'ok   ' if fine else 'WRONG'}  {text}")
+
+
+def frame_aggregates(frame: Any) -> Aggregates:
+    """By column: count, sum (of numbers), min, max; computed by pandas."""
+    found: Aggregates = {}
+    for name, column in frame.items():
+        found[name] = {
+            "count": int(column.count()),
+            "sum": int(column.sum()) if _is_number(name) else None,
+            "min": _value(column.min()),
+            "max": _value(column.max()),
+        }
+    return found
+
+
+def spark_aggregates(frame: Any) -> Aggregates:
+    """The same, computed by Spark."""
+    from pyspark.sql import functions as f
+
+    wanted = []
+    for name in frame.columns:
+        wanted += [
+            f.count(name).alias(f"{name}.count"),
+            (f.sum(name) if _is_number(name) else f.lit(None)).alias(f"{name}.sum"),
+            f.min(name).alias(f"{name}.min"),
+            f.max(name).alias(f"{name}.max"),
+        ]
+    row = frame.agg(*wanted).toArrow().to_pylist()[0]
+    found: Aggregates = {}
+    for key, value in row.items():
+        name, _, what = key.rpartition(".")
+        found.setdefault(name, {})[what] = _value(value)
+    return found
+
+
+def rows_by(rows: pa.Table, *names: str) -> dict[Any, int]:
+    """Rows by the values of one or several columns."""
+    counted = rows.group_by(list(names)).aggregate([([], "count_all")])
+    keys = [counted[name].to_pylist() for name in names]
+    by = zip(*keys, strict=True) if len(names) > 1 else keys[0]
+    return dict(sorted(zip(by, counted["count_all"].to_pylist(), strict=True)))
+
+
+def without(rows: pa.Table, change: str) -> pa.Table:
+    """Changes of one type, without the three change columns."""
+    kept = rows.filter(pc.equal(rows["_change_type"], change))
+    return kept.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"])
+
+
+def _is_number(name: str) -> bool:
+    return name not in TEXTS and name != "time_hour"
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    return value.timestamp() if hasattr(value, "timestamp") else int(value)
+
+
+def _sorted(frame: Any) -> Any:
+    return frame.sort_values(KEY).reset_index(drop=True)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = str(value)
+    return text if len(text) <= 160 else text[:157] + "..."

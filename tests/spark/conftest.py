@@ -1,0 +1,62 @@
+"""One Spark session for all tests, in a time zone that is not UTC and has summer time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt.spark
+from tablefmt.spark.relation import Files, pruner
+
+ZONE = "America/New_York"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::UserWarning:pyspark.*"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    session = tablefmt.spark.session(
+        "tests",
+        master="local[2,4]",
+        **{
+            "spark.driver.memory": "2g",
+            "spark.sql.session.timeZone": ZONE,
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.adaptive.enabled": "false",
+        },
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "table with %41 : and ünïcode")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The condition texts that the JVM asked about."""
+    texts: list[str] = []
+
+    def spying(files: Files) -> Callable[[str], bytes | None]:
+        inner = pruner(files)
+
+        def survivors(text: str) -> bytes | None:
+            texts.append(text)
+            return inner(text)
+
+        return survivors
+
+    monkeypatch.setattr("tablefmt.spark.relation.pruner", spying)
+    return texts

@@ -1,0 +1,43 @@
+"""What tests compare: rows, planned files, files on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.ddl import to_spark_json
+
+
+def frame_from(spark: Any, given: pa.Table) -> Any:
+    """A DataFrame of these rows; Spark alone would take wall-clock times for instants."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(json.dumps(to_spark_json(from_arrow(given.schema)))))
+    return spark.createDataFrame(given, schema)
+
+
+def rows_of(frame: Any, schema: pa.Schema | None = None) -> list[str]:
+    """All rows of a DataFrame or Arrow table as sorted text: NaN equals itself, types count."""
+    table = frame if isinstance(frame, pa.Table) else frame.toArrow()
+    if schema is not None:
+        table = table.select(schema.names).cast(schema)
+    return sorted(repr(tuple(row.items())) for row in table.to_pylist())
+
+
+def scanned_files(frame: Any) -> int:
+    """How many data files Spark plans to open for this query."""
+    leaf = frame._jdf.queryExecution().sparkPlan().collectLeaves().apply(0)
+    return int(leaf.selectedPartitions().totalNumberOfFiles())
+
+
+def data_files(uri: str) -> list[str]:
+    """Every file below data/, hidden ones too."""
+    return sorted(str(p) for p in (Path(uri) / "data").rglob("*") if p.is_file())
+
+
+def everything(uri: str) -> list[str]:
+    return sorted(str(p) for p in Path(uri).rglob("*") if p.is_file())

@@ -1,0 +1,101 @@
+"""Incremental reads as DataFrames are those of the Arrow plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import InvalidRangeError
+from tests.spark.looking import rows_of, scanned_files
+
+
+@pytest.fixture
+def table(spark: Any, uri: str) -> tablefmt.spark.SparkTable:
+    """Versions 1 to 6: appends, overwrites whole and by partition, by both planes."""
+    table = tablefmt.spark.create(spark, uri, "id BIGINT, p STRING", partition_by=["p"])
+    table.append(spark.sql("select id, concat('p', id % 2) as p from range(6)"))
+    table.table.append(pa.table({"id": [10, 11], "p": ["p0", None]}))
+    table.overwrite(spark.sql("select 20L as id, 'p0' as p"), dynamic_partitions=True)
+    table.append(spark.sql("select 30L as id, 'p0' as p"))
+    table.table.overwrite(pa.table({"id": [40], "p": ["p1"]}), where="p = 'p1'")
+    table.overwrite(spark.sql("select 50L as id, 'p9' as p"))
+    return table
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"starting_version": 0},
+        {"after_version": 1, "ending_version": 3},
+        {"starting_version": 3, "ending_version": 3},
+        {"after_version": 6},
+        {"starting_version": 6},
+    ],
+)
+def test_changes_equal_those_of_the_arrow_plane(
+    table: tablefmt.spark.SparkTable, bounds: dict[str, int]
+) -> None:
+    """INC-1, INC-3."""
+    wanted = table.table.changes(**bounds).to_arrow()
+    assert rows_of(table.changes(**bounds), wanted.schema) == rows_of(wanted)
+
+
+def test_changes_by_time_equal_those_of_the_arrow_plane(table: tablefmt.spark.SparkTable) -> None:
+    """INC-2."""
+    when = {r["version"]: r["timestamp"] for r in table.table.history().to_pylist()}
+    bounds = {"after_timestamp": when[1], "ending_timestamp": when[4]}
+    wanted = table.table.changes(**bounds).to_arrow()
+    assert {r["_commit_version"] for r in wanted.to_pylist()} == {2, 3, 4}
+    assert rows_of(table.changes(**bounds), wanted.schema) == rows_of(wanted)
+
+
+def test_chained_windows_turn_one_snapshot_into_the_next(
+    table: tablefmt.spark.SparkTable,
+) -> None:
+    """INC-1, INC-3."""
+    for low in range(6):
+        for high in range(low + 1, 7):
+            state = [repr(tuple(r)) for r in table.to_df(version=low).collect()]
+            frame = table.changes(after_version=low, ending_version=high)
+            rows = sorted(frame.collect(), key=lambda r: (r._commit_version, r._change_type))
+            for row in rows:
+                if row._change_type == "insert":
+                    state.append(repr((row.id, row.p)))
+                else:
+                    state.remove(repr((row.id, row.p)))
+            wanted = [repr(tuple(r)) for r in table.to_df(version=high).collect()]
+            assert sorted(state) == sorted(wanted)
+
+
+def test_conditions_on_change_columns_leave_out_whole_commits(
+    spark: Any, table: tablefmt.spark.SparkTable
+) -> None:
+    frame = table.changes(starting_version=0)
+    assert frame.columns == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
+    found = frame.where("_commit_version = 3 and _change_type = 'insert'")
+    assert scanned_files(found) == 1
+    assert [tuple(r)[:4] for r in found.collect()] == [(20, "p0", "insert", 3)]
+    assert frame.where("_commit_version in (4, 99) and p = 'p0'").count() == 1
+    assert frame.where("_commit_version = 4 and p = 'p1'").count() == 0
+    when = frame.where("_commit_version = 5").first()._commit_timestamp
+    assert frame.where(frame._commit_timestamp >= when).agg({"_commit_version": "min"}).first()[
+        0
+    ] == 5
+    frame.createOrReplaceTempView("changes")
+    latest = spark.sql(
+        "select id from changes where _change_type = 'insert' and _commit_version = "
+        "(select max(_commit_version) from changes)"
+    )
+    assert [r.id for r in latest.collect()] == [50]
+
+
+def test_ranges_that_make_no_sense_are_refused(table: tablefmt.spark.SparkTable) -> None:
+    """INC-1."""
+    with pytest.raises(InvalidRangeError):
+        table.changes()
+    with pytest.raises(InvalidRangeError):
+        table.changes(starting_version=5, ending_version=2)

@@ -1,0 +1,80 @@
+"""Tasks and jobs that fail: one copy of every row, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tests.spark.looking import data_files, everything
+
+
+def failing(message: str, *, attempts: int) -> Any:
+    """Passes rows on; then the second task fails, in as many of its attempts.
+
+    A function inside a function goes to the workers by value: they cannot import this module.
+    """
+
+    def passing(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        yield from frames
+        if context.partitionId() == 1 and context.attemptNumber() < attempts:
+            raise RuntimeError(message)
+
+    return passing
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]])
+def test_a_task_that_is_tried_again_leaves_one_copy(
+    spark: Any, uri: str, partition_by: list[str]
+) -> None:
+    """F1: files of attempts that lost are in no version and not on disk."""
+    source = spark.range(0, 3000, numPartitions=3).selectExpr("id", "id % 2 as p")
+    frame = source.mapInPandas(failing("the first attempt fails", attempts=1), "id long, p long")
+    commit = tablefmt.spark.write(frame, uri, partition_by=partition_by)
+    assert commit.metrics["numOutputRows"] == 3000
+    found = tablefmt.open(uri).to_arrow()["id"].to_pylist()
+    assert sorted(found) == list(range(3000))
+    assert len(data_files(uri)) == commit.metrics["numFiles"]
+
+
+def test_a_first_write_that_fails_leaves_no_table(spark: Any, uri: str) -> None:
+    """F2."""
+    frame = spark.range(0, 300, numPartitions=3).mapInPandas(failing("every attempt fails", attempts=9), "id long")
+    with pytest.raises(Exception, match="every attempt fails"):
+        tablefmt.spark.write(frame, uri)
+    assert everything(uri) == []
+    assert not tablefmt.exists(uri)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_write_that_fails_leaves_no_version_and_no_file(
+    spark: Any, uri: str, mode: str
+) -> None:
+    """F2."""
+    tablefmt.spark.write(spark.range(5), uri)
+    before = everything(uri)
+    frame = spark.range(0, 300, numPartitions=3).mapInPandas(failing("every attempt fails", attempts=9), "id long")
+    with pytest.raises(Exception, match="every attempt fails"):
+        tablefmt.spark.write(frame, uri, mode=mode)
+    assert everything(uri) == before
+    assert len(list((Path(uri) / "data").iterdir())) == 1
+    assert sorted(r.id for r in tablefmt.spark.read(spark, uri).collect()) == [0, 1, 2, 3, 4]
+
+
+def test_a_value_that_does_not_fit_leaves_nothing(spark: Any, uri: str) -> None:
+    """SCH-5: the cast that an INSERT does fails for a value that is too large."""
+    tablefmt.create(uri, "id INT")
+    frame = spark.range((1 << 31) - 1, (1 << 31) + 1)
+    with pytest.raises(tablefmt.errors.SchemaMismatchError) as caught:
+        tablefmt.spark.write(frame, uri)
+    assert caught.value.columns == ["id"]
+    assert data_files(uri) == []
+    assert tablefmt.open(uri).version == 0

@@ -1,0 +1,109 @@
+"""Partition values of every kind, from both planes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tests.spark.looking import data_files, frame_from, rows_of, scanned_files
+
+NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null", "ä\U0001f600",
+         "'", "\\", "\n", "x" * 1024, "x" * 1023 + "y"]  # fmt: skip
+
+KINDS: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.string(), NASTY),
+    (pa.binary(), [b"", b"\0", b"\xff" * 40, None]),
+    (pa.bool_(), [True, False, None]),
+    (pa.int8(), [-128, 0, 127, None]),
+    (pa.int64(), [-(1 << 63), (1 << 63) - 1, None]),
+    (pa.date32(), [dt.date(1, 1, 1), dt.date(1969, 12, 31), None]),
+    (pa.timestamp("us", "UTC"), [dt.datetime(1960, 1, 1, 0, 0, 0, 1, dt.timezone.utc), None]),
+    (pa.timestamp("us"), [dt.datetime(2024, 3, 10, 2, 30), None]),
+    (pa.decimal128(9, 2), [Decimal("-0.01"), Decimal("0.00"), None]),
+    (pa.decimal128(38, 3), [Decimal("-" + "9" * 35 + ".999"), Decimal("0.001"), None]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(k) for k, _ in KINDS])
+def test_each_partition_value_is_exact_in_the_log(
+    spark: Any, uri: str, kind: pa.DataType, values: list[Any]
+) -> None:
+    """VAL-2, ADD-4: one file a value, the same values as the Arrow plane notes."""
+    given = pa.table(
+        {"id": list(range(len(values) * 2)), "p": pa.array(values + values, kind)}
+    )
+    table = tablefmt.create(uri, given.schema, partition_by=["p"])
+    tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
+    by_spark = table.refresh().context.view.snapshot().files
+    table.overwrite(given)
+    by_arrow = table.context.view.snapshot().files
+    wanted = pa.array(values, kind).to_pylist()
+    assert sorted(map(repr, by_spark["partition.2"].to_pylist())) == sorted(map(repr, wanted))
+    assert by_spark["partition.2"].type == by_arrow["partition.2"].type
+    tablefmt.spark.write(frame_from(spark, given), uri, mode="overwrite")
+    assert rows_of(table.refresh().to_arrow()) == rows_of(given)
+    assert rows_of(tablefmt.spark.read(spark, uri), given.schema) == rows_of(given)
+
+
+def test_two_zeros_are_one_partition_and_nan_is_one(spark: Any, uri: str) -> None:
+    """VAL-2."""
+    values = [0.0, -0.0, math.nan, math.nan, math.inf, None]
+    given = pa.table({"id": list(range(6)), "p": pa.array(values)})
+    table = tablefmt.create(uri, given.schema, partition_by=["p"])
+    tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
+    files = table.refresh().context.view.snapshot().files
+    assert sorted(map(repr, files["partition.2"].to_pylist())) == ["0.0", "None", "inf", "nan"]
+    assert rows_of(tablefmt.spark.read(spark, uri).where("p = 0")) == rows_of(given.slice(0, 2))
+
+
+def test_combinations_with_null_stay_apart(spark: Any, uri: str) -> None:
+    """ADD-4: (NULL, 'a') is not ('a', NULL)."""
+    pairs = list(itertools.product([None, "", "a", "b"], repeat=2))
+    given = pa.table(
+        {
+            "id": list(range(len(pairs))),
+            "p": pa.array([p for p, _ in pairs], pa.string()),
+            "q": pa.array([q for _, q in pairs], pa.string()),
+        }
+    )
+    table = tablefmt.create(uri, given.schema, partition_by=["q", "p"])
+    tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
+    files = table.refresh().context.view.snapshot().files
+    noted = zip(files["partition.2"].to_pylist(), files["partition.3"].to_pylist(), strict=True)
+    assert sorted(map(repr, noted)) == sorted(map(repr, pairs))
+    frame = tablefmt.spark.read(spark, uri)
+    for at, (p, q) in enumerate(pairs):
+        conditions = [
+            f"{name} IS NULL" if value is None else f"{name} = '{value}'"
+            for name, value in (("p", p), ("q", q))
+        ]
+        found = frame.where(" AND ".join(conditions))
+        assert rows_of(found) == rows_of(given.slice(at, 1))
+        assert scanned_files(found) == 1
+
+
+def test_no_value_gets_into_a_path(spark: Any, uri: str) -> None:
+    """KEY-3."""
+    frame = spark.createDataFrame([(1, "secret/../value")], "id int, p string")
+    tablefmt.spark.write(frame, uri, partition_by=["p"])
+    (path,) = data_files(uri)
+    assert "secret" not in path
+    assert Path(path).name.endswith(".parquet")
+
+
+def test_partitions_of_a_table_are_not_changed_by_a_write(spark: Any, uri: str) -> None:
+    frame = spark.createDataFrame([(1, "a")], "id int, p string")
+    tablefmt.spark.write(frame, uri, partition_by=["p"])
+    tablefmt.spark.write(frame, uri, partition_by=["P"])
+    with pytest.raises(tablefmt.errors.SchemaMismatchError, match="partitioned by 'p'"):
+        tablefmt.spark.write(frame, uri, partition_by=["id"])
+    assert tablefmt.open(uri).version == 2

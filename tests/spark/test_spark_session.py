@@ -1,0 +1,55 @@
+"""What a session has to be, and the errors when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.session import check_classic, check_java
+
+
+def test_a_connect_session_is_refused_by_name() -> None:
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        tablefmt.spark.read(connect(), "/nowhere")
+    assert caught.value.features == ["spark:connect"]
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        check_classic(object())
+    assert caught.value.features == ["spark:classic"]
+
+
+@pytest.mark.parametrize("answer", [None, 'openjdk version "11.0.2" 2019-01-15'])
+def test_java_that_is_missing_or_old_is_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None
+) -> None:
+    if answer is not None:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+        java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnsupportedFeatureError, match="Java 17") as caught:
+        check_java()
+    assert caught.value.features == ["java"]
+
+
+def test_stores_that_spark_cannot_open_yet_are_refused_by_name(spark: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        tablefmt.spark.write(spark.range(1), "memory://t")
+    assert caught.value.features == ["spark:memory"]
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        tablefmt.spark.session(s3=True)
+    assert caught.value.features == ["spark:s3"]
+
+
+def test_the_java_class_is_compiled_once_a_jvm(spark: Any) -> None:
+    from tablefmt.spark import java
+
+    first = java._loaded(spark._jvm, "SnapshotFileIndex")
+    again = java._loaded(spark.newSession()._jvm, "SnapshotFileIndex")
+    assert first.hashCode() == again.hashCode()
