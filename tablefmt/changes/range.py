@@ -53,20 +53,13 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int) -> Covered:
     """
     first = _begin(bounds, timeline)
     last, settled = _end(bounds, timeline, now_us)
-    if first > last + 1 or (first == last + 1 and _must_not_be_empty(bounds)):
-        if first >= len(timeline):
-            # A begin in time after the last commit: nothing has happened there yet.
-            return Covered(last + 1, last, settled)
+    # A version to start at and a version to end at, both inclusive, leave nothing empty.
+    if first > last + 1 or (first > last and bounds.starting_version is not None):
         raise InvalidRangeError(
             f"the range begins at version {first} and ends at version {last}: begin is after end"
         )
     _check_times(bounds)
     return Covered(first, last, settled)
-
-
-def _must_not_be_empty(bounds: Bounds) -> bool:
-    """A version to start at, inclusive, and a version to end at cannot leave nothing between."""
-    return bounds.starting_version is not None
 
 
 def _check_times(bounds: Bounds) -> None:
@@ -111,7 +104,7 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
     if bounds.ending_timestamp is None:
         return len(timeline) - 1, True
     end = _in_history(bounds.ending_timestamp, timeline)
-    settled = end <= timeline.time_versions[-1] or now_us >= end + SETTLE_US
+    settled = end <= timeline.timestamps[-1] or now_us >= end + SETTLE_US
     return bisect_right(timeline.time_versions, end) - 1, settled
 
 

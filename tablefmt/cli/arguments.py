@@ -28,7 +28,7 @@ _SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORE
 _WORDS = {"true": True, "false": False}
 
 
-class PointType(click.ParamType):
+class PointType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """`V|TIME`: a whole number is a version, anything else is ISO 8601 text, UTC without a zone."""
 
     name = "V|TIME"

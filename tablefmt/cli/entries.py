@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from tablefmt.cli.output import Json
 from tablefmt.cli.values import plain_column
-
 from tablefmt.log.side import read_side
 from tablefmt.model.entry import Entry, Metadata, PartitionScope, PredicateScope, Scope, SideFile
 from tablefmt.model.schema import schema_to_json
@@ -108,7 +107,7 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
 
 
 def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
-    """A column of values into the records; an unknown bound is left out, a null partition is not."""
+    """A column into the records: an unknown bound is left out, a NULL partition value is not."""
     for row, value in zip(rows, values, strict=True):
         if group == "partition" or value is not None:
             row.setdefault(group, {})[name] = value

@@ -50,7 +50,7 @@ class Commands(click.Group):
 
     def _code(self, *args: Any, **extra: Any) -> int:
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **{**extra, "standalone_mode": False})
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except click.ClickException as error:

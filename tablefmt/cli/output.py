@@ -44,7 +44,9 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
         click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, head: bool = True) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, head: bool = True
+) -> None:
     """Rows under column names; numbers to the right."""
     right = [
         any(_is_number(row[at]) for row in rows)
@@ -70,9 +72,7 @@ def _print_rich(
 ) -> None:
     table = RichTable(box=None, pad_edge=False, show_header=head)
     for name, to_right in zip(columns, right, strict=True):
-        table.add_column(
-            Text(cell(name)), justify="right" if to_right else "left", overflow="fold"
-        )
+        table.add_column(Text(cell(name)), justify="right" if to_right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     Console(file=sys.stdout).print(table)

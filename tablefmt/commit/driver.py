@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tablefmt.commit.environment import Environment
@@ -26,9 +27,16 @@ from tablefmt.commit.protocol import (
     start,
     step,
 )
-from tablefmt.commit.results import Committed, Outcome, Rejected
+from tablefmt.commit.results import (
+    AlreadyApplied,
+    Committed,
+    Conflicted,
+    Outcome,
+    Rejected,
+    Unknown,
+)
 from tablefmt.conflict.check import Mine, Same, check
-from tablefmt.errors import StoreError
+from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import read_tail
@@ -93,16 +101,43 @@ class Driver:
             return self._contest(0)
         # Threads that share a handle take turns: they would only race each other for one version.
         with self.view.lock:
+            early = self._overtaken(self.view)
+            if early is not None:
+                return Done(early)
             return self._contest(self.view.head.version + 1)
+
+    def _overtaken(self, view: LogView) -> Outcome | None:
+        """CMT-6: what this handle took in since the transaction read counts like a lost race."""
+        if self.plan.read_version is None:
+            return None
+        try:
+            entries = view.entries_after(self.plan.read_version)
+        except StoreError as error:
+            return Rejected(str(error).rstrip("."))
+        for winner in self._judged(entries):
+            if winner.verdict is ALREADY_APPLIED:
+                return AlreadyApplied(winner.version)
+            if winner.verdict is not None:
+                return Conflicted(winner.verdict)
+        return None
 
     def _contest(self, version: int) -> Done:
         following: Next
         attempt, following = start(self.plan.transaction, version)
-        while isinstance(following, Put | Get):
-            attempt, following = step(attempt, self._request(attempt, following))
+        with ExitStack() as turn:
+            raced = False
+            while isinstance(following, Put | Get):
+                if isinstance(following, Get) and not raced:
+                    # A race is lost: read and create undisturbed where the store can (STO-14).
+                    turn.enter_context(self.store.turn(entry_key(version)))
+                    raced = True
+                attempt, following = step(attempt, self._request(attempt, following))
         if not isinstance(following, Committed):
             return Done(following, None, self.rebased_over)
-        return Done(following, self._committed(following.version), self.rebased_over)
+        try:
+            return Done(following, self._committed(following.version), self.rebased_over)
+        except StoreError as error:
+            return Done(Unknown(following.version, str(error).rstrip(".")), None, self.rebased_over)
 
     def _request(self, attempt: Attempt, request: Put | Get) -> Reply:
         if request.backoff:
@@ -117,9 +152,11 @@ class Driver:
                 if attempt.maybe_sent:
                     return Expired()
                 self.entries.clear()
-            reply = self.store.put_if_absent(
-                entry_key(request.version), self._bytes(request.version)
-            )
+            try:
+                body = self._bytes(request.version)
+            except StoreError as error:
+                return Refused(str(error).rstrip("."))
+            reply = self.store.put_if_absent(entry_key(request.version), body)
             self.written = isinstance(reply, Written)
             if isinstance(reply, NoAnswer):
                 logger.info("no answer for version %d: %s", request.version, reply.reason)
@@ -152,19 +189,31 @@ class Driver:
 
     def _winners(self, version: int) -> Reply:
         try:
-            entries = read_tail(self.store, version)
+            entries = self._read(version)
         except StoreError as error:
-            return NoAnswer(str(error)) if error.retryable else Refused(str(error))
+            return NoAnswer(str(error)) if error.retryable else Refused(str(error).rstrip("."))
         if not entries:
             return Missing()
-        if self.view is not None:
-            same_table(self.view.head, entries[0])
-            self.view.absorb(entries)
         winners = tuple(self._judged(entries))
         own = any(w.transaction == self.plan.transaction for w in winners)
         if not own and all(w.verdict is None for w in winners):
             self.rebased_over.extend(w.version for w in winners)
         return Found(winners)
+
+    def _read(self, version: int) -> list[StoredEntry]:
+        """The entries from `version` on, taken in by the view."""
+        try:
+            entries = read_tail(self.store, version)
+            if self.view is not None and entries:
+                same_table(self.view.head, entries[0])
+                self.view.absorb(entries)
+            return entries
+        except (CorruptTableError, UnsupportedFeatureError):
+            # What is ours is committed, whatever is wrong above it (CMT-4).
+            known = self.entries.get(version)
+            if known is None or self.store.get_many([entry_key(version)]) != [known[0]]:
+                raise
+            return [known[1]]
 
     def _judged(self, entries: Sequence[StoredEntry]) -> list[Winner]:
         judged = []

@@ -123,9 +123,9 @@ def _application(winner: Entry, mine: Mine) -> Verdict:
 
 
 def _matrix(winner: Entry, mine: Mine) -> Verdict:
-    if OperationClass.METADATA in (winner.operation.cls, mine.cls):
-        return None
     pair = (winner.operation.cls, mine.cls)
+    if not _NO_ROWS.isdisjoint(pair):
+        return None
     if mine.granularity != "transaction":
         if pair not in FILE_BLIND:
             raise UnsupportedFeatureError(
@@ -154,6 +154,10 @@ _CHECKS: tuple[Callable[[Entry, Mine], Verdict], ...] = (
     _application,
     _matrix,
 )
+
+
+_NO_ROWS = frozenset({OperationClass.METADATA, OperationClass.PROTOCOL})
+"""Classes that touch no rows: what they change was checked by name."""
 
 
 def _row(cls: OperationClass) -> OperationClass:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.expression import to_arrow_expression
 from tablefmt.data.read import physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.parse import parse_predicate
 from tablefmt.model.predicate import Predicate
 from tablefmt.model.schema import Field, Schema
@@ -42,7 +44,8 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.E
     """A condition as what prunes files, and what selects rows over physical names.
 
     Raises:
-        InvalidPredicateError: text that cannot be parsed, or neither text nor an expression.
+        InvalidPredicateError: text that cannot be parsed, an expression that does not fit the
+            columns, or neither.
         UnsupportedFeatureError: text that this version cannot evaluate; or a pyarrow expression on
             a table with renamed columns.
     """
@@ -60,4 +63,9 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.E
             "a pyarrow expression cannot be used on a table with renamed columns; give SQL text",
             ["where:expression-renamed"],
         )
+    try:
+        file_schema(schema).empty_table().filter(where)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise InvalidPredicateError(f"the condition does not fit the columns: {first}") from None
     return None, where

@@ -28,6 +28,9 @@ from tablefmt.store.protocol import Store
 FLUSH_BYTES = 256 << 20
 """Rows are held in memory up to this many bytes of Arrow data, then written."""
 
+TINY_BYTES = 2048
+"""Below this a file is not compressed: setting zstd up takes longer than writing, and gains nothing."""
+
 THREADS = 8
 """Files written at once: enough to hide a remote store's latency."""
 
@@ -114,14 +117,16 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
     """Tables of about FLUSH_BYTES, none of them empty."""
     held: list[pa.RecordBatch] = []
     size = 0
-    for batch in reader:
-        if batch.num_rows == 0:
-            continue
-        held.append(batch)
-        size += batch.nbytes
-        if size >= FLUSH_BYTES:
-            yield pa.Table.from_batches(held)
-            held, size = [], 0
+    for whole in reader:
+        # A table that is given as one batch may be of any size.
+        rows = max(1, whole.num_rows * FLUSH_BYTES // max(whole.nbytes, 1))
+        for start in range(0, whole.num_rows, rows):
+            batch = whole.slice(start, rows)
+            held.append(batch)
+            size += batch.nbytes
+            if size >= FLUSH_BYTES:
+                yield pa.Table.from_batches(held)
+                held, size = [], 0
     if held:
         yield pa.Table.from_batches(held)
 
@@ -168,7 +173,7 @@ def _write_file(
     with pq.ParquetWriter(
         sink,
         rows.schema,
-        compression="zstd",
+        compression="zstd" if rows.nbytes > TINY_BYTES else "none",
         write_page_checksum=True,
         store_schema=False,
         metadata_collector=footers,

@@ -44,7 +44,9 @@ class Checks:
         differ = [name for name in wanted if found.get(name) != wanted[name]]
         if not differ:
             count = wanted["year"]["count"]
-            self._line(True, f"{what}: {count:,} rows; count, sum, min, max of {len(wanted)} columns")
+            self._line(
+                True, f"{what}: {count:,} rows; count, sum, min, max of {len(wanted)} columns"
+            )
             return
         name = differ[0]
         self._line(False, f"{what}: {name} found {found.get(name)}, pandas has {wanted[name]}")

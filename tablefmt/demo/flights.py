@@ -36,7 +36,7 @@ def load(rows: int | None = None) -> Any:
     frame = flights
     if rows is not None and rows < len(frame):
         frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, rows).astype(int))]
-    types = {name: "Int32" for name in INTEGERS} | {name: "string" for name in TEXTS}
+    types = dict.fromkeys(INTEGERS, "Int32") | dict.fromkeys(TEXTS, "string")
     when = pd.to_datetime(frame["time_hour"], utc=True).astype("datetime64[us, UTC]")
     return frame.astype(types).assign(time_hour=when).reset_index(drop=True)
 

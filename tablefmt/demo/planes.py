@@ -10,6 +10,7 @@ import pyarrow as pa
 from tablefmt import spark as tablefmt_spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.operations.context import Commit
+from tablefmt.spark.relation import hadoop_root
 from tablefmt.store.open import open_store
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -109,7 +110,7 @@ def make(
 def _spark_can(spark: Any, uri: str, storage_options: Mapping[str, Any] | None) -> bool:
     """Asked before anything is made."""
     try:
-        tablefmt_spark.check_store(open_store(uri, storage_options))
+        hadoop_root(open_store(uri, storage_options))
     except UnsupportedFeatureError:
         return False
     return True

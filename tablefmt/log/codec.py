@@ -44,7 +44,7 @@ NESTING_MAX = 128
 """ENT-2. Levels of objects and arrays, the outermost object included."""
 
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
-_MAYBE_WIDE = re.compile(rb"[0-9]{19}")
+_MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
 
 _FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

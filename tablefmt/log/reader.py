@@ -71,8 +71,7 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
             yield decode(body, version)
             version += 1
         if version < wanted.stop:
-            later = [_version_of(found) for found in store.list_after(LOG, entry_key(version))]
-            known = [v for v in later if v is not None]
+            known = _listed(store, version)
             if not known:
                 break
             if store.get_many([entry_key(version)]) == [None]:
@@ -158,13 +157,15 @@ def open_log(
     return entries, hint
 
 
-def _look_further(store: Store, hint: int | None, known: dict[int, bytes]) -> None:
+def _look_further(
+    store: Store, hint: int | None, known: dict[int, bytes], progress: Progress | None
+) -> None:
     """Rounds two and three: what the hint promises, and what a listing after it names."""
     promised = range(FIRST_WINDOW, min(hint or 0, PROMISED_MAX) + 2)
     if promised:
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(_listed, store, promised[-1] - 1)
-            _get_into(store, promised, known)
+            _get_into(store, promised, known, progress)
             listed = listing.result()
     else:
         listed = _listed(store, FIRST_WINDOW - 1)
@@ -172,7 +173,7 @@ def _look_further(store: Store, hint: int | None, known: dict[int, bytes]) -> No
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
     ended = top + 1 in promised
     wanted = range(FIRST_WINDOW, top + 1 if ended else top + 2)
-    _get_into(store, [v for v in wanted if v not in known], known)
+    _get_into(store, [v for v in wanted if v not in known], known, progress)
 
 
 def _listed(store: Store, after: int) -> list[int]:
@@ -181,10 +182,17 @@ def _listed(store: Store, after: int) -> list[int]:
     return [version for version in named if version is not None]
 
 
-def _get_into(store: Store, versions: Sequence[int], known: dict[int, bytes]) -> None:
-    """Get all of them at once: their bytes are held till the log is whole in any case."""
-    bodies = store.get_many([entry_key(v) for v in versions])
-    known.update((v, b) for v, b in zip(versions, bodies, strict=True) if b is not None)
+def _get_into(
+    store: Store, versions: Sequence[int], known: dict[int, bytes], progress: Progress | None
+) -> None:
+    """Get all at once, since all are held till the log is whole; by windows if somebody watches."""
+    window = len(versions) if progress is None else WINDOW_MAX
+    for start in range(0, len(versions), max(window, 1)):
+        wanted = versions[start : start + window]
+        bodies = store.get_many([entry_key(v) for v in wanted])
+        known.update((v, b) for v, b in zip(wanted, bodies, strict=True) if b is not None)
+        if progress is not None:
+            progress(start + len(wanted), len(versions))
 
 
 def _refuse_headless(store: Store) -> None:

@@ -10,7 +10,7 @@ from tablefmt.errors import InvalidRangeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ZULU = re.compile(r"[zZ]$")
-_SHORT_ZONE = re.compile(r"([+-]\d{2})$")
+_SHORT_ZONE = re.compile(r"([+-]\d{2})(\d{2})?$")
 _FRACTION = re.compile(r"\.(\d+)")
 _HAS_TIME = re.compile(r"\d{2}:\d{2}")
 
@@ -32,7 +32,7 @@ def to_micros(when: Time) -> int:
         raise InvalidRangeError(
             f"{when!r} is a {kind}, not a point in time; pass an aware datetime or ISO text"
         )
-    elif when.tzinfo is None:
+    elif when.utcoffset() is None:
         raise InvalidRangeError(
             f"{when!r} is naive: it does not say which instant it is. "
             "Add tzinfo (datetime.timezone.utc), or pass text, which is UTC"
@@ -44,7 +44,7 @@ def _parse(text: str) -> datetime:
     """ISO 8601 as Python 3.11 reads it, on 3.10 too."""
     cleaned = _ZULU.sub("+00:00", text.strip())
     if _HAS_TIME.search(cleaned):
-        cleaned = _SHORT_ZONE.sub(r"\1:00", cleaned)
+        cleaned = _SHORT_ZONE.sub(lambda m: f"{m[1]}:{m[2] or '00'}", cleaned)
     cleaned = _FRACTION.sub(lambda m: "." + m[1][:6].ljust(6, "0"), cleaned)
     try:
         when = datetime.fromisoformat(cleaned)

@@ -108,12 +108,12 @@ def _check_json(values: Sequence[Any], kind: Type) -> None:
     found = set(map(type, values)) - {type(None)}
     if not found <= allowed:
         raise TypeError(f"{', '.join(sorted(t.__name__ for t in found - allowed))} found")
-    if is_float(kind) and str in found:
-        if any(type(v) is str and v not in _NOT_NUMBERS for v in values):
-            raise ValueError("text that is not NaN, Infinity or -Infinity")
-    elif not isinstance(kind, Primitive):
-        if any(v is not None and not _PLAIN_DECIMAL.fullmatch(v) for v in values):
-            raise ValueError("a decimal that is not in plain notation")
+    texts = [v for v in values if type(v) is str] if is_float(kind) else []
+    if not _NOT_NUMBERS.issuperset(texts):
+        raise ValueError("text that is not NaN, Infinity or -Infinity")
+    is_decimal = not isinstance(kind, Primitive)
+    if is_decimal and any(v is not None and not _PLAIN_DECIMAL.fullmatch(v) for v in values):
+        raise ValueError("a decimal that is not in plain notation")
 
 
 def decode_value(value: Any, kind: Type) -> Any:

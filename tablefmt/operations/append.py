@@ -58,7 +58,15 @@ def append(
     with writing(context.store, transaction):
         stats = stats_columns(head.metadata.schema, head.metadata.properties.get("statsColumns"))
         added = write_data(context.store, transaction, reader, head.metadata, stats)
-    return append_files(context, transaction, added, head.metadata, options, digest=digest)
+    return append_files(
+        context,
+        transaction,
+        added,
+        head.metadata,
+        options,
+        read_version=head.version,
+        digest=digest,
+    )
 
 
 def append_files(
@@ -68,9 +76,19 @@ def append_files(
     written_under: Metadata,
     options: CommitOptions,
     *,
+    read_version: int,
     digest: str | None = None,
 ) -> Commit:
     """Commit data files that exist already under the transaction's folder.
+
+    Args:
+        context: the table.
+        transaction: whose folder it is.
+        added: the files; None for none.
+        written_under: the metadata of `read_version`.
+        options: what every commit takes.
+        read_version: the head when the work began; what came later is judged (CMT-6).
+        digest: of the content, where it is known.
 
     Raises:
         CommitRejectedError, ConcurrentModificationException: the files are removed.
@@ -85,7 +103,7 @@ def append_files(
         blind=True,
         floating=True,
         written_under=written_under,
-        read_version=context.view.head.version,
+        read_version=read_version,
         application=application_of(options, digest),
     )
     return context.finish(with_files(plan, added), options)

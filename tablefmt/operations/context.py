@@ -23,10 +23,12 @@ from tablefmt.data.write import remove_data
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
+    CorruptEntryError,
     IdempotenceError,
     InvalidRangeError,
     StoreError,
 )
+from tablefmt.log.codec import check_limits
 from tablefmt.log.names import side_key
 from tablefmt.log.side import SIDE_ABOVE_BYTES, write_side
 from tablefmt.model.entry import (
@@ -66,9 +68,31 @@ class CommitOptions:
 
     def __post_init__(self) -> None:
         try:
-            orjson.dumps(dict(self.user_metadata))
+            # Level 2: an entry's outermost object is around it.
+            check_limits(orjson.loads(orjson.dumps(dict(self.user_metadata))), 2)
+        except CorruptEntryError as error:
+            raise InvalidRangeError(f"user_metadata is refused: {error.detail}") from None
         except (TypeError, ValueError) as error:
             raise InvalidRangeError(f"user_metadata cannot be written as JSON: {error}") from None
+        if self.application is not None:
+            _check_application(self.application)
+        if self.deadline is not None and not (
+            isinstance(self.deadline, int | float) and self.deadline >= 0
+        ):
+            raise InvalidRangeError(f"deadline {self.deadline!r} is not a number of seconds from 0")
+
+
+def _check_application(application: Any) -> None:
+    pair = tuple(application) if isinstance(application, tuple | list) else ()
+    if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not int:
+        raise InvalidRangeError(
+            f"application={application!r} is not a pair of a text and a whole number"
+        )
+    try:
+        check_limits(list(pair))
+        pair[0].encode()
+    except (CorruptEntryError, UnicodeEncodeError) as error:
+        raise InvalidRangeError(f"application={application!r} is refused: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,8 +306,6 @@ def application_of(options: CommitOptions, digest: str | None) -> Application | 
     if options.application is None:
         return None
     application_id, version = options.application
-    if type(application_id) is not str or type(version) is not int:
-        raise InvalidRangeError(f"application={options.application!r} is not (text, whole number)")
     return Application(application_id, version, digest)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from tablefmt.errors import InvalidRangeError
 from tablefmt.log.reader import read_range
 from tablefmt.model.entry import Entry
 from tablefmt.operations.context import TableContext
@@ -36,7 +37,12 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     Args:
         context: the table.
         limit: most rows; None for all.
+
+    Raises:
+        InvalidRangeError: a limit that is not a whole number from 0 on.
     """
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise InvalidRangeError(f"limit {limit!r} is not a whole number from 0 on")
     context.view.refresh()
     last = context.view.head.version
     first = 0 if limit is None else max(0, last - limit + 1)

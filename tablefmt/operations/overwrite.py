@@ -106,6 +106,7 @@ def overwrite(
         added,
         head.metadata,
         options,
+        read_version=head.version,
         where=where,
         dynamic_partitions=dynamic_partitions,
         digest=digest,
@@ -120,12 +121,15 @@ def overwrite_files(
     written_under: Metadata,
     options: CommitOptions,
     *,
+    read_version: int,
     where: Where = None,
     dynamic_partitions: bool = False,
     digest: str | None = None,
     name: str = "OVERWRITE",
 ) -> Commit:
     """Commit data files that exist already, in place of what is in scope.
+
+    Arguments as of `append_files` and `overwrite`.
 
     Raises:
         ConstraintViolationError, CommitRejectedError, ConcurrentModificationException: the files
@@ -158,7 +162,7 @@ def overwrite_files(
         operation=Operation(name=name, cls=OperationClass.OVERWRITE, parameters=parameters),
         scope=scope,
         written_under=written_under,
-        read_version=context.view.head.version,
+        read_version=read_version,
         replacing=None if dynamic and added is None else Replacing(predicate),
         application=application_of(options, digest),
     )

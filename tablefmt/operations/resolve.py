@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tablefmt.commit.protocol import Found, Missing, Winner, resolve_found
 from tablefmt.commit.results import Committed, NotCommitted
-from tablefmt.errors import CommitUnknownError, InvalidRangeError
+from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError
 from tablefmt.log.names import is_transaction
 from tablefmt.log.reader import read_tail
+from tablefmt.model.entry import StoredEntry
 from tablefmt.operations.context import Commit, TableContext, committed
+from tablefmt.store.protocol import NoAnswer
 
 
 def resolve(context: TableContext, transaction: str, version: int | None = None) -> Commit | None:
@@ -26,9 +28,15 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
         raise InvalidRangeError(f"{transaction!r} is no transaction: 32 hex digits are")
     if version is not None and (type(version) is not int or version < 0):
         raise InvalidRangeError(f"version {version!r} is not a whole number from 0 on")
-    entries = read_tail(context.store, version or 0)
-    winners = tuple(Winner(s.version, s.entry.transaction) for s in entries)
-    result = resolve_found(transaction, version, Found(winners) if winners else Missing())
+    reply: Found | Missing | NoAnswer = Missing()
+    entries: list[StoredEntry] = []
+    try:
+        entries = read_tail(context.store, version or 0)
+    except StoreError as error:
+        reply = NoAnswer(str(error).rstrip("."))
+    if entries:
+        reply = Found(tuple(Winner(s.version, s.entry.transaction) for s in entries))
+    result = resolve_found(transaction, version, reply)
     if isinstance(result, Committed):
         context.view.refresh()
         return next(committed(s) for s in entries if s.version == result.version)

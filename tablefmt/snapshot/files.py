@@ -27,6 +27,7 @@ NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
 
 _COUNTED = frozenset({"nulls", "nans"})
+_PLAIN = frozenset({"path", "size", "rows", "footer"})
 _BY_FIELD = frozenset({"partition", "lower", "upper"}) | _COUNTED
 _LONG = Primitive("long")
 _TEXT = Primitive("string")
@@ -246,7 +247,7 @@ def _typed(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Tab
 
 def _is_known(name: str) -> bool:
     group, dot, field_id = name.partition(".")
-    return field_id.isdigit() and group in _BY_FIELD if dot else group in ("path", "size", "rows")
+    return field_id.isdigit() and group in _BY_FIELD if dot else group in _PLAIN
 
 
 def _check_distinct(files: Segment) -> None:

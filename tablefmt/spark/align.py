@@ -49,6 +49,13 @@ def align(frame: Any, schema: Schema) -> Any:
     return _renamed(aligned, schema)
 
 
+def narrowed(frame: Any, aligned: Any) -> list[str]:
+    """Columns of a DataFrame whose values `align` casts, so that one may be found not to fit."""
+    given = {f.name.casefold(): f.dataType.simpleString() for f in frame.schema.fields}
+    wanted = {f.name: f.dataType.simpleString() for f in aligned.schema.fields}
+    return [name for name, kind in wanted.items() if given.get(name.casefold(), kind) != kind]
+
+
 def _match(frame: Any, schema: Schema) -> list[str | None]:
     """For every column of the table the name of its data; None where it is all NULL."""
     given: dict[str, str] = {}
@@ -118,13 +125,11 @@ def _extra(given: Type, wanted: Type, where: str) -> list[str]:
 
 
 def _renamed(aligned: Any, schema: Schema) -> Any:
-    """Logical to physical names, where they differ."""
-    files = physical(schema)
-    if files == schema:
-        return aligned
+    """Physical names, and field ids: the optimizer drops those that `to` gave to plain columns."""
     from pyspark.sql import functions
     from pyspark.sql.types import StructType
 
+    files = physical(schema)
     types = StructType.fromJson(to_spark_json(nullable(files), field_ids=True))
     columns = []
     for before, after, target in zip(schema.fields, files.fields, types, strict=True):

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
@@ -48,6 +49,9 @@ def session(
         raise UnsupportedFeatureError(
             "PySpark is not installed; pip install 'tablefmt[spark]'", ["spark"]
         ) from None
+    if master.startswith("local"):
+        # Python workers have to be this Python: the one on the PATH may lack what ours has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**DEFAULTS, **conf}.items():
         builder = builder.config(name, value)

@@ -22,7 +22,7 @@ from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.create import create, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.snapshot.load import LogView
-from tablefmt.spark.align import align
+from tablefmt.spark.align import align, narrowed
 from tablefmt.spark.native import remove_folder, write_native
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.relation import hadoop_root
@@ -30,6 +30,8 @@ from tablefmt.spark.session import check_classic
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
+
+_DOES_NOT_FIT = ("CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
 
 MODES = ("append", "overwrite", "error", "ignore")
 
@@ -84,7 +86,9 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
         return already
     transaction = context.environment.nonce()
     added = _files(df, context.store, transaction, head.metadata)
-    return append_files(context, transaction, added, head.metadata, options.commit)
+    return append_files(
+        context, transaction, added, head.metadata, options.commit, read_version=head.version
+    )
 
 
 def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
@@ -106,6 +110,7 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
         added,
         head.metadata,
         options.commit,
+        read_version=head.version,
         where=where,
         dynamic_partitions=dynamic,
     )
@@ -144,8 +149,22 @@ def _check_partitioning(context: TableContext, partition_by: Sequence[str]) -> N
 
 
 def _files(df: Any, store: Store, transaction: str, metadata: Metadata) -> AddedFiles | None:
+    from pyspark.errors import ArithmeticException
+
     stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
-    return write_native(align(df, metadata.schema), store, transaction, metadata, stats)
+    aligned = align(df, metadata.schema)
+    try:
+        return write_native(aligned, store, transaction, metadata, stats)
+    except ArithmeticException as error:
+        # The query may overflow by itself, which is its own affair.
+        columns = narrowed(df, aligned)
+        if not columns or not str(error.getCondition()).startswith(_DOES_NOT_FIT):
+            raise
+        raise SchemaMismatchError(
+            f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
+            f"{', '.join(map(repr, columns))}; nothing was written",
+            columns,
+        ) from None
 
 
 def _write_first(
@@ -171,4 +190,11 @@ def _write_first(
     except Exception:
         remove_folder(df.sparkSession, store, transaction)
         raise
-    return append_files(context, transaction, added, metadata, options.commit)
+    return append_files(
+        context,
+        transaction,
+        added,
+        metadata,
+        options.commit,
+        read_version=context.view.head.version,
+    )

@@ -9,6 +9,7 @@ Spec: STO-1 .. STO-10 (spec/store.md).
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,13 @@ from typing import IO, Any
 import pyarrow.fs
 
 from tablefmt.errors import StoreError
-from tablefmt.store.local_files import Directories, Handle, StagedFile, sync_directory
+from tablefmt.store.local_files import (
+    Directories,
+    Handle,
+    StagedFile,
+    sync_directory,
+    wait_for_lock,
+)
 from tablefmt.store.protocol import (
     Exists,
     KeyNotFoundError,
@@ -64,9 +71,15 @@ _CAUSES = {
     errno.ENOTDIR: "a part of the path is a file or a symbolic link; move it away",
     errno.EISDIR: "a directory has this name; move it away",
     errno.ENAMETOOLONG: "the file system takes no name this long; use a shorter one",
+    errno.ESTALE: "the table's directory was removed or replaced since it was opened; open the "
+    "table again",
     errno.EMFILE: "too many files are open; raise the limit",
     errno.EIO: "the disk reports an input/output error; check its health",
 }
+
+
+TURN_SECONDS = 0.1
+"""STO-14. Many times what a create takes; a holder that was stopped delays nobody longer."""
 
 
 class LocalStore:
@@ -272,6 +285,21 @@ class LocalStore:
     def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's own local file system, and the real path."""
         return pyarrow.fs.LocalFileSystem(), self.uri
+
+    @contextmanager
+    def turn(self, key: str) -> Iterator[None]:
+        """An advisory lock on the key's directory, given up waiting for after TURN_SECONDS."""
+        try:
+            directory = self._directories.open(_split(check_key(key))[0], create=False)
+        except OSError:
+            yield
+            return
+        held = wait_for_lock(directory.fd, TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if held:
+                fcntl.flock(directory.fd, fcntl.LOCK_UN)
 
     def server_time_us(self) -> int | None:
         """None: the disk's clock is this machine's."""

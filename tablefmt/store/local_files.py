@@ -6,14 +6,21 @@ Spec: STO-2, STO-3, STO-7 (spec/store.md).
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import random
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
+_POLL_SECONDS = 0.002
+KEPT = ("", "_log")
+"""Folders whose handles are kept for good: a table whose log was removed or replaced under a writer
+is not to be begun anew by it."""
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CLOEXEC
@@ -57,18 +64,24 @@ class Directories:
         """The directory `folder` ("" is the root), made with its parents if `create`.
 
         Symbolic links below the root raise OSError (ENOTDIR or ELOOP); a missing directory raises
-        FileNotFoundError. Every directory made is durable, with its name, on return.
+        FileNotFoundError. Every directory made is durable, with its name, on return. One of KEPT
+        that was opened before, and is gone or replaced, is not made anew: OSError (ESTALE).
         """
         handle = self._handles.get(folder)
         path = f"{self._root}/{folder}" if folder else self._root
         if handle is not None and handle.is_at(path):
             return handle
+        replaced = handle is not None and folder in KEPT
+        if replaced and create:
+            raise OSError(errno.ESTALE, "the directory was removed or replaced")
         handle = self._open_below(folder, create) if folder else self._open_root(create)
+        if replaced:
+            return handle
         with self._lock:
             self._handles[folder] = handle
             self._handles.move_to_end(folder)
-            while len(self._handles) > MAX_HANDLES:
-                self._handles.popitem(last=False)
+            if len(self._handles) > MAX_HANDLES:
+                del self._handles[next(f for f in self._handles if f not in KEPT)]
         return handle
 
     def _open_root(self, create: bool) -> Handle:
@@ -112,6 +125,23 @@ def sync_directory(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def wait_for_lock(fd: int, seconds: float) -> bool:
+    """Take the advisory lock on an open directory; False if it is still held after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            pass
+        except OSError:
+            # A file system without such locks: then there are no turns.
+            return False
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS * random.random())
 
 
 class StagedFile:

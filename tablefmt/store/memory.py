@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, Any
 
 import pyarrow.fs
@@ -137,6 +137,10 @@ class MemoryStore:
     def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """fsspec's memory file system behind Arrow's interface."""
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._files)), self._root
+
+    def turn(self, key: str) -> AbstractContextManager[None]:
+        """No turns here: a lost race costs little more than the wait would."""
+        return nullcontext()
 
     def server_time_us(self) -> int | None:
         """None: memory's clock is this machine's."""

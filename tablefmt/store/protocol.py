@@ -168,8 +168,15 @@ class Store(Protocol):
     def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """A file system for reading data files, and the root's path within it."""
 
+    def turn(self, key: str) -> AbstractContextManager[None]:
+        """Wait for one's turn to create names beside `key`, for a moment at most (STO-14).
+
+        A courtesy between writers who would lose races to each other; nothing relies on it.
+        """
+
     def server_time_us(self) -> int | None:
-        """The store's clock when it last answered, in microseconds; None if it has none."""
+        """The store's clock by its last answer and the time since, in microseconds; None if it
+        has none, or has not answered yet."""
 
 
 def check_range(start: int, length: int) -> None:

@@ -13,8 +13,9 @@ import inspect
 import io
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import IO, Any, TypeVar, cast
 
@@ -82,7 +83,8 @@ class S3Store:
         self.unsafe_single_writer = unsafe_single_writer
         self._lock = threading.Lock()
         self._opened: tuple[int, Any] | None = None
-        self._server_time_us: int | None = None
+        self._server_time: tuple[int, float] | None = None
+        """What the server's clock said, and what ours that never jumps said then."""
 
     def __repr__(self) -> str:
         return f"S3Store({self.uri!r})"
@@ -132,7 +134,9 @@ class S3Store:
         )
 
     def _note_date(self, date: str | None) -> None:
-        self._server_time_us = date_to_us(date) or self._server_time_us
+        micros = date_to_us(date)
+        if micros is not None:
+            self._server_time = (micros, _elapsed())
 
     async def _call(self, method: str, **parameters: Any) -> Any:
         response = await self._files._call_s3(method, Bucket=self._bucket, **parameters)
@@ -308,9 +312,16 @@ class S3Store:
         root = f"{self._bucket}/{self._start}".rstrip("/")
         return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._files)), root
 
+    def turn(self, key: str) -> AbstractContextManager[None]:
+        """No turns here: a lost race costs little more than the wait would."""
+        return nullcontext()
+
     def server_time_us(self) -> int | None:
-        """The Date header of the latest answer, to the second."""
-        return self._server_time_us
+        """The Date header of the latest answer, to the second, and the time gone since."""
+        if self._server_time is None:
+            return None
+        micros, then = self._server_time
+        return micros + int((_elapsed() - then) * 1_000_000)
 
 
 class _Upload(io.RawIOBase):
@@ -375,6 +386,12 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
             "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
         )
+
+
+def _elapsed() -> float:
+    """Seconds that only rise, sleep of the machine included where the system counts it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
 
 
 def _endpoint(options: Mapping[str, Any]) -> str:

@@ -78,6 +78,10 @@ class ForwardingStore:
         """As the inner store; what goes through Arrow is seen by no wrapper."""
         return self.inner.arrow_filesystem()
 
+    def turn(self, key: str) -> AbstractContextManager[None]:
+        """As the inner store."""
+        return self.inner.turn(key)
+
     def server_time_us(self) -> int | None:
         """As the inner store."""
         return self.inner.server_time_us()

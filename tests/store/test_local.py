@@ -86,17 +86,25 @@ def test_a_root_that_is_a_link_is_one_place(tmp_path: Path):
 
 
 def test_a_directory_removed_or_replaced_is_noticed(store: LocalStore, tmp_path: Path):
-    """STO-2: a kept handle never writes into a tree that was moved away."""
+    """STO-2, STO-10: a kept handle never writes into a tree that was moved away, nor a new one."""
     store.put("_log/0", b"old")
     store.put("_log/1", b"old")
     os.rename(store.uri, tmp_path / "moved")
 
     with pytest.raises(KeyNotFoundError):
         store.get("_log/0")
-    assert store.put_if_absent("_log/0", b"new") == Written()
+    reply = store.put_if_absent("_log/2", b"new")
+    assert isinstance(reply, Refused)
+    assert "removed or replaced" in reply.reason
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.put("data/x", b"new")
+    assert not os.path.exists(store.uri)
 
+    other = LocalStore(store.uri)
+    assert other.put_if_absent("_log/0", b"new") == Written()
     assert store.get("_log/0") == b"new"
-    assert (tmp_path / "moved" / "_log" / "0").read_bytes() == b"old"
+    assert isinstance(store.put_if_absent("_log/1", b"new"), Refused)
+    assert sorted(os.listdir(tmp_path / "moved" / "_log")) == ["0", "1"]
     assert files_below(store.uri) == ["_log/0"]
 
 

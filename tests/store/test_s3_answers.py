@@ -221,7 +221,23 @@ def test_the_servers_clock_is_remembered_from_good_and_bad_answers(serve: Serve)
         seen.append(store.server_time_us())
 
     first = 1_795_251_600_000_000
-    assert seen == [None, first, first + 7_000_000, first + 7_000_000]
+    assert seen[0] is None
+    rounded = [(at or 0) // 5_000_000 * 5_000_000 for at in seen[1:]]
+    assert rounded == [first, first + 5_000_000, first + 5_000_000]
+
+
+def test_the_servers_clock_goes_on_while_nobody_asks_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-10: or a process that was idle for long would look fast, and be refused (TIM-3)."""
+    date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
+    store, _ = serve(lambda index, request: Answer(200, headers=date))
+    now = [100.0]
+    monkeypatch.setattr("tablefmt.store.s3._elapsed", lambda: now[0])
+    store.put_if_absent("_log/0", b"body")
+    now[0] += 3600.5
+
+    assert store.server_time_us() == 1_795_251_600_000_000 + 3_600_500_000
 
 
 class ForgetfulBucket:

