@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import file_records
 from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
@@ -46,12 +47,7 @@ def changes(
     names = found.schema.names
     if not as_json:
         print_pairs(covered)
-        head = True
-        for batch in found.to_batches():
-            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-                rows = records(batch.slice(start, ROWS_AT_ONCE))
-                print_table(names, [list(row.values()) for row in rows], head=head)
-                head = False
+        _print_rows(found, names)
         return
     click.echo(json_text(covered)[:-1] + ',"changes":[', nl=False)
     between = "\n"
@@ -60,6 +56,19 @@ def changes(
             click.echo(between + json_text(row), nl=False)
             between = ",\n"
     click.echo("]}")
+
+
+def _print_rows(found: Changes, names: list[str]) -> None:
+    """Rows as text, ROWS_AT_ONCE under each other."""
+    waiting: list[list[Any]] = []
+    head = True
+    for batch in found.to_batches():
+        waiting += [list(row.values()) for row in records(batch)]
+        while len(waiting) >= ROWS_AT_ONCE:
+            print_table(names, waiting[:ROWS_AT_ONCE], head=head)
+            waiting, head = waiting[ROWS_AT_ONCE:], False
+    if waiting or head:
+        print_table(names, waiting, head=head)
 
 
 @click.command()

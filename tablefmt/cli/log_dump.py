@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import click
 
-from tablefmt.cli.arguments import POINT, Point, on_table, open_table
+from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import entry_record, file_records
 from tablefmt.cli.output import (
     Json,
@@ -21,7 +22,7 @@ from tablefmt.cli.output import (
 from tablefmt.cli.values import records
 from tablefmt.errors import CorruptTableError, InvalidRangeError, VersionNotFoundError
 from tablefmt.log.reader import read_each
-from tablefmt.model.entry import Entry, Metadata, StoredEntry
+from tablefmt.model.entry import Entry, Metadata
 from tablefmt.model.times import to_micros
 from tablefmt.snapshot.head import advance, first_head
 from tablefmt.snapshot.load import LogView
@@ -135,18 +136,13 @@ def _line(record: Json) -> list[Any]:
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
     """Print the entry of VERSION (or the one in force at a time) whole, with what it removed."""
     store = open_store(uri, options)
-    entries: list[StoredEntry] = []
+    wanted = version if isinstance(version, int) else version_of(open_table(uri, options), version)
+    # Only as far as asked for: what is damaged further on does not matter.
     with progress("reading the log") as shown:
-        for stored in read_each(store, shown):
-            if _is_at_or_before(stored.entry, version):
-                entries.append(stored)
-            if stored.version == version or not _is_at_or_before(stored.entry, version):
-                break
+        entries = list(islice(read_each(store, shown), wanted + 1))
     newest = len(entries) - 1
-    if not entries:
-        raise VersionNotFoundError(f"time {version}", "a later time", "the newest entry")
-    if isinstance(version, int) and version > newest:
-        raise VersionNotFoundError(f"version {version}", 0, newest)
+    if wanted > newest:
+        raise VersionNotFoundError(f"version {wanted}", 0, newest)
     view = LogView(store, entries)
     snapshot = view.snapshot()
     record = entry_record(store, entries[-1].entry, snapshot.metadata)

@@ -57,7 +57,7 @@ def print_table(
         _print_rich(columns, rows, right, head)
         return
     texts = [[cell(value) for value in row] for row in rows]
-    lines = [[cell(name) for name in columns], *texts] if head else texts
+    lines = [[escape_controls(name) for name in columns], *texts] if head else texts
     widths = [max((cell_len(line[at]) for line in lines), default=0) for at in range(len(columns))]
     for line in lines:
         parts = [
@@ -72,7 +72,9 @@ def _print_rich(
 ) -> None:
     table = RichTable(box=None, pad_edge=False, show_header=head)
     for name, to_right in zip(columns, right, strict=True):
-        table.add_column(Text(cell(name)), justify="right" if to_right else "left", overflow="fold")
+        table.add_column(
+            Text(escape_controls(name)), justify="right" if to_right else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     Console(file=sys.stdout).print(table)

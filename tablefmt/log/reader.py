@@ -139,17 +139,17 @@ def open_log(
     bodies = store.get_many(keys)
     hint = read_hint(bodies[0])
     known: dict[int, bytes] = {v: b for v, b in enumerate(bodies[1:]) if b is not None}
-    if len(known) == FIRST_WINDOW:
-        _look_further(store, hint, known, progress)
-    elif known and max(known) >= len(known):
-        # Written while they were read, or a gap: the window reader looks twice.
-        entries, _ = read_window(store, 0, FIRST_WINDOW)
-        return entries, hint
     if not known:
         _refuse_headless(store)
         return [], hint
+    # Even if the log seems to end here: a gap would hide whatever is above it.
+    _look_further(store, hint, known, progress)
     entries = []
     top = max(known)
+    # Written while the others were read, or a gap: only a second look tells.
+    holes = [v for v in range(top) if v not in known]
+    if holes:
+        _get_into(store, holes, known, None)
     for version in range(top + 1):
         if version not in known:
             raise LogGapError(version, top)
@@ -171,8 +171,8 @@ def _look_further(
         listed = _listed(store, FIRST_WINDOW - 1)
     top = max([*listed, *known])
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
-    ended = top + 1 in promised
-    wanted = range(FIRST_WINDOW, top + 1 if ended else top + 2)
+    asked = top + 1 < FIRST_WINDOW or top + 1 in promised
+    wanted = range(top + 1 if asked else top + 2)
     _get_into(store, [v for v in wanted if v not in known], known, progress)
 
 

@@ -1,7 +1,7 @@
 """Columns and their types, with field ids. Pure values.
 
 A field has an `id` that never changes, a `name` for people, and a `physical` name that data files
-use. Renaming and dropping are metadata only because of that. Spec: SCH-1 .. SCH-6 (spec/entry.md).
+use. Renaming and dropping are metadata only because of that. Spec: SCH-1 .. SCH-5 (spec/entry.md).
 """
 
 from __future__ import annotations

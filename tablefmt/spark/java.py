@@ -1,4 +1,4 @@
-"""The Java classes of the native plane: compiled in the driver's JVM, found again by everybody in it.
+"""The Java classes of the native plane: compiled once in the driver's JVM, then found there.
 
 Spark ships the Janino compiler, so no jar has to be installed. The compiled classes are kept in a
 system property of the JVM under the digest of their source: several Python sessions that share a

@@ -39,9 +39,7 @@ def read(
     return read_at(spark, TableContext(store, LogView.open(store)), version, timestamp)
 
 
-def read_at(
-    spark: Any, context: TableContext, version: int | None, timestamp: Time | None
-) -> Any:
+def read_at(spark: Any, context: TableContext, version: int | None, timestamp: Time | None) -> Any:
     """The same on an open table."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
     files = Files(

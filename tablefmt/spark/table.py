@@ -69,9 +69,7 @@ class SparkTable:
         return self.spark.createDataFrame(self.table.history(limit))
 
 
-def open(
-    spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None
-) -> SparkTable:
+def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:
     """Open a table. Raises as `tablefmt.open`, and UnsupportedFeatureError for what Spark lacks."""
     check_classic(spark)
     return SparkTable(spark, open_table(uri, storage_options=storage_options))

@@ -82,9 +82,9 @@ def test_conditions_on_change_columns_leave_out_whole_commits(
     assert frame.where("_commit_version in (4, 99) and p = 'p0'").count() == 1
     assert frame.where("_commit_version = 4 and p = 'p1'").count() == 0
     when = frame.where("_commit_version = 5").first()._commit_timestamp
-    assert frame.where(frame._commit_timestamp >= when).agg({"_commit_version": "min"}).first()[
-        0
-    ] == 5
+    assert (
+        frame.where(frame._commit_timestamp >= when).agg({"_commit_version": "min"}).first()[0] == 5
+    )
     frame.createOrReplaceTempView("changes")
     latest = spark.sql(
         "select id from changes where _change_type = 'insert' and _commit_version = "

@@ -47,7 +47,9 @@ def test_a_task_that_is_tried_again_leaves_one_copy(
 
 def test_a_first_write_that_fails_leaves_no_table(spark: Any, uri: str) -> None:
     """F2."""
-    frame = spark.range(0, 300, numPartitions=3).mapInPandas(failing("every attempt fails", attempts=9), "id long")
+    frame = spark.range(0, 300, numPartitions=3).mapInPandas(
+        failing("every attempt fails", attempts=9), "id long"
+    )
     with pytest.raises(Exception, match="every attempt fails"):
         tablefmt.spark.write(frame, uri)
     assert everything(uri) == []
@@ -55,13 +57,13 @@ def test_a_first_write_that_fails_leaves_no_table(spark: Any, uri: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_write_that_fails_leaves_no_version_and_no_file(
-    spark: Any, uri: str, mode: str
-) -> None:
+def test_a_write_that_fails_leaves_no_version_and_no_file(spark: Any, uri: str, mode: str) -> None:
     """F2."""
     tablefmt.spark.write(spark.range(5), uri)
     before = everything(uri)
-    frame = spark.range(0, 300, numPartitions=3).mapInPandas(failing("every attempt fails", attempts=9), "id long")
+    frame = spark.range(0, 300, numPartitions=3).mapInPandas(
+        failing("every attempt fails", attempts=9), "id long"
+    )
     with pytest.raises(Exception, match="every attempt fails"):
         tablefmt.spark.write(frame, uri, mode=mode)
     assert everything(uri) == before

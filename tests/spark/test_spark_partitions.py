@@ -16,8 +16,8 @@ import tablefmt
 import tablefmt.spark
 from tests.spark.looking import data_files, frame_from, rows_of, scanned_files
 
-NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null", "ä\U0001f600",
-         "'", "\\", "\n", "x" * 1024, "x" * 1023 + "y"]  # fmt: skip
+NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null",
+         "ä\U0001f600", "'", "\\", "\n", "x" * 1024, "x" * 1023 + "y"]  # fmt: skip
 
 KINDS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), NASTY),
@@ -38,9 +38,7 @@ def test_each_partition_value_is_exact_in_the_log(
     spark: Any, uri: str, kind: pa.DataType, values: list[Any]
 ) -> None:
     """VAL-2, ADD-4: one file a value, the same values as the Arrow plane notes."""
-    given = pa.table(
-        {"id": list(range(len(values) * 2)), "p": pa.array(values + values, kind)}
-    )
+    given = pa.table({"id": list(range(len(values) * 2)), "p": pa.array(values + values, kind)})
     table = tablefmt.create(uri, given.schema, partition_by=["p"])
     tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
     by_spark = table.refresh().context.view.snapshot().files

@@ -58,7 +58,7 @@ CONDITIONS = [
     ("t = timestamp'2024-11-03 05:30:00 UTC'", 1),
     ("t < timestamp'2024-11-02 20:30:00'", 1),
     ("n = timestamp_ntz'2024-11-03 01:30:00'", 1),
-    ("cast(t as date) = date'2024-11-02'", 40),
+    ("hour(t) = 1", 40),
     ("st.id = 17", 40),
     ("id is null", 0),
     ("id = 17 and s like concat('%', p)", 1),

@@ -97,7 +97,7 @@ def test_only_named_data_files_stay_below_data(spark: Any, uri: str) -> None:
     tablefmt.spark.write(spark.range(100).repartition(3), uri)
     named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
     assert data_files(uri) == sorted(f"{uri}/{path}" for path in named)
-    assert not [p for p in Path(uri).rglob("_temporary")]
+    assert not list(Path(uri).rglob("_temporary"))
 
 
 def test_an_application_version_is_applied_once(spark: Any, uri: str) -> None:

@@ -1,0 +1,247 @@
+"""The shape of the package, read off its source."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tablefmt
+
+PACKAGE = Path(tablefmt.__file__).parent
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+# From low to high; rooms on one line know nothing of each other.
+LINES = [
+    ["errors"],
+    ["store", "model"],
+    ["log", "conflict"],
+    ["snapshot", "data"],
+    ["commit"],
+    ["operations", "changes", "maintenance"],
+    ["table"],
+    ["cli", "spark"],
+]
+LEVEL = {room: level for level, line in enumerate(LINES) for room in line}
+OUTSIDE = {"testing", "demo", "__main__", ""}
+
+PURE = ("model", "conflict")
+PURE_MODULES = {
+    "tablefmt.commit.protocol",
+    "tablefmt.commit.plan",
+    "tablefmt.commit.results",
+    "tablefmt.snapshot.head",
+    "tablefmt.snapshot.files",
+    "tablefmt.snapshot.timeline",
+    "tablefmt.snapshot.state",
+    "tablefmt.snapshot.prune",
+    "tablefmt.log.codec",
+    "tablefmt.log.names",
+}
+IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subprocess", "pathlib"}
+
+# (module, what it may import all the same, because)
+ALLOWED = {
+    ("tablefmt.table", "os"),  # os.PathLike, for a type alone
+}
+
+
+def room(module: str) -> str:
+    """The room of a module: the name after the package's."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports(name: str) -> Iterator[tuple[str, int]]:
+    """Full names of what a module imports, anywhere in it, with the line."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno} imports by a relative name"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield (full if full in MODULES else node.module or ""), node.lineno
+
+
+def test_rooms_know_only_lower_rooms() -> None:
+    """Layers of the design: downwards, and not sideways."""
+    wrong = []
+    for name in MODULES:
+        if room(name) in OUTSIDE:
+            continue
+        for wanted, line in imports(name):
+            target = room(wanted)
+            if not wanted.startswith("tablefmt") or target == room(name):
+                continue
+            if target in OUTSIDE or LEVEL[target] >= LEVEL[room(name)]:
+                wrong.append(f"{name}:{line} imports {wanted}")
+    assert wrong == []
+
+
+def test_every_module_is_in_a_room() -> None:
+    """A new folder has to be put in its place in LINES."""
+    assert {room(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
+
+
+@pytest.mark.parametrize(
+    ("libraries", "owner"),
+    [
+        ({"fsspec", "s3fs", "botocore", "aiobotocore", "os"}, "store"),
+        ({"pyspark", "py4j"}, "spark"),
+        ({"click", "rich"}, "cli"),
+        ({"sqlglot"}, "model"),
+    ],
+)
+def test_a_library_has_one_owner(libraries: set[str], owner: str) -> None:
+    """Outside its room nobody knows of it."""
+    wrong = [
+        f"{name}:{line} imports {wanted}"
+        for name in MODULES
+        if room(name) not in {owner, "testing", "demo", "__main__"}
+        for wanted, line in imports(name)
+        if wanted.split(".")[0] in libraries
+        and (name, wanted.split(".")[0]) not in ALLOWED
+        and not (owner == "store" and room(name) in {"cli", "spark"} and wanted == "os")
+    ]
+    assert wrong == []
+
+
+def test_pure_modules_have_no_world() -> None:
+    """No clock, chance, disk or thread."""
+    wrong = [
+        f"{name}:{line} imports {wanted}"
+        for name in MODULES
+        if room(name) in PURE or name in PURE_MODULES
+        for wanted, line in imports(name)
+        if wanted.split(".")[0] in IMPURE
+    ]
+    assert set(MODULES) >= PURE_MODULES
+    assert wrong == []
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_modules_and_functions_are_short() -> None:
+    """500 lines a module, 70 a function."""
+    long = [name for name, path in MODULES.items() if len(path.read_text().splitlines()) > 500]
+    for name, tree in TREES.items():
+        long += [
+            f"{name}.{f.name}"
+            for f in functions(tree)
+            if (f.end_lineno or f.lineno) - f.lineno + 1 > 70
+        ]
+    assert long == []
+
+
+def test_everything_public_is_described() -> None:
+    """Modules, classes, functions and methods whose names do not begin with _."""
+    bare = []
+    for name, tree in TREES.items():
+        if ast.get_docstring(tree) is None:
+            bare.append(name)
+        stack: list[tuple[str, ast.AST]] = [(name, tree)]
+        while stack:
+            prefix, node = stack.pop()
+            for inner in getattr(node, "body", []):
+                kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+                if not isinstance(inner, kinds) or inner.name.startswith("_"):
+                    continue
+                if ast.get_docstring(inner) is None:
+                    bare.append(f"{prefix}.{inner.name}")
+                if isinstance(inner, ast.ClassDef):
+                    stack.append((f"{prefix}.{inner.name}", inner))
+    assert bare == []
+
+
+def test_no_pickle_and_no_print() -> None:
+    """Bytes of a table never become code; a library has nothing to print."""
+    wrong = []
+    for name, tree in TREES.items():
+        wrong += [
+            f"{name}:{line}: {wanted}"
+            for wanted, line in imports(name)
+            if wanted.split(".")[0] in {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
+        ]
+        for node in ast.walk(tree):
+            called = node.func if isinstance(node, ast.Call) else None
+            banned = {"eval", "exec", "print"}
+            if isinstance(called, ast.Name) and called.id in banned:
+                if called.id == "print" and room(name) in {"cli", "demo"}:
+                    continue
+                wrong.append(f"{name}:{node.lineno}: {called.id}()")
+    assert wrong == []
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    """`tablefmt.__all__`."""
+    assert sorted(tablefmt.__all__) == [
+        "Commit",
+        "Table",
+        "__version__",
+        "create",
+        "errors",
+        "exists",
+        "open",
+    ]
+    assert all(hasattr(tablefmt, name) for name in tablefmt.__all__)
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_every_error_has_a_kind_of_its_own() -> None:
+    """A caller decides by class or kind, never by text."""
+
+    def below(cls: type) -> Iterator[type]:
+        for inner in cls.__subclasses__():
+            yield inner
+            yield from below(inner)
+
+    classes = [c for c in below(tablefmt.errors.TablefmtError) if c.__module__.startswith("tablef")]
+    kinds = [c.kind for c in classes]  # type: ignore[attr-defined]
+    assert len(kinds) == len(set(kinds))
+    assert "tablefmt" not in kinds
+
+
+def test_logging_is_silent_until_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    """A handler that drops everything, and no level of its own."""
+    logger = logging.getLogger("tablefmt")
+    assert [type(h) for h in logger.handlers] == [logging.NullHandler]
+    assert logger.level == logging.NOTSET
+
+
+SCRIPT = """
+import socket, sys
+def refuse(*_, **__): raise AssertionError("network")
+socket.socket.connect = refuse
+import tablefmt
+for name in ("pyspark", "s3fs", "aiobotocore", "pandas", "click", "rich"):
+    assert name not in sys.modules, name
+tablefmt.create(sys.argv[1], "id BIGINT")
+for name in ("pyspark", "s3fs", "pandas"):
+    assert name not in sys.modules, name
+"""
+
+
+def test_importing_the_package_imports_no_engine_and_no_client(tmp_path: Path) -> None:
+    """Nor does a local table, and nothing is said on either stream."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        cwd=PACKAGE.parent,
+        check=False,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -1,0 +1,343 @@
+"""Every command against real tables: whole answers, compared with what was written."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+from tests.cli.conftest import SCHEMA, row, run
+
+Json = dict[str, Any]
+ESCAPE = "\x1b[31m/"
+
+
+def as_json(given: Json) -> Json:
+    """What a row must look like, spelt out without the code under test."""
+    return {
+        **given,
+        "amount": f"{given['amount']:.2f}",
+        "day": given["day"].isoformat(),
+        "at": f"2024-01-01T00:00:00.{given['at'].microsecond:06}Z",
+        "raw": base64.b64encode(given["raw"]).decode(),
+        "ratio": "NaN" if given["id"] == 2 else given["ratio"],
+    }
+
+
+def times(table: tablefmt.Table) -> list[str]:
+    """Commit timestamps by version, as text."""
+    found = table.history().sort_by("version").column("timestamp").to_pylist()
+    return [f"{when:%Y-%m-%dT%H:%M:%S.%f}Z" for when in found]
+
+
+def test_log_prints_every_entry_whole_one_object_a_line(table: tablefmt.Table, uri: str) -> None:
+    done = run("log", uri, "--json")
+    history = table.history().sort_by("version").to_pylist()
+    shown = [
+        {
+            "version": e["version"],
+            "timestamp": e["timestamp"],
+            "time_version": e["time_version"],
+            "operation": e["operation"],
+            "transaction": e["transaction"],
+            "user_metadata": e["user_metadata"],
+        }
+        for e in done.lines
+    ]
+    expected = [
+        {
+            "version": h["version"],
+            "timestamp": time,
+            "time_version": time,
+            "operation": h["operation"],
+            "transaction": h["transaction"],
+            "user_metadata": json.loads(h["userMetadata"] or "{}"),
+        }
+        for h, time in zip(history, times(table), strict=True)
+    ]
+    assert (done.code, shown) == (0, expected)
+    assert [[f["rows"] for f in e["added"]] for e in done.lines] == [[], [1, 1], [1, 1], [1]]
+    partitions = [sorted((f["partition"]["part"] or "") for f in e["added"]) for e in done.lines]
+    assert partitions == [[], ["", "a"], sorted(["a", ESCAPE]), ["a"]]
+    by_part = {f["partition"]["part"]: f for e in done.lines[1:3] for f in e["added"]}
+    assert by_part[ESCAPE]["lower"]["id"] == by_part[ESCAPE]["upper"]["id"] == 4
+    removed = {i for e in done.lines for i in e["removed_ids"]}
+    in_a = {f["id"] for e in done.lines[:3] for f in e["added"] if f["partition"]["part"] == "a"}
+    assert removed == in_a
+
+
+def test_log_ranges_are_inclusive_by_version_and_by_time(table: tablefmt.Table, uri: str) -> None:
+    t = times(table)
+    for arguments, expected in (
+        ([], [0, 1, 2, 3]),
+        (["--since", "1", "--until", "2"], [1, 2]),
+        (["--since", t[1], "--until", t[2]], [1, 2]),
+        (["--since", "1", "--until", t[1]], [1]),
+        (["--since", "2999-01-01"], []),
+        (["--until", "1999-01-01"], []),
+        (["--limit", "2"], [2, 3]),
+        (["--until", "1", "--limit", "1"], [1]),
+        (["--limit", "0"], []),
+    ):
+        done = run("log", uri, "--json", *arguments)
+        assert (done.code, [e["version"] for e in done.lines]) == (0, expected), arguments
+
+
+def test_log_as_text_is_one_line_an_entry(table: tablefmt.Table, uri: str) -> None:
+    lines = [line.split() for line in run("log", uri).out.splitlines()]
+    t = times(table)
+    sizes = {f["version"]: 0 for f in run("files", uri, "--json").document}
+    assert lines[0] == [
+        "version",
+        "timestamp",
+        "operation",
+        "files",
+        "rows",
+        "bytes",
+        "total",
+        "rows",
+    ]
+    assert [[*line[:2], *line[-5:-2], line[-1]] for line in lines[1:]] == [
+        ["0", t[0], "+0", "-0", "+0", "0"],
+        ["1", t[1], "+2", "-0", "+2", "2"],
+        ["2", t[2], "+2", "-0", "+2", "4"],
+        ["3", t[3], "+1", "-2", "+1", "3"],
+    ]
+    assert sorted(sizes) == [1, 2, 3]
+
+
+def test_show_is_the_line_of_the_log_with_the_files_removed(
+    table: tablefmt.Table, uri: str
+) -> None:
+    log = run("log", uri, "--json").lines
+    for version, when in enumerate(times(table)):
+        shown = run("show", uri, str(version), "--json").document
+        removed = shown.pop("removed")
+        assert shown == log[version]
+        assert [f["id"] for f in removed] == shown["removed_ids"]
+        assert run("show", uri, when, "--json").document["version"] == version
+    assert {f["path"] for f in removed} == {
+        f["path"] for e in log[1:3] for f in e["added"] if f["partition"]["part"] == "a"
+    }
+
+
+def test_history_has_deltas_columns_newest_first(table: tablefmt.Table, uri: str) -> None:
+    found = run("history", uri, "--json").document
+    assert [h["version"] for h in found] == [3, 2, 1, 0]
+    assert list(found[0]) == table.history().column_names
+    assert [h["timestamp"] for h in found] == times(table)[::-1]
+    assert json.loads(found[1]["userMetadata"]) == {"job": 7}
+    assert run("history", uri, "--json", "--limit", "1").document == found[:1]
+
+
+def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None:
+    t = times(table)
+    sums = {v: run("diff", uri, "0", str(v), "--json").document["to"] for v in (1, 3)}
+    for as_of, version, files in (([], 3, 3), (["--as-of", "1"], 1, 2), (["--as-of", t[1]], 1, 2)):
+        assert run("describe", uri, "--json", *as_of).document == {
+            "format": "tablefmt",
+            "id": table.id,
+            "location": table.uri,
+            "createdAt": t[0],
+            "version": version,
+            "lastModified": t[version],
+            "timeVersion": t[version],
+            "numFiles": files,
+            "numRows": table.scan(version=version).count(),
+            "sizeInBytes": sums[version]["bytes"],
+            "partitionColumns": ["part"],
+            "properties": {"owner": "me"},
+            "readerFeatures": [],
+            "writerFeatures": [],
+            "schema": "id BIGINT, part STRING, amount DECIMAL(10,2), day DATE, at TIMESTAMP, "
+            "raw BINARY, ratio DOUBLE",
+        }
+
+
+def test_schema_is_sparks_json(table: tablefmt.Table, uri: str) -> None:
+    types = ["long", "string", "decimal(10,2)", "date", "timestamp", "binary", "double"]
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in zip(SCHEMA.names, types, strict=True)
+    ]
+    assert run("schema", uri, "--json").document == {"type": "struct", "fields": fields}
+
+
+def test_files_are_the_live_ones_of_the_version(table: tablefmt.Table, uri: str) -> None:
+    for version in range(4):
+        found = run("files", uri, "--json", "--as-of", str(version)).document
+        expected = table.scan(version=version).files().to_pylist()
+        assert found == expected
+    if not uri.startswith("memory"):
+        sizes = [(Path(uri) / file["path"]).stat().st_size for file in found]
+        assert [file["size"] for file in found] == sizes
+    only = run("files", uri, "--json", "--where", "part = 'a'").document
+    assert only == [file for file in found if file["partition"] == {"part": "a"}]
+
+
+def test_partitions_sum_up_their_files(table: tablefmt.Table, uri: str) -> None:
+    table.append(table.to_arrow(where="part = 'a'"))
+    files = run("files", uri, "--json").document
+    expected = [
+        {
+            "values": {"part": part},
+            "files": len(inside),
+            "rows": sum(f["rows"] for f in inside),
+            "bytes": sum(f["size"] for f in inside),
+        }
+        for part in (ESCAPE, "a", None)
+        for inside in [[f for f in files if f["partition"]["part"] == part]]
+    ]
+    assert [e["files"] for e in expected] == [1, 2, 1]
+    assert run("partitions", uri, "--json").document == expected
+
+
+def test_changes_are_exact_rows_with_the_range_they_cover(table: tablefmt.Table, uri: str) -> None:
+    t = times(table)
+
+    def change(version: int, kind: str, number: int, part: str | None) -> Json:
+        marks = {
+            "_change_type": kind,
+            "_commit_version": version,
+            "_commit_timestamp": t[version],
+        }
+        return {**as_json(row(number, part)), **marks}
+
+    every = [
+        change(1, "insert", 1, "a"),
+        change(1, "insert", 2, None),
+        change(2, "insert", 3, "a"),
+        change(2, "insert", 4, ESCAPE),
+        change(3, "delete", 1, "a"),
+        change(3, "delete", 3, "a"),
+        change(3, "insert", 5, "a"),
+    ]
+
+    def in_order(found: list[Json]) -> list[Json]:
+        return sorted(found, key=lambda c: (c["_commit_version"], c["_change_type"], c["id"]))
+
+    for arguments, first, last in (
+        (["--since", "0"], 0, 3),
+        (["--after", "1"], 2, 3),
+        (["--since", "1", "--until", "2"], 1, 2),
+        (["--after", t[1], "--until", t[2]], 2, 2),
+        (["--since", t[2], "--until", t[2]], 2, 2),
+        (["--after", "3"], 4, 3),
+    ):
+        found = run("changes", uri, "--json", *arguments).document
+        expected = [c for c in every if first <= c["_commit_version"] <= last]
+        assert in_order(found.pop("changes")) == expected, arguments
+        assert found == {"first_version": first, "last_version": last, "settled": True}
+
+
+def test_diff_names_files_rows_and_metadata_that_differ(table: tablefmt.Table, uri: str) -> None:
+    t = times(table)
+    files = {v: {f["id"]: f for f in run("files", uri, "--json", "--as-of", str(v)).document}
+             for v in range(4)}  # fmt: skip
+
+    def end(version: int) -> Json:
+        live = files[version].values()
+        return {
+            "version": version,
+            "timestamp": t[version],
+            "files": len(live),
+            "rows": sum(f["rows"] for f in live),
+            "bytes": sum(f["size"] for f in live),
+        }
+
+    def only(these: int, those: int) -> list[Json]:
+        gone = [f for i, f in files[these].items() if i not in files[those]]
+        return [{k: f[k] for k in ("id", "path", "size", "rows", "partition")} for f in gone]
+
+    for a, b, names in ((1, 3, ("1", "3")), (3, 0, ("3", t[0])), (2, 2, (t[2], "2"))):
+        added, removed = only(b, a), only(a, b)
+        assert run("diff", uri, *names, "--json").document == {
+            "from": end(a),
+            "to": end(b),
+            "files_added": added,
+            "files_removed": removed,
+            "rows_added": sum(f["rows"] for f in added),
+            "rows_removed": sum(f["rows"] for f in removed),
+            "columns": [],
+            "properties": {},
+            "partition_by": None,
+        }
+
+
+def test_diff_tells_a_rename_from_a_new_column() -> None:
+    """The golden table `metadata` renames column 1, adds column 2 and sets a property."""
+    golden = Path(__file__).resolve().parents[2] / "spec" / "golden" / "metadata" / "table"
+    found = run("diff", str(golden), "0", "4", "--json").document
+    assert found["columns"] == [
+        {
+            "id": 1,
+            "from": {"name": "x", "type": "long", "nullable": True},
+            "to": {"name": "y", "type": "long", "nullable": True},
+        },
+        {"id": 2, "from": None, "to": {"name": "x", "type": "string", "nullable": True}},
+    ]
+    assert found["properties"] == {"owner": {"from": None, "to": "me"}}
+
+
+def test_verify_of_a_sound_table(table: tablefmt.Table, uri: str) -> None:
+    for deep in (False, True):
+        found = run("verify", uri, "--json", *(["--deep"] if deep else [])).document
+        assert found == {
+            "uri": table.uri,
+            "version": 3,
+            "files": 3,
+            "deep": deep,
+            "findings": [],
+            "ok": True,
+        }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["log"],
+        ["show", "3"],
+        ["history"],
+        ["describe"],
+        ["schema"],
+        ["files"],
+        ["partitions"],
+        ["changes", "--since", "0"],
+        ["diff", "0", "3"],
+        ["verify"],
+    ],
+    ids=lambda a: a[0],
+)
+def test_text_to_a_pipe_is_whole_and_drives_no_terminal(
+    table: tablefmt.Table, uri: str, arguments: list[str]
+) -> None:
+    """No colour, no control character of the table's, no trailing blanks, nothing cut."""
+    done = run(arguments[0], uri, *arguments[1:])
+    assert (done.code, done.err) == (0, "")
+    assert all(line.isprintable() and line == line.rstrip() for line in done.out.splitlines())
+    assert "…" not in done.out
+    if arguments[0] in ("files", "show", "diff"):
+        path = table.scan(where="part = 'a'").files().column("path")[0].as_py()
+        assert path in done.out
+
+
+def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
+    """Far more output than a pipe holds, and nobody to take it."""
+    uri = str(tmp_path / "t")
+    made = tablefmt.create(uri, "x BIGINT")
+    import pyarrow as pa
+
+    made.append(pa.table({"x": range(50_000)}))
+    command = [sys.executable, "-m", "tablefmt.cli", "changes", uri, "--since", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)

@@ -1,0 +1,182 @@
+"""Bad input: exit codes, one line on stderr, no traceback, no secret."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import tablefmt
+from tablefmt.cli.main import main
+from tests.cli.conftest import run
+
+GOLDEN = Path(__file__).resolve().parents[2] / "spec" / "golden"
+APPENDS = str(GOLDEN / "appends" / "table")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (2, ["log"]),
+        (2, ["nosuch", APPENDS]),
+        (2, ["log", APPENDS, "--nosuch"]),
+        (2, ["log", APPENDS, "--since", "yesterday"]),
+        (2, ["log", APPENDS, "--since", "2", "--until", "1"]),
+        (2, ["log", APPENDS, "--limit", "-1"]),
+        (2, ["describe", APPENDS, "--as-of", "-1"]),
+        (2, ["changes", APPENDS]),
+        (2, ["changes", APPENDS, "--after", "0", "--since", "0"]),
+        (2, ["changes", APPENDS, "--since", "2", "--until", "1"]),
+        (2, ["files", APPENDS, "--where", "nosuch = 1"]),
+        (2, ["files", APPENDS, "--where", "x = = 1"]),
+        (2, ["log", "quux://somewhere"]),
+        (3, ["log", APPENDS, "--since", "3"]),
+        (3, ["log", APPENDS, "--until", "3"]),
+        (3, ["show", APPENDS, "3"]),
+        (3, ["show", APPENDS, "1999-01-01"]),
+        (3, ["describe", APPENDS, "--as-of", "3"]),
+        (3, ["describe", APPENDS, "--as-of", "1999-01-01"]),
+        (3, ["changes", APPENDS, "--after", "3"]),
+        (3, ["diff", APPENDS, "0", "3"]),
+        *(
+            (3, [command, "no/such/table", *more])
+            for command, *more in (
+                ["log"],
+                ["show", "0"],
+                ["history"],
+                ["describe"],
+                ["schema"],
+                ["files"],
+                ["partitions"],
+                ["changes", "--since", "0"],
+                ["diff", "0", "1"],
+                ["verify"],
+            )
+        ),
+    ],
+    ids=lambda value: " ".join(value).replace(APPENDS, "T") if isinstance(value, list) else None,
+)
+def test_usage_is_2_and_not_found_is_3(code: int, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out, len(done.err.splitlines())) == (code, "", 1), done.err
+    assert done.err.startswith("tablefmt: ")
+
+
+def test_no_arguments_are_answered_with_help() -> None:
+    done = run()
+    assert done.code == 2
+    assert "Commands:" in done.err + done.out
+
+
+@pytest.mark.broken_tables
+def test_a_damaged_log_is_printed_up_to_the_damage() -> None:
+    """ENT-1: the entry of version 1 is flipped."""
+    uri = str(GOLDEN / "entry-flipped-middle" / "table")
+    done = run("log", uri, "--json")
+    assert (done.code, [e["version"] for e in done.lines]) == (1, [0])
+    assert "_log/00000000000000000001.json" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert run("show", uri, "0").code == 0
+    assert run("show", uri, "1").code == 1
+    assert run("describe", uri).code == 1
+
+
+@pytest.mark.broken_tables
+def test_a_gap_ends_the_dump_and_is_named() -> None:
+    """LOG-2."""
+    done = run("log", str(GOLDEN / "missing-middle" / "table"), "--json")
+    assert (done.code, [e["version"] for e in done.lines]) == (1, [0])
+    assert "not version 1" in done.err
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("damage", ["missing", "short", "flipped"])
+def test_verify_names_the_damaged_file(tmp_path: Path, damage: str) -> None:
+    """DAT-5: exit code 1, the finding names the object; flipped pages are found with --deep."""
+    uri = tmp_path / "t"
+    shutil.copytree(APPENDS, uri)
+    path = sorted((uri / "data").rglob("*.parquet"))[0]
+    body = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "short":
+        path.write_bytes(body[:-1])
+    elif damage == "flipped":
+        # The last byte of the first page, which lies before the footer.
+        body[len(body) // 8] ^= 1
+        path.write_bytes(body)
+    done = run("verify", str(uri), "--deep")
+    assert (done.code, done.err) == (1, "")
+    assert str(path.relative_to(uri)) in done.out
+
+
+@pytest.mark.broken_tables
+def test_verify_reports_a_damaged_log() -> None:
+    uri = str(GOLDEN / "entry-flipped-middle" / "table")
+    done = run("verify", uri, "--json")
+    assert done.code == 1
+    (finding,) = json.loads(done.out)["findings"]
+    assert (finding["object"], finding["rule"]) == ("_log/00000000000000000001.json", "ENT-1")
+
+
+def test_a_foreign_exception_is_one_line_unless_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("first\nsecond \x1b[0m hunter22")
+
+    monkeypatch.setattr("tablefmt.cli.log_dump.open_store", broken)
+    secret = ["--storage-option", "secret=hunter22"]
+    done = run("log", "x", *secret)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "tablefmt: ZeroDivisionError: first second \\u001b[0m ***\n"
+    for arguments in (["--debug", "log", "x"], ["log", "x", "--debug"]):
+        assert isinstance(CliRunner().invoke(main, arguments).exception, ZeroDivisionError)
+
+
+def test_storage_options_nest_and_keep_secrets_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def remember(uri: str, options: Any) -> Any:
+        seen.append(options)
+        raise tablefmt.errors.TableNotFoundError(uri)
+
+    monkeypatch.setattr("tablefmt.cli.log_dump.open_store", remember)
+    given = ("key=0123", "secret=a=b", "client_kwargs.region_name=r", "anon=false",
+             "config_kwargs.max_pool_connections=50", "client_kwargs.verify=True")  # fmt: skip
+    run("log", "x", *(part for text in given for part in ("--storage-option", text)))
+    assert seen == [
+        {
+            "key": "0123",
+            "secret": "a=b",
+            "client_kwargs": {"region_name": "r", "verify": True},
+            "anon": False,
+            "config_kwargs": {"max_pool_connections": 50},
+        }
+    ]
+
+
+@pytest.mark.parametrize("text", ["hunter22", "=hunter22", "a..b=hunter22", ".=hunter22"])
+def test_a_storage_option_that_is_none_is_not_repeated(text: str) -> None:
+    done = run("log", "x", "--storage-option", text)
+    assert (done.code, done.out) == (2, "")
+    assert "hunter22" not in done.err
+
+
+def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str) -> None:
+    table = tablefmt.create(s3_uri, "x BIGINT", storage_options=s3_server.options)
+    options = [
+        f"key={s3_server.key}",
+        f"secret={s3_server.secret}",
+        f"endpoint_url={s3_server.endpoint}",
+        "client_kwargs.region_name=us-east-1",
+    ]
+    given = [part for text in options for part in ("--storage-option", text)]
+    assert run("describe", s3_uri, "--json", *given).document["id"] == table.id
+    wrong = run("log", s3_uri + "-none", *given)
+    assert (wrong.code, wrong.out) == (3, "")
+    gone = run("log", "s3://no-such-bucket/t", *given)
+    assert (gone.code, gone.out, len(gone.err.splitlines())) == (1, "", 1)
+    for done in (wrong, gone):
+        assert s3_server.secret not in done.err

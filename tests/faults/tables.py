@@ -1,0 +1,171 @@
+"""Small tables on any store, a clock that tests own, and a second opinion on what is in a table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.commit.environment import Environment
+from tablefmt.log.codec import decode, encode
+from tablefmt.log.names import entry_key
+from tablefmt.maintenance.verify import verify
+from tablefmt.model.entry import Basis, Entry, Operation, OperationClass
+from tablefmt.operations.create import create
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
+from tablefmt.table import Table, open_at
+
+_numbers = itertools.count()
+START_US = 1_800_000_000_000_000
+
+
+@dataclass
+class Clock:
+    """Time that passes only when somebody sleeps, or a test says so."""
+
+    micros: int = START_US
+    seconds: float = 0.0
+    sleeps: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.forward(seconds)
+
+    def forward(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.micros += int(seconds * 1_000_000)
+
+    def environment(self) -> Environment:
+        return Environment(
+            now_us=lambda: self.micros,
+            monotonic=lambda: self.seconds,
+            sleep=self.sleep,
+            fraction=lambda: 0.5,
+        )
+
+
+def memory() -> MemoryStore:
+    """A store nobody else has."""
+    return MemoryStore(f"faults-{next(_numbers)}")
+
+
+def rows(*values: int, p: str | Sequence[str] = "a") -> pa.Table:
+    """Rows with these ids, in one partition or in as many as there are rows."""
+    names = [p] * len(values) if isinstance(p, str) else list(p)
+    return pa.table({"id": pa.array(values, pa.int64()), "p": pa.array(names, pa.string())})
+
+
+def new_table(
+    store: Store | None = None,
+    *,
+    partitioned: bool = False,
+    clock: Clock | None = None,
+    **properties: str,
+) -> Table:
+    """An empty table of `id BIGINT, p STRING`."""
+    environment = (clock or Clock()).environment()
+    store = store or memory()
+    context = create(
+        store,
+        "id BIGINT, p STRING",
+        partition_by=["p"] if partitioned else [],
+        properties=properties,
+        environment=environment,
+    )
+    return Table(context)
+
+
+def handle(store: Store, clock: Clock | None = None) -> Table:
+    """A fresh handle, whose own requests go to `store`."""
+    return open_at(store, (clock or Clock()).environment())
+
+
+def behind(table: Table, store: Store) -> Table:
+    """A warm handle as `table` is now, whose requests go to `store` from here on."""
+    other = handle(table.context.store)
+    other.context.environment = table.context.environment
+    other.context.store = store
+    other.context.view.store = store
+    return other
+
+
+def ids(table: Table, version: int | None = None) -> list[int]:
+    """The ids in the table, sorted."""
+    return sorted(table.to_arrow(version=version)["id"].to_pylist())
+
+
+def by_hand(store: Store) -> list[int]:
+    """The same by nothing but the newest log and Parquet: live files read one by one."""
+    files = LogView.open(store).snapshot().files
+    found: list[int] = []
+    for path in files["path"].to_pylist():
+        found += pq.ParquetFile(pa.BufferReader(store.get(path))).read()["id"].to_pylist()
+    return sorted(found)
+
+
+def data_files(store: Store) -> list[str]:
+    """Keys of all data files, live or not."""
+    return [found.key for found in store.list_after("data/")]
+
+
+def live_files(store: Store) -> list[str]:
+    """Keys of the live ones."""
+    return sorted(handle(store).scan().files()["path"].to_pylist())
+
+
+def assert_sound(store: Store) -> None:
+    """Every page can be read, and the log's times rise."""
+    report = verify(store, deep=True)
+    assert report.ok, str(report)
+    stamps = list(handle(store).context.view.timeline.timestamps)
+    assert stamps == sorted(set(stamps))
+
+
+def with_history(versions: int, store: Store | None = None) -> Store:
+    """A table whose versions after 0 change nothing: entries without files, made by hand."""
+    store = store or memory()
+    table = new_table(store)
+    extend(store, table, versions - 1)
+    return store
+
+
+def extend(store: Store, table: Table, count: int, **changes: Any) -> None:
+    """Put `count` more entries after the head that the handle knows."""
+    view = LogView.open(store)
+    for _ in range(count):
+        following = next_entry(view, **changes)
+        store.put(entry_key(following.version), encode(following))
+        view.absorb(_decoded(following))
+
+
+def _decoded(entry: Entry) -> Iterable[Any]:
+    return [decode(encode(entry), entry.version)]
+
+
+def next_entry(view: LogView, **changes: Any) -> Entry:
+    """A sound entry on top of a log, which a test may spoil."""
+    head = view.head
+    at = head.timestamp + 1
+    fields: dict[str, Any] = {
+        "table": head.table,
+        "version": head.version + 1,
+        "timestamp": at,
+        "time_version": at,
+        "transaction": f"{head.version + 1:032x}",
+        "previous": head.digest,
+        "operation": Operation(name="WRITE", cls=OperationClass.INSERT),
+        "basis": Basis(
+            read_version=head.version,
+            isolation="WriteSerializable",
+            granularity="row",
+            blind=True,
+        ),
+        "totals": head.totals,
+    }
+    return Entry(**{**fields, **changes})
