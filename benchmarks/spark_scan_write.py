@@ -68,7 +68,10 @@ def run(rows: int, rounds: int) -> None:
         return lambda: reader().write.format("noop").mode("overwrite").save()
 
     def aggregate(reader: Callable[[], Any]) -> Callable[[], None]:
-        return lambda: reader().selectExpr("sum(v)").collect()
+        def run_it() -> None:
+            reader().selectExpr("sum(v)").collect()
+
+        return run_it
 
     cases: dict[str, Callable[[], None]] = {}
     for name, reader in readers.items():

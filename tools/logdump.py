@@ -73,6 +73,8 @@ class Replay:
         keys = metadata["partition_by"]
         scope = (entry["basis"]["scope"] or {}).get("partitions", [])
         require({len(row) for row in scope} <= {len(keys)}, "ENT-5", "has a scope of another width")
+        single = not any(isinstance(value, list | dict) for row in scope for value in row)
+        require(single, "ENT-5", "has a scope of values that are lists or objects")
         files = dict(self.files)
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")

@@ -285,9 +285,21 @@ def decode(value: Any, kind: Any) -> Any:
         except ValueError:
             sound = False
     elif isinstance(kind, str) and isinstance(value, str) and DECIMAL_TEXT.match(value):
-        sound, decoded = DECIMAL_TYPE.match(kind) is not None, Decimal(value)
+        decoded = Decimal(value)
+        sound = _is_written(decoded, value, kind)
     require(sound, "VAL-1", f"holds {value!r:.100} where the type is {kind!r:.100}")
     return decoded
+
+
+def _is_written(number: Decimal, text: str, kind: str) -> bool:
+    """Whether a decimal has exactly its type's digits, and no sign on zero."""
+    match = DECIMAL_TYPE.match(kind)
+    if match is None:
+        return False
+    precision, scale = int(match[1]), int(match[2])
+    plain = f"{number.copy_abs():.{scale}f}"
+    digits = plain.replace(".", "").lstrip("0")
+    return text == ("-" if number < 0 else "") + plain and len(digits) <= precision
 
 
 def check_bounds(lower: Any, upper: Any, kind: Any) -> None:

@@ -1,4 +1,7 @@
-"""The checksum of a Parquet footer, which page checksums leave out. Spec: ADD-7."""
+"""The checksum of a data file's end: its footer, and all of a small file. Spec: ADD-7.
+
+Page checksums leave footers and the headers of pages out.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,37 @@ import pyarrow as pa
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 THREADS = 16
-"""Footers read at once: enough to hide a remote store's latency."""
+"""Files looked at at once: enough to hide a remote store's latency."""
 
-_TAIL = 64 << 10
+END_BYTES = 64 << 10
+"""Covered at least, if the file is that long: what one request brings anyway."""
+
 _AFTER = 8
 """Bytes after a footer's metadata: its length, and the magic number."""
 
 
 def footer_checksum(end: bytes) -> int | None:
-    """CRC-32 of the footer in the last bytes of a file; None if they do not hold all of it."""
+    """CRC-32 of a file's last END_BYTES, or of its footer if that is longer.
+
+    Args:
+        end: the whole file, or its last END_BYTES or more.
+
+    Returns:
+        None if `end` does not hold the whole footer.
+    """
     length = _length(end)
-    return zlib.crc32(memoryview(end)[-length:]) if _AFTER < length <= len(end) else None
+    if not _AFTER < length <= len(end):
+        return None
+    return zlib.crc32(memoryview(end)[-max(length, END_BYTES) :])
 
 
 def stored_checksum(store: Store, path: str, size: int) -> int | None:
-    """The checksum of a stored file's footer; None if there is no footer in it.
+    """The checksum of a stored file's end; None if there is no footer in it.
 
     Raises:
         KeyNotFoundError: the file is missing. StoreError: the store cannot answer.
     """
-    end = store.get_range(path, max(0, size - _TAIL), min(size, _TAIL))
+    end = store.get_range(path, max(0, size - END_BYTES), min(size, END_BYTES))
     length = _length(end)
     if len(end) < length <= size:
         end = store.get_range(path, size - length, length)
@@ -38,7 +52,7 @@ def stored_checksum(store: Store, path: str, size: int) -> int | None:
 
 
 def first_damaged(store: Store, files: pa.Table) -> int | None:
-    """The place of the first file that is missing or whose footer is not the one written.
+    """The place of the first file that is missing or whose end is not as it was written.
 
     Args:
         store: where the files are.

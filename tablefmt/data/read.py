@@ -20,7 +20,7 @@ from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 GROUP_FILES = 256
-"""Files whose footers are verified and that are then scanned together."""
+"""Files whose ends are verified and that are then scanned together."""
 
 _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
 
@@ -88,7 +88,7 @@ def count_rows(
 
 
 def _groups(store: Store, files: pa.Table) -> Iterator[pa.Table]:
-    """The files in runs whose footers are what was written (ADD-7)."""
+    """The files in runs whose ends are what was written (ADD-7)."""
     for start in range(0, files.num_rows, GROUP_FILES):
         group = files.slice(start, GROUP_FILES)
         try:
@@ -100,7 +100,7 @@ def _groups(store: Store, files: pa.Table) -> Iterator[pa.Table]:
         if damaged is not None:
             path, size, rows, footer = _described(group.slice(damaged, 1))[0]
             problem = check_file(store, path, size, rows, deep=False, footer=footer)
-            raise CorruptDataError(problem or "its footer was damaged", key=path, rule="DAT-5")
+            raise CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
         yield group
 
 
@@ -120,14 +120,14 @@ def check_file(
         size: bytes the log says.
         rows: rows the log says.
         deep: read every page and verify its checksum; otherwise length and footer alone.
-        footer: the footer's checksum in the log (ADD-7), if it is there.
+        footer: its checksum in the log (ADD-7), if it is there.
     """
     try:
         found = store.size(path)
         if found != size:
             return f"it is {found} bytes long, and the log says {size}"
         if footer is not None and stored_checksum(store, path, size) != footer:
-            return "its footer is not the one that was written"
+            return "its bytes are not those that were written"
         filesystem, root = store.arrow_filesystem()
         name = f"{root}/{path}" if root else path
         with filesystem.open_input_file(name) as source:
@@ -173,7 +173,7 @@ def _scan_problem(store: Store, file: pa.Table, schema: Schema) -> str | None:
 
 
 def _described(files: pa.Table) -> list[tuple[str, int, int, int | None]]:
-    """Path, size, rows and footer checksum of each file."""
+    """Path, size, rows and checksum of each file."""
     names = ("path", "size", "rows")
     columns = [files[name].to_pylist() for name in names]
     known = "footer" in files.column_names

@@ -13,8 +13,9 @@ from tablefmt.data.read import physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import Predicate
+from tablefmt.model.predicate import Predicate, all_of
 from tablefmt.model.schema import Field, Schema
+from tablefmt.model.substrait import predicates_of
 
 Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
 
@@ -42,6 +43,8 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
 
 def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.Expression | None]:
     """A condition as what prunes files, and what selects rows over physical names.
+
+    Of a pyarrow expression, the parts that are understood prune (PRN-15); None if there is none.
 
     Raises:
         InvalidPredicateError: text that cannot be parsed, an expression that does not fit the

@@ -255,8 +255,11 @@ def _stacked(frames: list[Any]) -> Any:
 
 
 def _session_active() -> bool:
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        # `session` says what to do about it.
+        return False
     return SparkSession.getActiveSession() is not None
 
 

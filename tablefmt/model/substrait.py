@@ -2,7 +2,7 @@
 
 Arrow binds the expression to the schema first, so names, columns and the types of literals are
 what Arrow itself would compare. Only what is known here is taken; everything else is left out, and
-no input makes it fail. Spec: PRN-16 (spec/pruning.md).
+no input makes it fail. Spec: PRN-15 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
     Returns:
         Each predicate is TRUE for every row for which Arrow's part is true. With the flag, their
         conjunction is TRUE for exactly the rows that Arrow's filter keeps. Never raises for what
-        the expression holds: what is not understood is left out. Spec: PRN-16.
+        the expression holds: what is not understood is left out. Spec: PRN-15.
     """
     try:
         message = bytes(expression.to_substrait(to_arrow(schema)))
@@ -458,7 +458,7 @@ def _option(literal: _Literal, field: Field) -> Any:
 
 def _fitted(value: decimal.Decimal, kind: Decimal) -> decimal.Decimal:
     """The same number with the column's scale, if it has one."""
-    context = decimal.Context(prec=kind.precision, traps=[decimal.Inexact])
+    context = decimal.Context(kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
     try:
         return value.quantize(decimal.Decimal((0, (1,), -kind.scale)), context=context)
     except (decimal.Inexact, decimal.InvalidOperation):

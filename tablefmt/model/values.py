@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.schema import Primitive, Type, is_float
+from tablefmt.model.schema import Decimal, Primitive, Type, is_float
 
 BOUND_LENGTH_MAX = 32
 """Strings are cut to this many code points in bounds, binary to this many bytes."""
@@ -91,7 +91,7 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
 
 
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
-_PLAIN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_WHOLE_PART = r"(?!-0(\.0*)?$)-?(0|[1-9][0-9]*)"
 _JSON_TYPES: dict[str, frozenset[type]] = {
     "boolean": frozenset({bool}),
     "float": frozenset({int, float, str}),
@@ -111,9 +111,10 @@ def _check_json(values: Sequence[Any], kind: Type) -> None:
     texts = [v for v in values if type(v) is str] if is_float(kind) else []
     if not _NOT_NUMBERS.issuperset(texts):
         raise ValueError("text that is not NaN, Infinity or -Infinity")
-    is_decimal = not isinstance(kind, Primitive)
-    if is_decimal and any(v is not None and not _PLAIN_DECIMAL.fullmatch(v) for v in values):
-        raise ValueError("a decimal that is not in plain notation")
+    if isinstance(kind, Decimal):
+        form = re.compile(_WHOLE_PART + (rf"\.[0-9]{{{kind.scale}}}" if kind.scale else ""))
+        if any(v is not None and not form.fullmatch(v) for v in values):
+            raise ValueError(f"a decimal that is not written with {kind.scale} digits of scale")
 
 
 def decode_value(value: Any, kind: Type) -> Any:

@@ -83,7 +83,10 @@ def _local_path(scheme: str, rest: str) -> str:
 
 def _bucket(rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
-    if not bucket or "@" in bucket:
+    # A secret may hold a slash, so that the "@" lands in the prefix; its ":" does not. An access
+    # point's name (arn:…) holds colons too.
+    has_secret = "@" in bucket or (":" in bucket and not bucket.startswith("arn:"))
+    if not bucket or has_secret:
         raise StoreError(
             "an S3 address is s3://bucket/prefix; credentials go to storage_options, not into it."
         )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -68,20 +66,18 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.fixture(params=["local", "memory"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh place on each store that needs no server."""
     if request.param == "local":
-        yield str(tmp_path / "a table")
-        return
+        return str(tmp_path / "a table")
     place = f"cli-{request.node.name.replace('[', '-').replace(']', '')}"
-    yield f"memory://{place}"
-    fsspec.filesystem("memory").rm(f"/{place}", recursive=True)
+    return f"memory://{place}"
 
 
 @pytest.fixture
 def table(uri: str) -> tablefmt.Table:
     """Versions: 0 created; 1 ids 1, 2; 2 ids 3, 4; 3 part 'a' overwritten by id 5."""
-    made = tablefmt.create(uri, SCHEMA, partition_by=["part"], properties={"owner": "me"})
+    made = tablefmt.create(uri, SCHEMA, partition_by=["part"], properties={"user.owner": "me"})
     made.append(rows(row(1, "a"), row(2, None)))
     made.append(rows(row(3, "a"), row(4, "\x1b[31m/")), user_metadata={"job": 7})
     made.overwrite(rows(row(5, "a")), where="part = 'a'")

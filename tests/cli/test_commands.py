@@ -152,11 +152,11 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "numRows": table.scan(version=version).count(),
             "sizeInBytes": sums[version]["bytes"],
             "partitionColumns": ["part"],
-            "properties": {"owner": "me"},
+            "properties": {"user.owner": "me"},
             "readerFeatures": [],
             "writerFeatures": [],
-            "schema": "id BIGINT, part STRING, amount DECIMAL(10,2), day DATE, at TIMESTAMP, "
-            "raw BINARY, ratio DOUBLE",
+            "schema": "`id` BIGINT, `part` STRING, `amount` DECIMAL(10,2), `day` DATE, "
+            "`at` TIMESTAMP, `raw` BINARY, `ratio` DOUBLE",
         }
 
 

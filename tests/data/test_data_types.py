@@ -37,7 +37,7 @@ def micros(kind: pa.DataType) -> pa.Array:
 
 
 def strings() -> list[str | None]:
-    return ["", None, "a", "é", "é", "\0", "\n", "𝄞", "\U0010ffff", "x" * 70_000]
+    return ["", None, "a", "\u00e9", "e\u0301", "\0", "\n", "𝄞", "\U0010ffff", "x" * 70_000]
 
 
 FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, None, 1.5, -(2.0**-140)]

@@ -14,7 +14,8 @@ from tablefmt.errors import ProtocolChangedException, TableExistsError
 from tablefmt.store.local import LocalStore
 from tests.faults.tables import assert_sound, by_hand, handle, ids, rows
 
-SPAWN = multiprocessing.get_context("spawn")
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.processes.test_processes"])
 APPENDS = 20
 
 
@@ -50,10 +51,10 @@ def creator(uri: str, number: int, start: Any, results: Any) -> None:
 
 def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
     """Start a process for each, let them begin at once; what each of them said."""
-    start = SPAWN.Barrier(len(works))
-    results = SPAWN.Queue()
+    start = CONTEXT.Barrier(len(works))
+    results = CONTEXT.Queue()
     processes = [
-        SPAWN.Process(target=work, args=(uri, number, start, results))
+        CONTEXT.Process(target=work, args=(uri, number, start, results))
         for number, work in enumerate(works)
     ]
     for process in processes:

@@ -241,4 +241,4 @@ def ordered(changes: list[Change]) -> list[Change]:
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestHistories.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)

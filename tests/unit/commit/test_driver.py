@@ -399,9 +399,7 @@ def test_a_handle_5000_versions_behind_appends_and_reads_each_winner_once() -> N
             operation=Operation(name="WRITE", cls=OperationClass.INSERT),
             written_under=view.head.metadata,
         )
-        assert isinstance(
-            commit(store, plan, other.context.environment, view).outcome, Committed
-        )
+        assert isinstance(commit(store, plan, other.context.environment, view).outcome, Committed)
     counting = CountingStore(store)
     table.context.store = table.context.view.store = counting
     receipt = table.append(rows(1))

@@ -71,7 +71,9 @@ def document(of: Entry = REAL) -> dict[str, Any]:
 
 def signed(value: Any) -> bytes:
     """What a writer with other ideas would store: canonical, and with the right checksum."""
-    value = {k: v for k, v in value.items() if k != "checksum"} if isinstance(value, dict) else value
+    value = (
+        {k: v for k, v in value.items() if k != "checksum"} if isinstance(value, dict) else value
+    )
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sealed(text.encode())
 
@@ -294,7 +296,9 @@ def test_an_entry_under_another_name_is_refused() -> None:
     assert caught.value.rule == "ENT-3"
 
 
-def test_an_entry_beyond_the_limit_is_neither_read_nor_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_beyond_the_limit_is_neither_read_nor_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """ENT-2: length, before anything is parsed."""
     body = encode(REAL)
     monkeypatch.setattr(codec, "ENTRY_BYTES_MAX", len(body) - 1)
@@ -303,7 +307,9 @@ def test_an_entry_beyond_the_limit_is_neither_read_nor_made(monkeypatch: pytest.
         encode(REAL)
 
 
-@pytest.mark.parametrize(("levels", "fine"), [(127, True), (128, False), (253, False), (900, False)])
+@pytest.mark.parametrize(
+    ("levels", "fine"), [(127, True), (128, False), (253, False), (900, False)]
+)
 def test_nesting_has_a_limit(levels: int, fine: bool) -> None:
     """ENT-2: 128 levels, the outermost object included."""
     body = encode(REAL)[:-79] + b',"zz":' + b"[" * levels + b"]" * levels + b"}"

@@ -12,9 +12,9 @@ import pytest
 from tablefmt.errors import (
     CorruptEntryError,
     LogGapError,
+    TablefmtError,
     TableNotFoundError,
     TableReplacedError,
-    TablefmtError,
 )
 from tablefmt.log.codec import encode
 from tablefmt.log.names import HINT, entry_key
@@ -228,9 +228,7 @@ def test_junk_without_an_entry_is_no_table() -> None:
         ("TIM-2", lambda e: replace(e, time_version=e.timestamp - 5)),
         (
             "TIM-2",
-            lambda e: replace(
-                e, operation=replace(e.operation, cls=OperationClass.MINOR_COMPACT)
-            ),
+            lambda e: replace(e, operation=replace(e.operation, cls=OperationClass.MINOR_COMPACT)),
         ),
         ("RPL-3", lambda e: replace(e, totals=replace(e.totals, files=7))),
         ("RPL-3", lambda e: replace(e, totals=replace(e.totals, next_id=7))),
@@ -327,9 +325,7 @@ def test_a_live_path_is_not_added_again_and_a_dead_one_may_be() -> None:
     first = table.scan().files().to_pylist()[0]
     columns = {k: [first[k]] for k in ("path", "size", "rows")}
     totals = table.context.view.head.totals
-    twice = replace(
-        totals, files=2, rows=2, bytes=2 * first["size"], next_id=totals.next_id + 1
-    )
+    twice = replace(totals, files=2, rows=2, bytes=2 * first["size"], next_id=totals.next_id + 1)
     bad = next_entry(table.context.view, add=AddedFiles(columns), totals=twice)
     store.put(entry_key(2), encode(bad))
     with pytest.raises(CorruptEntryError, match="a live file") as caught:
