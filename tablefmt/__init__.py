@@ -7,7 +7,9 @@ One commit is one atomic put-if-absent; there is no server, no catalog, no lock 
 
 from __future__ import annotations
 
+import importlib
 import logging
+from typing import Any
 
 from tablefmt import errors
 from tablefmt.operations.context import Commit
@@ -16,5 +18,13 @@ from tablefmt.table import Table, create, exists, open
 __version__ = "0.1.0"
 
 __all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """`tablefmt.spark` on first use: it needs the extra of that name."""
+    if name == "spark":
+        return importlib.import_module("tablefmt.spark")
+    raise AttributeError(f"module 'tablefmt' has no attribute {name!r}")
+
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

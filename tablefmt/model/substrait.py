@@ -32,13 +32,20 @@ from tablefmt.model.predicate import (
     all_of,
     any_of,
 )
-from tablefmt.model.schema import Decimal, Field, Schema, is_float, is_nested
+from tablefmt.model.schema import Decimal, Field, Schema, all_fields, is_float, is_nested
 
 BYTES_MAX = 4 << 20
 """A longer message is not read: no condition a person writes comes near."""
 
 DEPTH_MAX = 64
 """Nesting beyond this is not read. Chains of one AND or OR count once."""
+
+WEIGHT_MAX = 1 << 13
+"""An expression that weighs more is not read: a chain of 12 comparisons weighs 8,189.
+
+The bytes that Arrow makes double with every level of nesting (apache/arrow#48761), about 94 of them
+for each unit, so that without this limit a chain of 40 never ends.
+"""
 
 FIELDS_MAX = 1 << 20
 """Protobuf fields in one message; the schema and long value lists are the largest."""
@@ -111,6 +118,9 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
         the expression holds: what is not understood is left out. Spec: PRN-15.
     """
     try:
+        names = (field.name for field in all_fields(schema))
+        if any("\n" in name for name in names) or _weight(expression) > WEIGHT_MAX:
+            return [], False
         message = bytes(expression.to_substrait(to_arrow(schema)))
     except (pa.ArrowException, ImportError, UnicodeError):
         # What Substrait cannot express, columns that are not there, an Arrow built without it.
@@ -139,6 +149,29 @@ def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicat
         except _NotConvertedError:
             complete = False
     return found, complete and reader.exact
+
+
+def _weight(expression: pc.Expression) -> int:
+    """How much Substrait Arrow makes of it: a call is 1 and twice its arguments. Linear.
+
+    The tree is in the metadata of the form that Arrow pickles, a line for each start and end of a
+    call; no other text of a user's is in there than names of columns, each on one line.
+    """
+    pickled = expression.__reduce__()[1][0]
+    text = pa.ipc.open_file(pickled).schema.to_string(truncate_metadata=False)
+    _, header, lines = text.rpartition("-- schema metadata --\n")
+    if not header:
+        raise pa.ArrowInvalid("no tree")
+    weights = [0]
+    for line in lines.split("\n"):
+        if line.startswith("call: '"):
+            weights.append(0)
+        elif line.startswith("end: '"):
+            weight = 1 + 2 * weights.pop()
+            if weight > WEIGHT_MAX or not weights:
+                return WEIGHT_MAX + 1
+            weights[-1] += weight
+    return weights[0] if len(weights) == 1 else WEIGHT_MAX + 1
 
 
 def _read(message: memoryview) -> _Message:

@@ -31,7 +31,8 @@ from tablefmt.model.entry import (
 from tablefmt.model.parse import parse_predicate
 from tablefmt.model.predicate import Comparison, IsNull, Predicate, all_of, any_of, to_sql
 from tablefmt.model.properties import get_property
-from tablefmt.model.schema import Field
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.substrait import predicates_of
 from tablefmt.model.values import decode_value
 from tablefmt.operations.append import with_files
 from tablefmt.operations.context import (
@@ -188,20 +189,33 @@ def check_overwritable(
         raise InvalidPredicateError(
             "where and dynamic_partitions both say what to replace; give one of them"
         )
-    if not isinstance(where, str):
-        raise UnsupportedFeatureError(
-            "a pyarrow expression cannot say which partitions to replace yet; give SQL text",
-            ["overwrite:expression"],
-        )
-    predicate = parse_predicate(where, metadata.schema)
+    predicate = _predicate_of(where, metadata.schema)
     if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
-            f"replacing rows by {where!r} needs row values, and is not supported yet; only "
+            f"replacing rows by {str(where)[:200]!r} needs row values, and is not supported yet; only "
             f"conditions on partition columns are (there: {columns})",
             ["overwrite:row-values"],
         )
     return predicate
+
+
+def _predicate_of(where: Where, schema: Schema) -> Predicate:
+    """The condition, exactly. Spec: PRN-3, PRN-15."""
+    if isinstance(where, str):
+        return parse_predicate(where, schema)
+    if not isinstance(where, pc.Expression):
+        raise InvalidPredicateError(
+            f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
+        )
+    parts, exact = predicates_of(where, schema)
+    if not exact:
+        raise UnsupportedFeatureError(
+            f"the pyarrow expression {str(where)[:200]!r} is not understood exactly, so it cannot "
+            "say which partitions to replace; give SQL text",
+            ["overwrite:expression"],
+        )
+    return all_of(parts)
 
 
 def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:

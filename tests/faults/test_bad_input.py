@@ -171,7 +171,7 @@ def test_unknown_features_are_named() -> None:
         else:
             assert ids(handle(store)) == [1]
         for attempt in attempts:
-            with pytest.raises(UnsupportedFeatureError, match="magic.*Upgrade") as caught:
+            with pytest.raises(UnsupportedFeatureError, match=r"magic.*Upgrade") as caught:
                 attempt()
             assert caught.value.features == ["magic"]
 
@@ -273,7 +273,7 @@ def test_a_missing_entry_stops_reading_and_writing(table: Any) -> None:
     extend(store, table, 5)
     store.delete(entry_key(3))
     for attempt in (lambda: handle(store), table.refresh, lambda: table.append(rows(2))):
-        with pytest.raises(LogGapError, match="has version .* but not version 3.*restore"):
+        with pytest.raises(LogGapError, match=r"has version .* but not version 3.*restore"):
             attempt()
 
 
@@ -296,7 +296,7 @@ def test_a_table_removed_under_a_warm_handle_is_not_begun_anew(
         lambda: table.overwrite(rows(2)),
         lambda: table.append(rows(2)),
     ):
-        with pytest.raises(CommitRejectedError, match="removed or replaced.*open the table again"):
+        with pytest.raises(CommitRejectedError, match=r"removed or replaced.*open the table again"):
             write()
     assert (sorted(os.listdir(root)) if root.exists() else None) == before
     if remade:

@@ -1,4 +1,4 @@
-"""Killed at every request of an operation: all of it is there, or nothing, and it can be repeated."""
+"""Killed at any request of an operation: all of it is there, or nothing; it can be repeated."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def assert_all_or_nothing(store: Store, work: Callable[[Store], None], after: li
     applied = found == after
     assert len(data_files(store)) <= 3 + 3
     work(store)
-    again = sorted(after + [4, 5, 6]) if applied and len(after) == 6 else after
+    again = sorted([*after, 4, 5, 6]) if applied and len(after) == 6 else after
     assert ids(handle(store)) == by_hand(store) == again
     assert_sound(store)
     return applied
@@ -142,7 +142,7 @@ class SelfKiller(FaultyStore):
 def test_sigkill_at_any_request_on_a_local_disk_leaves_all_or_nothing(
     name: str, tmp_path: Path
 ) -> None:
-    """CMT-1, STO-3: a real process, a real signal, and no temporary file is left."""
+    """CMT-1, STO-1, STO-3: a real process, a real signal, and no temporary file is left."""
     work, after = OPERATIONS[name]
     applied: list[bool] = []
     for at in range(100):

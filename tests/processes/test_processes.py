@@ -72,7 +72,7 @@ def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
 
 @pytest.mark.parametrize("writers", [8, 16])
 def test_processes_that_append_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
-    """CMT-1, CMT-5, TIM-1: no failure, contiguous versions, every row once, rising times."""
+    """CMT-1, CMT-5, STO-1, TIM-1: no failure, contiguous versions, every row once, rising times."""
     uri = str(tmp_path / "t")
     tablefmt.create(uri, "id BIGINT, p STRING", partition_by=["p"])
     said = together(uri, [appender] * writers)

@@ -127,7 +127,6 @@ def test_a_refused_commit_leaves_nothing(fault: str) -> None:
 @pytest.mark.parametrize("fault", ["refused", "no_space"])
 def test_a_refused_data_file_leaves_nothing(fault: str) -> None:
     """CMT-1: and no put of the entry is made."""
-    table, store, _ = one_row()
     puts: list[str] = []
 
     def plan(index: int, verb: str, key: str) -> Any:
@@ -262,7 +261,7 @@ def test_a_clock_far_ahead_of_the_stores_is_refused() -> None:
     late = behind(table, timed)
     assert late.append(rows(2)).version == 2
     timed.behind_us += 1_000_000
-    with pytest.raises(CommitRejectedError, match="clock is 601 s ahead.*set it right"):
+    with pytest.raises(CommitRejectedError, match=r"clock is 601 s ahead.*set it right"):
         late.append(rows(3))
     timed.behind_us = -(10**15)
     assert late.append(rows(4)).version == 3
@@ -316,7 +315,7 @@ def test_an_entry_of_another_table_stops_the_commit() -> None:
 
 
 def test_an_application_version_is_applied_once() -> None:
-    """CFL-6, RPL-5: repeated, gone back, and used for other content."""
+    """CFL-7, RPL-5: repeated, gone back, and used for other content."""
     table, store, _ = one_row()
     first = table.append(rows(2), application=("job", 7), user_metadata={"a": [1]})
     assert not first.already_applied
@@ -601,7 +600,9 @@ def test_of_many_creators_one_makes_the_table() -> None:
                     start.wait(10)
                 return super().put_if_absent(key, body)
 
-        def make(n: int, store: Store = Together(store), ok: bool = exist_ok) -> str:
+        creating = Together(store)
+
+        def make(n: int, store: Store = creating, ok: bool = exist_ok) -> str:
             try:
                 return create(store, "id BIGINT, p STRING", exist_ok=ok).view.head.table
             except (ProtocolChangedException, TableExistsError) as error:

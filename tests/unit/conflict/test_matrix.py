@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from tablefmt.conflict.check import Conflict, Mine, Same, check
 from tablefmt.conflict.matrix import FILE_BLIND, TRANSACTION
+from tablefmt.model.ddl import schema_from
+from tablefmt.model.entry import (
+    Application,
+    Basis,
+    Entry,
+    Metadata,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+    Totals,
+)
 
 MATRICES = Path(__file__).resolve().parents[3] / "spec" / "matrices"
 
@@ -19,6 +32,50 @@ def test_granularity_transaction_is_the_published_matrix() -> None:
         shown.setdefault(earlier.value, {})[later.value] = cell.value
     assert shown == published
     assert len(TRANSACTION) == 25
+
+
+def test_the_first_check_that_applies_decides() -> None:
+    """CFL-1: protocol, metadata, application, matrix; one winner that breaks all four."""
+    metadata = Metadata(schema_from("id BIGINT"))
+    app = Application("app", 1, "theirs")
+    winner = Entry(
+        table="ab" * 16,
+        version=5,
+        timestamp=1,
+        time_version=1,
+        transaction="0f" * 16,
+        previous="0" * 64,
+        operation=Operation(name="ALL", cls=OperationClass.OVERWRITE),
+        basis=Basis(
+            read_version=4, isolation="WriteSerializable", granularity="transaction", blind=False
+        ),
+        totals=Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=5),
+        protocol=ProtocolFeatures(),
+        metadata=metadata,
+        application=app,
+    )
+    mine = Mine(
+        cls=OperationClass.INSERT,
+        granularity="transaction",
+        isolation="WriteSerializable",
+        scope=None,
+        metadata=metadata,
+        application=replace(app, digest="mine"),
+    )
+    rules = []
+    for less in ("protocol", "metadata", "application", ""):
+        verdict = check(winner, mine)
+        assert isinstance(verdict, Conflict)
+        rules.append((verdict.rule, verdict.error.__name__))
+        winner = replace(winner, **{less: None}) if less else winner
+    assert rules == [
+        ("CFL-4", "ProtocolChangedException"),
+        ("CFL-5", "MetadataChangedException"),
+        ("CFL-6", "ConcurrentTransactionException"),
+        ("CFL-2", "ConcurrentWriteException"),
+    ]
+    winner = replace(winner, application=app)
+    assert check(winner, replace(mine, application=app)) is Same.ALREADY_APPLIED
 
 
 def test_operations_that_read_nothing_fail_by_no_cell() -> None:

@@ -284,7 +284,7 @@ def test_a_path_is_used_as_it_stands() -> None:
 def test_a_newer_format_is_refused_by_its_number() -> None:
     """ENT-3: it may be in any form."""
     body = sealed(b'{"format":2, "new":[]}')
-    with pytest.raises(UnsupportedFeatureError, match="format 2.*Upgrade") as caught:
+    with pytest.raises(UnsupportedFeatureError, match=r"format 2.*Upgrade") as caught:
         decode(body, 3)
     assert caught.value.features == ["format-2"]
 
