@@ -13,7 +13,17 @@ import pyarrow.compute as pc
 
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
-from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
+from tablefmt.model.schema import (
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    Type,
+    is_nested,
+)
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
@@ -143,28 +153,39 @@ def _is_number(kind: Type) -> bool:
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _NUMBERS)
 
 
-def conform(batch: pa.Table, positions: Sequence[int | None], schema: Schema) -> pa.Table:
-    """The rows with exactly the table's columns and types, named as in data files.
+def conform(
+    batch: pa.Table, positions: Sequence[int | None], schema: Schema, shape: pa.Schema
+) -> pa.Table:
+    """The rows with exactly the table's columns and types, as data files have them.
+
+    Args:
+        batch: rows as given.
+        positions: as of `match_columns`.
+        schema: the table's.
+        shape: `file_schema(schema)`.
 
     Raises:
         SchemaMismatchError: SCH-5, a value that does not fit its column.
         ConstraintViolationError: DAT-3, NULL in a NOT NULL column.
     """
     arrays = []
-    for column, at in zip(schema.fields, positions, strict=True):
+    for column, at, field in zip(schema.fields, positions, shape, strict=True):
         target = arrow_type(column.type)
         if at is None:
-            values: Any = pa.nulls(batch.num_rows, target)
-        else:
-            values = _cast(batch.column(at), target, column.name)
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        values = _cast(batch.column(at), target, column.name)
         if not column.nullable and values.null_count:
             raise ConstraintViolationError(
                 f"column {column.name!r} is NOT NULL, and {values.null_count} of "
                 f"{batch.num_rows} rows are NULL there; nothing was written"
             )
-        _check_nested_nulls(values, column.type, column.name)
+        if is_nested(column.type):
+            _check_nested_nulls(values, column.type, column.name)
+            # Fields within carry their ids and physical names.
+            values = values.cast(field.type)
         arrays.append(values)
-    return pa.table(arrays, names=[f.physical for f in schema.fields])
+    return pa.Table.from_arrays(arrays, schema=shape)
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:

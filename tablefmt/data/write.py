@@ -29,7 +29,7 @@ FLUSH_BYTES = 256 << 20
 """Rows are held in memory up to this many bytes of Arrow data, then written."""
 
 TINY_BYTES = 2048
-"""Below this a file is not compressed: setting zstd up takes longer than writing, and gains nothing."""
+"""Below this a file is not compressed: setting zstd up takes longer than it saves."""
 
 THREADS = 8
 """Files written at once: enough to hide a remote store's latency."""
@@ -84,7 +84,7 @@ def write_data(
     shape = file_schema(metadata.schema)
     gathered = Gathered()
     for chunk in _chunks(reader):
-        rows = conform(chunk, positions, metadata.schema).cast(shape)
+        rows = conform(chunk, positions, metadata.schema, shape)
         parts = list(_split(rows, metadata))
         keys = [
             f"{data_folder(transaction)}{gathered.count + i}.parquet" for i in range(len(parts))

@@ -83,13 +83,15 @@ def overwrite(
             "overwrite_schema is not supported yet; make a new table", ["overwrite_schema"]
         )
     head = context.begin()
-    check_overwritable(head.metadata, where, dynamic_partitions)
+    condition = check_overwritable(head.metadata, where, dynamic_partitions)
     digest, reader = None, None if data is None else as_reader(data)
     name = "TRUNCATE" if data is None else "OVERWRITE"
     if options.application is not None:
         rows = reader.read_all() if reader is not None else pa.table({})
         reader = None if reader is None else rows.to_reader()
-        digest = digest_of(rows, name, str(where), str(dynamic_partitions))
+        # An expression's own text leaves out the middle of a long list.
+        said = where if condition is None or isinstance(where, str) else to_sql(condition)
+        digest = digest_of(rows, name, str(said), str(dynamic_partitions))
         already = context.applied(options, digest, name)
         if already is not None:
             return already
@@ -193,8 +195,8 @@ def check_overwritable(
     if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
-            f"replacing rows by {str(where)[:200]!r} needs row values, and is not supported yet; only "
-            f"conditions on partition columns are (there: {columns})",
+            f"replacing rows by {str(where)[:200]!r} needs row values, and is not supported yet; "
+            f"only conditions on partition columns are (there: {columns})",
             ["overwrite:row-values"],
         )
     return predicate

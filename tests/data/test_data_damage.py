@@ -113,16 +113,25 @@ def test_no_flipped_bit_is_read_as_rows(tmp_path: Path) -> None:
 @pytest.mark.broken_tables
 def test_flipped_bits_of_a_large_file_are_errors_or_change_nothing(tmp_path: Path) -> None:
     """ADD-7, DAT-5: pages have checksums of their own; the end of the file has this one."""
-    rows = pa.table({"id": range(60_000), "name": [f"{i * 7919 % 10_007} é" for i in range(60_000)]})
+    rows = pa.table(
+        {"id": range(60_000), "name": [f"{i * 7919 % 10_007} é" for i in range(60_000)]}
+    )
     table = tablefmt.create(tmp_path / "t", rows.schema)
     table.append(rows)
     path = tmp_path / "t" / table.scan().files()["path"][0].as_py()
     body = path.read_bytes()
     assert len(body) > 3 * END_BYTES
     random.seed(20_001)
-    pages, end = range((len(body) - END_BYTES) * 8), range((len(body) - END_BYTES) * 8, len(body) * 8)
+    pages, end = (
+        range((len(body) - END_BYTES) * 8),
+        range((len(body) - END_BYTES) * 8, len(body) * 8),
+    )
     found = 0
-    for bit in [*random.sample(pages, 100), *random.sample(range(8_000), 50), *random.sample(end, 50)]:
+    for bit in [
+        *random.sample(pages, 100),
+        *random.sample(range(8_000), 50),
+        *random.sample(end, 50),
+    ]:
         damaged = bytearray(body)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)

@@ -153,7 +153,9 @@ LAYOUTS = {
         pa.map_(pa.string(), pa.list_(pa.string())),
     ),
     "struct by name in list": (
-        pa.array([[{"B": 1, "a": 2}], None], pa.list_(pa.struct([("B", pa.int8()), ("a", pa.int8())]))),
+        pa.array(
+            [[{"B": 1, "a": 2}], None], pa.list_(pa.struct([("B", pa.int8()), ("a", pa.int8())]))
+        ),
         pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string())])),
     ),
     "date64": (pa.array([86_400_000, None], pa.int64()).view(pa.date64()), pa.date32()),
@@ -276,7 +278,8 @@ def test_a_cast_that_would_lose_something_writes_nothing(name: str, tmp_path: Pa
     table = tablefmt.create(tmp_path / "t", pa.schema([("c", kind), ("k", pa.int64())]))
     good = pa.table({"c": pa.nulls(1, values.type), "k": [1]})
     reader = pa.RecordBatchReader.from_batches(
-        good.schema, [*good.to_batches(), *pa.table({"c": values, "k": [2] * len(values)}).to_batches()]
+        good.schema,
+        [*good.to_batches(), *pa.table({"c": values, "k": [2] * len(values)}).to_batches()],
     )
     with pytest.raises(SchemaMismatchError) as caught:
         table.append(reader)
@@ -294,7 +297,9 @@ SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False),
         pa.field("Name", pa.string()),
-        pa.field("s", pa.struct([pa.field("must", pa.int64(), False), pa.field("may", pa.int64())])),
+        pa.field(
+            "s", pa.struct([pa.field("must", pa.int64(), False), pa.field("may", pa.int64())])
+        ),
         pa.field("l", pa.list_(pa.field("element", pa.int64(), False))),
         pa.field("m", pa.map_(pa.string(), pa.field("value", pa.int64(), False))),
     ]
