@@ -1,0 +1,1 @@
+"""Benchmarks beside peers; see README.md here."""

@@ -2,8 +2,8 @@
 
 python -m benchmarks.spark_scan_write [--rows 8000000] [--rounds 5]
 
-Like for like: plain Parquet writes timestamps as int64 micros too, and reads with the schema given,
-so that no footer is read to infer one. What stays different is in our disfavour: tablefmt fsyncs its
+Like for like: plain Parquet writes timestamps as int64 micros too, and reads with the schema
+given, so that no footer is read to infer one. What stays different is in our disfavour: tablefmt fsyncs its
 files and verifies page checksums.
 """
 

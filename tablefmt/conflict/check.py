@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Union
 
-from tablefmt.conflict.matrix import FILE_BLIND, TRANSACTION, Cell
+from tablefmt.conflict.matrix import FILE_BLIND, Cell, transaction_cell
 from tablefmt.errors import (
     ConcurrentModificationException,
     ConcurrentTransactionException,
@@ -134,7 +134,7 @@ def _matrix(winner: Entry, mine: Mine) -> Verdict:
                 [f"conflict:{pair[0].value}-{pair[1].value}"],
             )
         return None
-    if TRANSACTION[_row(pair[0]), _row(pair[1])] is not Cell.FAIL:
+    if transaction_cell(*pair) is not Cell.FAIL:
         return None
     shared = overlap(winner.basis.scope, mine.scope)
     if shared is not None and not shared:
@@ -158,11 +158,6 @@ _CHECKS: tuple[Callable[[Entry, Mine], Verdict], ...] = (
 
 _NO_ROWS = frozenset({OperationClass.METADATA, OperationClass.PROTOCOL})
 """Classes that touch no rows: what they change was checked by name."""
-
-
-def _row(cls: OperationClass) -> OperationClass:
-    """CLUSTER behaves as MAJOR_COMPACT in granularity `transaction`."""
-    return OperationClass.MAJOR_COMPACT if cls is OperationClass.CLUSTER else cls
 
 
 def overlap(theirs: Scope, mine: Scope) -> frozenset[tuple[Any, ...]] | None:

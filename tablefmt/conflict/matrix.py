@@ -32,6 +32,7 @@ _DATA = (
     OperationClass.MAJOR_COMPACT,
 )
 OVR, INS, UPD, MIN, MAJ = _DATA
+CLU = OperationClass.CLUSTER
 F, R, A, C = Cell
 
 # fmt: off
@@ -47,13 +48,21 @@ TRANSACTION: dict[tuple[OperationClass, OperationClass], Cell] = {
 
 FILE_BLIND: dict[tuple[OperationClass, OperationClass], Cell] = {
     # (earlier, later); the later reads nothing of the table
-    (INS, INS): A, (OVR, INS): A,
-    (INS, OVR): R, (OVR, OVR): R,
+    (OVR, INS): A, (INS, INS): A, (UPD, INS): A, (MIN, INS): A, (MAJ, INS): A, (CLU, INS): A,
+    (OVR, OVR): R, (INS, OVR): R, (UPD, OVR): R, (MIN, OVR): R, (MAJ, OVR): R, (CLU, OVR): R,
 }
 """Granularities `file` and `row`, later operations that read nothing: none of them fails."""
 # fmt: on
 
+
+def transaction_cell(earlier: OperationClass, later: OperationClass) -> Cell:
+    """CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
+    if (earlier, later) == (INS, CLU):
+        return C
+    return TRANSACTION[MAJ if earlier is CLU else earlier, MAJ if later is CLU else later]
+
+
 _undecided = set(product(_DATA, _DATA)) - TRANSACTION.keys()
 assert not _undecided, _undecided
-_undecided = set(product((INS, OVR), (INS, OVR))) - FILE_BLIND.keys()
+_undecided = set(product((*_DATA, CLU), (INS, OVR))) - FILE_BLIND.keys()
 assert not _undecided, _undecided

@@ -6,10 +6,11 @@ Page checksums leave footers and the headers of pages out.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
+import pyarrow.fs
 
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -44,11 +45,7 @@ def stored_checksum(store: Store, path: str, size: int) -> int | None:
     Raises:
         KeyNotFoundError: the file is missing. StoreError: the store cannot answer.
     """
-    end = store.get_range(path, max(0, size - END_BYTES), min(size, END_BYTES))
-    length = _length(end)
-    if len(end) < length <= size:
-        end = store.get_range(path, size - length, length)
-    return footer_checksum(end)
+    return _checksum(lambda start, length: store.get_range(path, start, length), size)
 
 
 def first_damaged(store: Store, files: pa.Table) -> int | None:
@@ -64,22 +61,45 @@ def first_damaged(store: Store, files: pa.Table) -> int | None:
     if "footer" not in files.column_names:
         return None
     columns = (files[name].to_pylist() for name in ("path", "size", "footer"))
-    rows = [row for row in enumerate(zip(*columns, strict=True)) if row[1][2] is not None]
+    known = [(at, *row) for at, row in enumerate(zip(*columns, strict=True)) if row[2] is not None]
+    filesystem, root = store.arrow_filesystem()
+    if not isinstance(filesystem, pyarrow.fs.PyFileSystem):
+        # Threads only get in each other's way where a read takes microseconds.
+        prefix = root + "/" if root else ""
+        return next((f[0] for f in known if not _is_whole(filesystem, prefix, f)), None)
+    with ThreadPoolExecutor(min(THREADS, max(1, len(known)))) as pool:
+        found = zip(known, pool.map(lambda f: _is_stored_whole(store, f), known), strict=True)
+        return next((file[0] for file, whole in found if not whole), None)
 
-    def damaged(row: tuple[int, Sequence[object]]) -> bool:
-        path, size, expected = row[1]
-        assert isinstance(path, str)
-        assert isinstance(size, int)
-        try:
-            return stored_checksum(store, path, size) != expected
-        except KeyNotFoundError:
-            return True
 
-    if len(rows) <= 1:
-        return next((row[0] for row in rows if damaged(row)), None)
-    with ThreadPoolExecutor(min(THREADS, len(rows))) as pool:
-        found = zip(rows, pool.map(damaged, rows), strict=True)
-        return next((row[0] for row, is_damaged in found if is_damaged), None)
+_File = tuple[int, str, int, int]
+"""Place, path, size, checksum."""
+
+
+def _is_whole(filesystem: pyarrow.fs.FileSystem, prefix: str, file: _File) -> bool:
+    _, path, size, expected = file
+    try:
+        with filesystem.open_input_file(prefix + path) as source:
+            return _checksum(lambda start, length: source.read_at(length, start), size) == expected
+    except OSError:
+        return False
+
+
+def _is_stored_whole(store: Store, file: _File) -> bool:
+    _, path, size, expected = file
+    try:
+        return stored_checksum(store, path, size) == expected
+    except KeyNotFoundError:
+        return False
+
+
+def _checksum(read: Callable[[int, int], bytes], size: int) -> int | None:
+    """Of a file that `read` gives bytes of, from a start, at most so many."""
+    end = read(max(0, size - END_BYTES), min(size, END_BYTES))
+    length = _length(end)
+    if len(end) < length <= size:
+        end = read(size - length, length)
+    return footer_checksum(end)
 
 
 def _length(end: bytes) -> int:

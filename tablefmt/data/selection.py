@@ -71,4 +71,5 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.E
     except (pa.ArrowException, TypeError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"the condition does not fit the columns: {first}") from None
-    return None, where
+    parts, _ = predicates_of(where, schema)
+    return (all_of(parts) if parts else None), where

@@ -84,13 +84,16 @@ def verify(
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)
         return Report(store.uri, None, 0, deep, (finding,))
-    files = snapshot.files.select(["path", "size", "rows"])
+    files = snapshot.files
+    if "footer" not in files.column_names:
+        files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
+    files = files.select(["path", "size", "rows", "footer"])
     findings: list[Finding] = []
     done = 0
     for batch in files.to_batches(max_chunksize=1024):
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
         with ThreadPoolExecutor(THREADS) as pool:
-            problems = list(pool.map(lambda row: _look(store, row[0], row[1], row[2], deep), rows))
+            problems = list(pool.map(lambda row: _look(store, row, deep), rows))
         findings.extend(
             Finding(row[0], "DAT-5", problem)
             for row, problem in zip(rows, problems, strict=True)
@@ -102,8 +105,9 @@ def verify(
     return Report(store.uri, snapshot.version, files.num_rows, deep, tuple(findings))
 
 
-def _look(store: Store, path: str, size: int, rows: int, deep: bool) -> str | None:
+def _look(store: Store, row: tuple[str, int, int, int | None], deep: bool) -> str | None:
+    path, size, rows, footer = row
     try:
-        return check_file(store, path, size, rows, deep=deep)
+        return check_file(store, path, size, rows, deep=deep, footer=footer)
     except TablefmtError as error:
         return str(error)

@@ -109,7 +109,7 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
     """The AND-ed parts of a pyarrow expression that are understood, and whether that is all of it.
 
     Args:
-        expression: a condition over the columns of `schema`, by name or position.
+        expression: a condition over the columns of `schema`, by name.
         schema: the columns; Arrow sees them as `to_arrow(schema)`.
 
     Returns:

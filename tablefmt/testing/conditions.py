@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -93,8 +94,9 @@ def values(kind: Type) -> st.SearchStrategy[Any]:
     if name == "boolean":
         return st.booleans()
     if name in ("float", "double"):
-        width = 32 if name == "float" else 64
-        return st.sampled_from(_FLOATS) | st.floats(width=width)
+        if name == "double":
+            return st.sampled_from(_FLOATS) | st.floats()
+        return st.sampled_from(_FLOATS).map(_single) | st.floats(width=32)
     if name == "string":
         return st.sampled_from(_TEXTS) | st.text(max_size=40)
     if name == "binary":
@@ -113,6 +115,11 @@ def schemas(draw: st.DrawFn) -> Schema:
     names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
     fields = [Field(i, n, n, draw(st.sampled_from(KINDS))) for i, n in enumerate(names, 1)]
     return Schema(tuple(fields), len(fields))
+
+
+def _single(value: float) -> float:
+    """The nearest value that a float column can hold."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def like_patterns() -> st.SearchStrategy[str]:
@@ -204,10 +211,10 @@ def evaluate(predicate: Predicate, row: Row) -> bool | None:
 
 def _compared(op: str, left: Any, right: Any) -> bool:
     if op in ("=", "!="):
-        return (left == right) == (op == "=")
+        return bool(left == right) == (op == "=")
     if op in ("<", ">="):
-        return (left < right) == (op == "<")
-    return (left > right) == (op == ">")
+        return bool(left < right) == (op == "<")
+    return bool(left > right) == (op == ">")
 
 
 def order(value: Any) -> Any:

@@ -79,9 +79,10 @@ CONDITIONS: list[tuple[Any, list[int], int]] = [
     ("land = 'XX'", [], 0),
     ("false", [], 0),
     ("true", list(range(30)), 3),
-    (pc.field("v") >= 28, [28, 29], 3),
-    ((pc.field("Land") == "DE") & (pc.field("f") < 1), [2, 3], 3),
-    (pc.field("Land").is_null(), list(range(20, 30)), 3),
+    (pc.field("v") >= 28, [28, 29], 1),
+    ((pc.field("Land") == "DE") & (pc.field("f") < 1), [2, 3], 1),
+    (pc.field("Land").is_null(), list(range(20, 30)), 1),
+    (pc.starts_with(pc.field("Land"), "D"), list(range(10)), 3),
 ]
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -312,3 +313,31 @@ def test_a_create_killed_before_its_link_leaves_nothing(tmp_path: Path):
     assert done.returncode == -9
     assert files_below(root) == []
     assert LocalStore(root).put_if_absent("_log/0", b"y") == Written()
+
+
+def test_turns_are_taken_one_by_one_and_never_waited_for_long(tmp_path: Path):
+    """STO-14: a second store waits for the first one's turn, and goes on without it in the end."""
+    first, second = LocalStore(tmp_path / "t"), LocalStore(tmp_path / "t")
+    assert first.put_if_absent("_log/0", b"x") == Written()
+    order = []
+
+    def other() -> None:
+        with second.turn("_log/1"):
+            order.append("second")
+
+    waiting = threading.Thread(target=other)
+    with first.turn("_log/1"):
+        waiting.start()
+        waiting.join(0.03)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
+
+    with first.turn("_log/1"), second.turn("_log/1"):
+        assert second.put_if_absent("_log/1", b"y") == Written()
+
+
+def test_a_turn_beside_nothing_is_no_turn(tmp_path: Path):
+    """STO-14: where the folder is missing there is nobody to wait for."""
+    with LocalStore(tmp_path / "none").turn("_log/0"):
+        assert not (tmp_path / "none").exists()

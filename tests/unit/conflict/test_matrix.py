@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tablefmt.conflict.check import Conflict, Mine, Same, check
-from tablefmt.conflict.matrix import FILE_BLIND, TRANSACTION
+from tablefmt.conflict.matrix import FILE_BLIND, TRANSACTION, Cell, transaction_cell
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import (
     Application,
@@ -78,11 +78,32 @@ def test_the_first_check_that_applies_decides() -> None:
     assert check(winner, replace(mine, application=app)) is Same.ALREADY_APPLIED
 
 
-def test_operations_that_read_nothing_fail_by_no_cell() -> None:
+def test_an_insert_fails_by_no_cell_of_file_and_row() -> None:
+    """CFL-3: every published cell with INSERT as the later says never, and so do ours."""
+    text = (MATRICES / "file_and_row.json").read_text(encoding="utf-8")
+    cells = [c for c in json.loads(text)["cells"] if c["later"] == "INSERT"]
+    names = {"COMPACT": ["MINOR_COMPACT", "MAJOR_COMPACT"]}
+    earlier = {name for c in cells for name in names.get(c["earlier"], [c["earlier"]])}
+
+    assert {c["conflict"] for c in cells} == {"never"}
+    ours = {a.value for (a, b), cell in FILE_BLIND.items() if b is OperationClass.INSERT}
+    assert ours == earlier | {"OVERWRITE"}
+
+
+def test_an_overwrite_that_reads_nothing_replaces_whatever_came_before() -> None:
     """CFL-3."""
-    assert {(a.value, b.value): cell.value for (a, b), cell in FILE_BLIND.items()} == {
-        ("INSERT", "INSERT"): "append",
-        ("OVERWRITE", "INSERT"): "append",
-        ("INSERT", "OVERWRITE"): "replace",
-        ("OVERWRITE", "OVERWRITE"): "replace",
-    }
+    later = {a: c for (a, b), c in FILE_BLIND.items() if b is OperationClass.OVERWRITE}
+    no_rows = {OperationClass.METADATA, OperationClass.PROTOCOL}
+    assert later == dict.fromkeys(set(OperationClass) - no_rows, Cell.REPLACE)
+
+
+def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> None:
+    """CFL-2."""
+    cluster, major = OperationClass.CLUSTER, OperationClass.MAJOR_COMPACT
+    plain = {a for a, _ in TRANSACTION}
+    as_later = {a: transaction_cell(a, cluster) for a in plain}
+    as_earlier = {b: transaction_cell(cluster, b) for b in plain}
+
+    expected = {a: TRANSACTION[a, major] for a in plain}
+    assert as_later == {**expected, OperationClass.INSERT: Cell.COMPACT}
+    assert as_earlier == {b: TRANSACTION[major, b] for b in plain}

@@ -90,12 +90,11 @@ def test_files_are_described_in_order_and_those_without_rows_left_out(tmp_path: 
     added = describe(tmp_path, tables, Metadata(from_arrow(table.schema)))
     assert added is not None
     bodies = [(tmp_path / f"data/{i}.parquet").read_bytes() for i in (0, 2)]
-    lengths = [int.from_bytes(body[-8:-4], "little") + 8 for body in bodies]
     assert dict(added.columns) == {
         "path": ["data/0.parquet", "data/2.parquet"],
         "size": [len(body) for body in bodies],
         "rows": [3, 1],
-        "footer": [zlib.crc32(b[-n:]) for b, n in zip(bodies, lengths, strict=True)],
+        "footer": [zlib.crc32(body) for body in bodies],
         "lower.1": [1, 1],
         "upper.1": [3, 1],
         "nulls.1": [0, 0],
