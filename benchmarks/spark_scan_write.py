@@ -3,8 +3,8 @@
 python -m benchmarks.spark_scan_write [--rows 8000000] [--rounds 5]
 
 Like for like: plain Parquet writes timestamps as int64 micros too, and reads with the schema
-given, so that no footer is read to infer one. What stays different is in our disfavour: tablefmt fsyncs its
-files and verifies page checksums.
+given, so that no footer is read to infer one. What stays different is in our disfavour: tablefmt
+fsyncs its files and verifies page checksums.
 """
 
 from __future__ import annotations

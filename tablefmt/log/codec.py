@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -415,12 +416,17 @@ def _add(value: Mapping[str, Any]) -> AddedFiles | SideFile:
         columns["footer"] = value["footer"]
     for group in _BY_FIELD:
         for field_id, values in value.get(group, {}).items():
-            if not _FIELD_ID.fullmatch(field_id):
-                raise _bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
-            columns[f"{group}.{field_id}"] = values
+            columns[_column_name(group, field_id)] = values
     files = AddedFiles(columns)
     check_added(files)
     return files
+
+
+@lru_cache(maxsize=4096)
+def _column_name(group: str, field_id: str) -> str:
+    if not _FIELD_ID.fullmatch(field_id):
+        raise _bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
+    return f"{group}.{field_id}"
 
 
 def check_added(files: AddedFiles) -> None:
@@ -433,11 +439,14 @@ def check_added(files: AddedFiles) -> None:
     length = len(columns["path"])
     if length == 0:
         raise _bad("ADD-1", "`add` holds no file")
+    kinds: set[type] = set()
     for name, values in columns.items():
         if type(values) is not list or len(values) != length:
             raise _bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
-        if not _scalars(values):
-            raise _bad("ADD-1", f"`add` column {name} holds a list or an object")
+        kinds.update(map(type, values))
+    if dict in kinds or list in kinds:
+        name = next(n for n, values in columns.items() if not _scalars(values))
+        raise _bad("ADD-1", f"`add` column {name} holds a list or an object")
     for path in columns["path"]:
         problem = path_problem(path)
         if problem:
@@ -445,7 +454,9 @@ def check_added(files: AddedFiles) -> None:
     if len(set(columns["path"])) != length:
         raise _bad("ADD-1", "a path is added twice")
     for name, low in (("size", 1), ("rows", 0)):
-        if any(type(n) is not int or not low <= n <= _INTEGER_MAX for n in columns[name]):
+        counts = columns[name]
+        sound = set(map(type, counts)) == {int} and low <= min(counts)
+        if not sound or max(counts) > _INTEGER_MAX:
             raise _bad("ADD-1", f"`add` column {name} holds something that is not a count")
     for crc in columns.get("footer", ()):
         if crc is not None and not (type(crc) is int and 0 <= crc < 1 << 32):

@@ -78,8 +78,8 @@ _CAUSES = {
 }
 
 
-TURN_SECONDS = 0.1
-"""STO-14. Many times what a create takes; a holder that was stopped delays nobody longer."""
+TURN_SECONDS = 0.5
+"""STO-14. Enough for dozens of creates; a holder that was stopped delays nobody longer."""
 
 
 class LocalStore:
