@@ -6,7 +6,7 @@ Spec: DAT-4, DAT-5, DAT-7, ADD-7.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,22 @@ _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_bu
 _DAMAGE = (OSError, pa.ArrowException, StoreError, KeyNotFoundError, MemoryError, ValueError)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFilter:
+    """Which rows are wanted, over physical names.
+
+    Parquet statistics leave NaN out, and Arrow takes a row group with equal bounds for a constant;
+    so what is pushed into the scan may be wider than what is wanted (PRN-10).
+    """
+
+    pushed: pc.Expression | None
+    """Passes every row that is wanted, in spite of the statistics."""
+    exact: pc.Expression | None = None
+    """Applied to what the scan gives; None if `pushed` is exact already."""
+    reads: tuple[str, ...] = ()
+    """Physical names of the columns that `exact` looks at."""
+
+
 def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
     """The files (columns `path` and `size`) as an Arrow dataset over physical names."""
     filesystem, root = store.arrow_filesystem()
@@ -45,7 +61,7 @@ def read_files(
     files: pa.Table,
     schema: Schema,
     columns: Sequence[Field],
-    condition: pc.Expression | None = None,
+    condition: RowFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches in the order of `files`, with the columns asked for under their logical names.
 
@@ -54,34 +70,46 @@ def read_files(
         files: live files: `path`, `size`, `rows`, and `footer` where it is known.
         schema: the snapshot's.
         columns: columns of the answer, in order.
-        condition: over physical names; rows for which it is true are kept.
+        condition: rows for which it is true are kept.
 
     Raises:
         CorruptDataError: DAT-5, a file is missing, of the wrong length, or fails a checksum.
         InvalidPredicateError: Arrow cannot evaluate the condition on these rows.
     """
     wanted = answer_schema(columns)
-    projection = {f.name: pc.field(f.physical) for f in columns}
+    condition = condition or RowFilter(None)
+    names = dict.fromkeys([*(f.physical for f in columns), *condition.reads])
     for group in _groups(store, files):
         try:
-            scanner = dataset_of(store, group, schema).scanner(projection, condition)
+            scanner = dataset_of(store, group, schema).scanner(list(names), condition.pushed)
             for batch in scanner.to_batches():
-                if batch.num_rows:
-                    yield batch.cast(wanted) if batch.schema != wanted else batch
+                rows = batch if condition.exact is None else batch.filter(condition.exact)
+                if rows.num_rows:
+                    arrays = [rows.column(f.physical) for f in columns]
+                    yield _as_wanted(arrays, rows.num_rows, wanted)
         except _DAMAGE as error:
             raise _diagnosis(store, group, schema, condition, error) from None
 
 
-def count_rows(
-    store: Store, files: pa.Table, schema: Schema, condition: pc.Expression | None
-) -> int:
+def _as_wanted(arrays: list[pa.Array], rows: int, wanted: pa.Schema) -> pa.RecordBatch:
+    """The columns under their logical names and nullability."""
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    named = pa.RecordBatch.from_arrays(arrays, names=wanted.names)
+    return named.cast(wanted) if named.schema != wanted else named
+
+
+def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
     """How many rows `read_files` would give. Raises the same."""
     if condition is None:
         return int(pc.sum(files["rows"]).as_py() or 0)
+    if condition.exact is not None:
+        read = [f for f in schema.fields if f.physical in condition.reads]
+        return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     found = 0
     for group in _groups(store, files):
         try:
-            found += dataset_of(store, group, schema).count_rows(filter=condition)
+            found += dataset_of(store, group, schema).count_rows(filter=condition.pushed)
         except _DAMAGE as error:
             raise _diagnosis(store, group, schema, condition, error) from None
     return found
@@ -148,7 +176,7 @@ def _diagnosis(
     store: Store,
     files: pa.Table,
     schema: Schema,
-    condition: pc.Expression | None,
+    condition: RowFilter,
     error: BaseException,
 ) -> CorruptDataError | InvalidPredicateError:
     """Which file it was: Arrow's own message may name none. Or else it was the condition."""
@@ -157,7 +185,7 @@ def _diagnosis(
         problem = problem or _scan_problem(store, files.slice(at, 1), schema)
         if problem is not None:
             return CorruptDataError(problem, key=path, rule="DAT-5")
-    if condition is not None:
+    if condition.pushed is not None or condition.exact is not None:
         return InvalidPredicateError(f"the condition cannot be evaluated: {_first_line(error)}")
     return CorruptDataError(f"the data files could not be read: {_first_line(error)}", rule="DAT-5")
 

@@ -8,13 +8,13 @@ from typing import Union
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.expression import to_arrow_expression
-from tablefmt.data.read import physical_schema
+from tablefmt.data.expression import to_arrow_expression, to_scan_expression
+from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import Predicate, all_of
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.predicate import Predicate, all_of, fields
+from tablefmt.model.schema import Field, Schema, is_float, walk
 from tablefmt.model.substrait import predicates_of
 
 Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
@@ -41,8 +41,8 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
     return [field for _, field in found if field is not None]
 
 
-def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.Expression | None]:
-    """A condition as what prunes files, and what selects rows over physical names.
+def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, RowFilter | None]:
+    """A condition as what prunes files, and what selects rows.
 
     Of a pyarrow expression, the parts that are understood prune (PRN-15); None if there is none.
 
@@ -56,7 +56,7 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.E
         return None, None
     if isinstance(where, str):
         predicate = parse_predicate(where, schema)
-        return predicate, to_arrow_expression(predicate, physical_schema(schema))
+        return predicate, _filter_of(predicate, schema)
     if not isinstance(where, pc.Expression):
         raise InvalidPredicateError(
             f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
@@ -72,4 +72,32 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, pc.E
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"the condition does not fit the columns: {first}") from None
     parts, _ = predicates_of(where, schema)
-    return (all_of(parts) if parts else None), where
+    return (all_of(parts) if parts else None), _filter_by(where, schema)
+
+
+def _filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
+    names = physical_schema(schema)
+    exact, pushed = to_arrow_expression(predicate, names), to_scan_expression(predicate, names)
+    if pushed.equals(exact):
+        return RowFilter(exact)
+    return RowFilter(pushed, exact, tuple(schema.by_id(i).physical for i in fields(predicate)))
+
+
+def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:
+    """An expression of the user's own: pushed into the scan unless it looks at floats."""
+    reads = _columns_of(where, schema)
+    if not any(is_float(kind) for field in reads for kind in walk(field.type)):
+        return RowFilter(where)
+    return RowFilter(None, where, tuple(field.physical for field in reads))
+
+
+def _columns_of(where: pc.Expression, schema: Schema) -> list[Field]:
+    """The columns an expression needs: Arrow tells by refusing it when one is missing."""
+    columns = file_schema(schema)
+    found = []
+    for at, field in enumerate(schema.fields):
+        try:
+            columns.remove(at).empty_table().filter(where)
+        except (pa.ArrowException, TypeError, ValueError, KeyError):
+            found.append(field)
+    return found

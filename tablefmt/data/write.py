@@ -5,7 +5,7 @@ Spec: DAT-1 .. DAT-6, ADD-1 .. ADD-5, ADD-7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from tablefmt.data.conform import conform, match_columns
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.schema import Field, is_float
+from tablefmt.model.schema import Field, Schema, is_float, is_nested, walk
 from tablefmt.model.values import encode
 from tablefmt.store.protocol import Store
 
@@ -170,12 +170,14 @@ def _write_file(
     """One Parquet file (DAT-1), and its row of ADD-1's columns."""
     sink = pa.BufferOutputStream()
     footers: list[pq.FileMetaData] = []
+    nans = nan_counts(rows, metadata.schema.fields)
     with pq.ParquetWriter(
         sink,
         rows.schema,
         compression="zstd" if rows.nbytes > TINY_BYTES else "none",
         write_page_checksum=True,
         store_schema=False,
+        write_statistics=_with_statistics(metadata.schema, nans),
         metadata_collector=footers,
     ) as writer:
         writer.write_table(rows)
@@ -184,5 +186,20 @@ def _write_file(
     footer = footer_checksum(body)
     row = {"path": key, "size": len(body), "rows": rows.num_rows, "footer": footer}
     row.update(file_bounds(footers[0], metadata.schema, stats))
-    row.update({f"nans.{i}": n for i, n in nan_counts(rows, stats).items()})
+    row.update({f"nans.{f.id}": nans[f.id] for f in stats if f.id in nans})
     return row
+
+
+def _with_statistics(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
+    """The columns whose statistics may stand in the file (DAT-9); True for all.
+
+    Statistics leave NaN out, and readers that order NaN above all, Spark among them, would drop
+    row groups that hold it.
+    """
+    nested = [f for f in schema.fields if is_nested(f.type)]
+    hiding = any(is_float(kind) for f in nested for kind in walk(f.type))
+    if not hiding and not any(nans.values()):
+        return True
+    flat = [f for f in schema.fields if not is_nested(f.type) and not nans.get(f.id)]
+    # A dotted name could be taken for a path into a struct.
+    return [f.physical for f in flat if not (nested and "." in f.physical)]

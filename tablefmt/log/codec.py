@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -346,7 +346,7 @@ def _scope(value: Any) -> Scope:
     return PredicateScope(value["predicate"])
 
 
-def _scalars(values: list[Any]) -> bool:
+def _scalars(values: Sequence[Any]) -> bool:
     return {dict, list}.isdisjoint(map(type, values))
 
 

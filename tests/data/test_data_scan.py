@@ -6,6 +6,7 @@ import gc
 import itertools
 import shutil
 import tracemalloc
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +266,29 @@ def test_a_store_of_the_same_name_is_the_same_memory() -> None:
     table = made()
     other = open_at(MemoryStore(table.uri.removeprefix("memory://")))
     assert other.to_arrow(columns=["v"]).equals(table.to_arrow(columns=["v"]))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "isnan(v)",
+        "v > 1",
+        "v != 1",
+        "NOT (v <= 1)",
+        "id = 2 AND v >= 5",
+        pc.is_nan(pc.field("v")),
+        pc.field("v") != 1,
+        ~(pc.field("v") <= 1),
+    ],
+    ids=str,
+)
+def test_nan_beside_equal_bounds_is_found(where: Any) -> None:
+    """PRN-10: Arrow takes a row group of 1.0 and NaN for a constant 1.0 when it reads bounds."""
+    table = tablefmt.create(f"memory://nan/{uuid.uuid4()}", "id BIGINT, v DOUBLE")
+    table.append(pa.table({"id": [1, 2], "v": [1.0, float("nan")]}))
+
+    scan = table.scan(where=where, columns=["id"])
+    assert scan.to_arrow().to_pydict() == {"id": [2]}
+    assert scan.count() == 1
+    changes = table.changes(starting_version=0, where=where, columns=["id"])
+    assert changes.to_arrow().column("id").to_pylist() == [2]

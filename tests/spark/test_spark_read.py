@@ -189,3 +189,18 @@ def test_a_missing_file_stops_the_query_whatever_the_session_says(spark: Any, ur
     finally:
         for key in keys:
             spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("writer", ["arrow", "spark"])
+def test_nan_is_found_beside_equal_numbers(spark: Any, uri: str, writer: str) -> None:
+    """DAT-9: Spark orders NaN above all, and must not drop its row group by statistics."""
+    rows = [(1, 1.0, (1.0,)), (2, float("nan"), (float("nan"),))]
+    frame = spark.createDataFrame(rows, "id long, v double, s struct<x: double>").coalesce(1)
+    if writer == "spark":
+        tablefmt.spark.write(frame, uri)
+    else:
+        tablefmt.create(uri, frame.schema).append(frame.toArrow())
+
+    read = tablefmt.spark.read(spark, uri)
+    for where in ("v > 1", "isnan(v)", "v != 1", "v >= 5", "s.x > 1", "isnan(s.x)"):
+        assert [row.id for row in read.where(where).collect()] == [2], where

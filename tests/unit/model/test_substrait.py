@@ -352,6 +352,33 @@ def test_pruning_loses_no_row_of_arrows_own_filter(
     assert not exact or chosen == said
 
 
+FLOATS = [NAN, 0.0, -0.0, 1.0, 1.5, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("name", ["f", "g"])
+@pytest.mark.parametrize("negated", [False, True])
+def test_every_float_condition_means_what_arrow_makes_of_it(name: str, negated: bool) -> None:
+    """PRN-2, PRN-15: NaN and both zeros under every comparison and set; a pair of them in one."""
+    kind = ARROW.field(name).type
+    rows = [*FLOATS, None]
+    table = pa.table({name: pa.array(rows, kind), "#": range(len(rows))})
+    scalars = [pc.scalar(pa.scalar(v, kind)) for v in [*FLOATS, None]]
+    conditions = [compare(F(name), v) for compare in _OPERATORS for v in scalars]
+    compared = len(conditions)
+    conditions += [F(name).isin(pa.array([a, b], kind)) for a in rows for b in rows]
+    conditions.append(pc.is_nan(F(name)))
+    for n, plain in enumerate(conditions):
+        expression = ~plain if negated else plain
+        chosen = set(table.filter(expression)["#"].to_pylist())
+        parts, exact = predicates_of(expression, SCHEMA)
+        said = {
+            i for i, v in enumerate(rows) if evaluate(all_of(parts), {column(name).id: v}) is True
+        }
+        assert chosen <= said, str(expression)
+        assert not exact or chosen == said, str(expression)
+        assert exact or compared <= n < len(conditions) - 1, str(expression)
+
+
 SAID = ["operation", "operationParameters", "operationMetrics"]
 DAYS = [dt.date(2020, 1, d) for d in (1, 2, 3)]
 ROWS = pa.table({"d": pa.array([*DAYS, *DAYS, None], pa.date32()), "v": list(range(7))})
