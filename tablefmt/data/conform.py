@@ -6,6 +6,7 @@ Spec: SCH-5 (types), DAT-2 (columns by name), DAT-3 (NOT NULL).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -53,7 +54,8 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     )
 
 
-def match_columns(given: pa.Schema, schema: Schema) -> list[int | None]:
+@lru_cache(maxsize=64)
+def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
     """For every column of the table the position of its data; None where it is all NULL.
 
     Names match exactly, or else with case ignored.
@@ -89,7 +91,7 @@ def match_columns(given: pa.Schema, schema: Schema) -> list[int | None]:
     for column, place in zip(schema.fields, found, strict=True):
         if place is not None:
             _check_type(column, given.field(place).type)
-    return found
+    return tuple(found)
 
 
 def _check_type(column: Field, given: pa.DataType) -> None:

@@ -6,6 +6,8 @@ and a cast that would lose something is refused. Spec: SCH-5.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
@@ -87,6 +89,7 @@ def to_arrow(schema: Schema) -> pa.Schema:
     return pa.schema([_field(f, False, f.name) for f in schema.fields])
 
 
+@lru_cache(maxsize=64)
 def file_schema(schema: Schema) -> pa.Schema:
     """The schema as data files have it: physical names, Parquet field ids."""
     return pa.schema([_field(f, True, f.physical) for f in schema.fields])

@@ -6,7 +6,7 @@ Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
 from tablefmt.log.names import entry_key
@@ -91,8 +91,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_scope(entry, entry.metadata or head.metadata)
     if entry.metadata is not None:
         _check_schema(entry, head.metadata.schema, entry.metadata.schema)
-    return replace(
-        head,
+    return Head(
+        table=head.table,
         version=entry.version,
         digest=stored.digest,
         timestamp=entry.timestamp,

@@ -28,6 +28,9 @@ from tablefmt.store.protocol import Store
 HINT_LAG = 8
 """A reader that had to look further than this beyond the hint leaves a better one."""
 
+UNFOLDED_MAX = 256
+"""Entries held as they were read until somebody asks for files; more become columns."""
+
 RECENT = 64
 """Newest entries kept whole: a commit judges what came in while its data was being written."""
 
@@ -150,8 +153,10 @@ class LogView:
         self.totals.append(entry.totals)
         if entry.metadata is not None:
             self._metadata.append((entry.version, entry.metadata))
-        self._unfolded.append(stored)
         self._recent.append(stored)
+        self._unfolded.append(stored)
+        if len(self._unfolded) >= UNFOLDED_MAX:
+            self._fold_early()
 
     def _all_files(
         self,
@@ -165,6 +170,18 @@ class LogView:
         except CorruptEntryError as error:
             self._damage = error
             raise
+
+    def _fold_early(self) -> None:
+        """Turn entries into columns before they pile up; reads nothing.
+
+        Damage is kept for who asks for files: an append does not need them.
+        """
+        if self._damage or any(isinstance(s.entry.add, SideFile) for s in self._unfolded):
+            return
+        try:
+            self._fold()
+        except CorruptEntryError as error:
+            self._damage = error
 
     def _fold(self) -> None:
         entries = [stored.entry for stored in self._unfolded]

@@ -130,11 +130,27 @@ class LocalStore:
             staged.discard()
 
     def put(self, key: str, body: bytes) -> None:
-        """STO-7: replaces by rename, so a reader sees the old object or the new one."""
+        """STO-7: replaces by rename, so a reader sees the old object or the new one.
+
+        A name that is free is given before the fsync: nobody looks for it until this returns, and
+        one commit of the journal then holds file and names.
+        """
         folder, name = _split(check_key(key))
         with _translated("write", key):
-            directory = self._directories.open(folder, create=True)
-            _publish(directory, self._stage(directory, body), name)
+            unsynced: list[Handle] = []
+            directory = self._directories.open(folder, create=True, unsynced=unsynced)
+            staged = self._stage(directory, body, sync=False)
+            try:
+                try:
+                    staged.link(name)
+                    os.fsync(staged.fd)
+                except FileExistsError:
+                    os.fsync(staged.fd)
+                    staged.replace(name)
+            finally:
+                staged.discard()
+            for changed in (directory, *reversed(unsynced)):
+                os.fsync(changed.fd)
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
@@ -158,10 +174,10 @@ class LocalStore:
         with _translated("write", key):
             _publish(directory, staged, name)
 
-    def _stage(self, directory: Handle, body: bytes) -> StagedFile:
+    def _stage(self, directory: Handle, body: bytes, *, sync: bool = True) -> StagedFile:
         staged = StagedFile(directory, named=self._named)
         try:
-            staged.write(body)
+            staged.write(body, sync=sync)
         except BaseException:
             staged.discard()
             raise

@@ -60,8 +60,11 @@ class Directories:
         self._lock = threading.Lock()
         self._handles: OrderedDict[str, Handle] = OrderedDict()
 
-    def open(self, folder: str, *, create: bool) -> Handle:
+    def open(self, folder: str, *, create: bool, unsynced: list[Handle] | None = None) -> Handle:
         """The directory `folder` ("" is the root), made with its parents if `create`.
+
+        With `unsynced`, directories in which a name was made are added to it, and the caller
+        fsyncs them; a file's own fsync before that makes theirs cheap.
 
         Symbolic links below the root raise OSError (ENOTDIR or ELOOP); a missing directory raises
         FileNotFoundError. Every directory made is durable, with its name, on return. One of KEPT
@@ -74,7 +77,7 @@ class Directories:
         replaced = handle is not None and folder in KEPT
         if replaced and create:
             raise OSError(errno.ESTALE, "the directory was removed or replaced")
-        handle = self._open_below(folder, create) if folder else self._open_root(create)
+        handle = self._open_below(folder, create, unsynced) if folder else self._open_root(create)
         if replaced:
             return handle
         with self._lock:
@@ -89,9 +92,9 @@ class Directories:
             _make_root(self._root)
         return Handle(os.open(self._root, DIRECTORY_FLAGS))
 
-    def _open_below(self, folder: str, create: bool) -> Handle:
+    def _open_below(self, folder: str, create: bool, unsynced: list[Handle] | None) -> Handle:
         above, _, name = folder.rpartition("/")
-        parent = self.open(above, create=create)
+        parent = self.open(above, create=create, unsynced=unsynced)
         flags = DIRECTORY_FLAGS | os.O_NOFOLLOW
         try:
             return Handle(os.open(name, flags, dir_fd=parent.fd))
@@ -102,7 +105,10 @@ class Directories:
             os.mkdir(name, dir_fd=parent.fd)
         except FileExistsError:
             pass
-        os.fsync(parent.fd)
+        if unsynced is None:
+            os.fsync(parent.fd)
+        else:
+            unsynced.append(parent)
         return Handle(os.open(name, flags, dir_fd=parent.fd))
 
 
@@ -169,12 +175,13 @@ class StagedFile:
             self.fd = os.open(temporary, flags, 0o666, dir_fd=directory.fd)
             self._temporary = temporary
 
-    def write(self, body: bytes) -> None:
-        """Write all of `body` and make it durable."""
+    def write(self, body: bytes, *, sync: bool = True) -> None:
+        """Write all of `body`, and make it durable unless told to leave that to the caller."""
         view = memoryview(body)
         while view:
             view = view[os.write(self.fd, view) :]
-        os.fsync(self.fd)
+        if sync:
+            os.fsync(self.fd)
 
     def link(self, name: str) -> None:
         """Give the file its final name. Raises FileExistsError if that is taken."""
