@@ -193,8 +193,8 @@ def main() -> None:
     try:
         rates = run_alternating(
             {
-                "tablefmt, one handle": lambda: peers.tablefmt_handle(400),
-                "deltalake, one handle": lambda: peers.delta_handle(100),
+                "tablefmt, one handle": lambda: peers.tablefmt_handle(500),
+                "deltalake, one handle": lambda: peers.delta_handle(500),
                 "tablefmt, by path": lambda: peers.tablefmt_by_path(100),
                 "deltalake, by path": lambda: peers.delta_by_path(100),
                 "tablefmt, log only": lambda: peers.tablefmt_log_only(1000),

@@ -41,7 +41,7 @@ from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
-from tablefmt.snapshot.head import check_writable, same_table
+from tablefmt.snapshot.head import advance, check_writable, same_table
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
 
@@ -169,10 +169,14 @@ class Driver:
             head = self.view.head if self.view is not None else None
             if head is not None:
                 check_writable(head)
-            entry = entry_on(self.plan, head, self._removed(), self.environment.now_us())
+            entry = entry_on(self.plan, head, self._removed(), self._now_us())
             assert entry.version == version, (entry.version, version)
             body = encode(entry)
-            self.entries = {version: (body, StoredEntry(entry, digest(body)))}
+            stored = StoredEntry(entry, digest(body))
+            if head is not None:
+                # Nothing is sent that a reader would refuse.
+                advance(head, stored)
+            self.entries = {version: (body, stored)}
         return self.entries[version][0]
 
     def _is_stale(self, version: int) -> bool:
@@ -180,7 +184,11 @@ class Driver:
         known = self.entries.get(version)
         if known is None:
             return False
-        return self.environment.now_us() - known[1].entry.timestamp > SENT_WITHIN_US
+        return self._now_us() - known[1].entry.timestamp > SENT_WITHIN_US
+
+    def _now_us(self) -> int:
+        """The later of this clock and the store's: a slow clock must not write into the past."""
+        return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
         if self.plan.replacing is None or self.view is None:

@@ -38,6 +38,16 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
     Raises:
         SchemaMismatchError: it is none of these.
     """
+    try:
+        return _reader_of(data)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        raise SchemaMismatchError(
+            f"the {type(data).__name__} cannot be read as a table: {first}"
+        ) from None
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):

@@ -78,7 +78,8 @@ def read_files(
     """
     wanted = answer_schema(columns)
     condition = condition or RowFilter(None)
-    names = dict.fromkeys([*(f.physical for f in columns), *condition.reads])
+    # Those of the condition first: it may name them by place.
+    names = dict.fromkeys([*condition.reads, *(f.physical for f in columns)])
     for group in _groups(store, files):
         try:
             scanner = dataset_of(store, group, schema).scanner(list(names), condition.pushed)

@@ -85,7 +85,11 @@ def _filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
 
 def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:
     """An expression of the user's own: pushed into the scan unless it looks at floats."""
-    reads = _columns_of(where, schema)
+    if not any(is_float(kind) for field in schema.fields for kind in walk(field.type)):
+        return RowFilter(where)
+    # A column named by its place, as pc.field(1), keeps it only if every column is read.
+    by_place = "FieldPath(" in str(where)
+    reads = list(schema.fields) if by_place else _columns_of(where, schema)
     if not any(is_float(kind) for field in reads for kind in walk(field.type)):
         return RowFilter(where)
     return RowFilter(None, where, tuple(field.physical for field in reads))

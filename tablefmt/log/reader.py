@@ -101,7 +101,7 @@ def read_tail(store: Store, first: int) -> list[StoredEntry]:
         found.extend(fresh)
         if ended:
             return found
-        window = min(max(window * 8, FIRST_WINDOW), WINDOW_MAX)
+        window = min(max(window * 4, FIRST_WINDOW), WINDOW_MAX)
 
 
 def read_window(store: Store, start: int, count: int) -> tuple[list[StoredEntry], bool]:

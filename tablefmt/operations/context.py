@@ -68,8 +68,11 @@ class CommitOptions:
 
     def __post_init__(self) -> None:
         try:
+            kept = orjson.loads(orjson.dumps(dict(self.user_metadata)))
             # Level 2: an entry's outermost object is around it.
-            check_limits(orjson.loads(orjson.dumps(dict(self.user_metadata))), 2)
+            check_limits(kept, 2)
+            if kept != self.user_metadata:
+                raise ValueError("it would be kept as something else (NaN, dates, tuples, …)")
         except CorruptEntryError as error:
             raise InvalidRangeError(f"user_metadata is refused: {error.detail}") from None
         except (TypeError, ValueError) as error:
@@ -91,7 +94,9 @@ def _check_application(application: Any) -> None:
     try:
         check_limits(list(pair))
         pair[0].encode()
-    except (CorruptEntryError, UnicodeEncodeError) as error:
+    except CorruptEntryError as error:
+        raise InvalidRangeError(f"application={application!r} is refused: {error.detail}") from None
+    except UnicodeEncodeError as error:
         raise InvalidRangeError(f"application={application!r} is refused: {error}") from None
 
 

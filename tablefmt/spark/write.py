@@ -187,6 +187,11 @@ def _write_first(
         context = create(store, schema, partition_by=partition_by, exist_ok=mode == "append")
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
+        # Who made it meanwhile may have been this very write.
+        already = context.applied(options.commit, None, NAME)
+        if already is not None:
+            remove_folder(df.sparkSession, store, transaction)
+            return already
     except Exception:
         remove_folder(df.sparkSession, store, transaction)
         raise

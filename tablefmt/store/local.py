@@ -229,20 +229,31 @@ class LocalStore:
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another: a local read is shorter than handing it to a thread."""
-        return [self._get_or_none(key) for key in keys]
+        directories: dict[str, Handle | None] = {}
+        bodies: list[bytes | None] = []
+        for key in keys:
+            folder, name = _split(check_key(key))
+            if folder not in directories:
+                directories[folder] = self._directory_or_none(folder, key)
+            directory = directories[folder]
+            # Who looks for the head misses often, so a name is looked for before it is opened.
+            missing = directory is None or not _is_taken(directory, name)
+            bodies.append(None if missing else self._get_or_none(key))
+        return bodies
 
-    def _get_or_none(self, key: str) -> bytes | None:
-        """`get` without an exception for a missing key: who looks for the head misses often."""
-        folder, name = _split(check_key(key))
+    def _directory_or_none(self, folder: str, key: str) -> Handle | None:
         try:
-            directory = self._directories.open(folder, create=False)
-            if not _is_taken(directory, name):
-                return None
-            return self.get(key)
-        except (FileNotFoundError, KeyNotFoundError):
+            return self._directories.open(folder, create=False)
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise _store_error("read", key, error) from error
+
+    def _get_or_none(self, key: str) -> bytes | None:
+        try:
+            return self.get(key)
+        except KeyNotFoundError:
+            return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read at an offset."""

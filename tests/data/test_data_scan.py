@@ -292,3 +292,16 @@ def test_nan_beside_equal_bounds_is_found(where: Any) -> None:
     assert scan.count() == 1
     changes = table.changes(starting_version=0, where=where, columns=["id"])
     assert changes.to_arrow().column("id").to_pylist() == [2]
+
+
+@pytest.mark.parametrize("columns", [None, ["b", "a"], ["b"], ["a"]])
+def test_a_column_may_be_named_by_its_place(columns: Any) -> None:
+    """DAT-4: the place is that in the table, whatever columns are asked for."""
+    table = tablefmt.create(f"memory://place/{uuid.uuid4()}", "a DOUBLE, b DOUBLE")
+    table.append(pa.table({"a": [1.0, 2.0, 3.0], "b": [30.0, 20.0, 10.0]}))
+
+    where = pc.field(1) > 15
+    found = table.to_arrow(where=where, columns=columns)
+    whole = pa.table({"a": [1.0, 2.0], "b": [30.0, 20.0]})
+    assert found.to_pydict() == whole.select(columns or ["a", "b"]).to_pydict()
+    assert table.scan(where=where).count() == 2

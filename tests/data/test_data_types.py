@@ -6,6 +6,7 @@ import datetime
 import decimal
 import itertools
 import math
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -498,3 +499,22 @@ def test_any_nested_values_come_back(data: st.DataObject, kind: pa.DataType) -> 
     values = data.draw(st.lists(values_of(kind), min_size=1, max_size=8))
     table = pa.table({"c": pa.array(values, kind)})
     assert round_trip(fresh(), table).equals(table)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame({"id": [1, "x", 2.5]}),
+        pd.DataFrame([[1, 2]], columns=["id", "id"]),
+        pd.Series([1, 2]),
+        pa.chunked_array([[1, 2]]),
+        [1, 2],
+    ],
+    ids=["mixed", "doubled", "series", "column", "list"],
+)
+def test_what_is_no_table_is_refused_as_such(data: Any) -> None:
+    """DAT-2: never by an error of Arrow's or pandas' own."""
+    table = tablefmt.create(f"memory://no-table/{uuid.uuid4()}", "id BIGINT")
+    with pytest.raises(SchemaMismatchError):
+        table.append(data)
+    assert table.version == 0

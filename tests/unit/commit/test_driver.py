@@ -32,10 +32,11 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
+from tablefmt.model.times import to_micros
 from tablefmt.operations.create import create
 from tablefmt.store.protocol import NoAnswer, Store, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
-from tablefmt.table import Table
+from tablefmt.table import Table, open_at
 from tablefmt.testing.faults import FaultyStore
 from tests.faults.tables import (
     Clock,
@@ -700,3 +701,17 @@ def test_a_side_file_that_cannot_be_read_rejects_an_overwrite() -> None:
     with pytest.raises(CommitRejectedError, match="away"):
         late.overwrite(rows(3))
     assert data_files(store) == live_files(store)
+
+
+def test_a_slow_clock_does_not_write_into_the_past() -> None:
+    """TIM-1, INC-2: where the store tells its time, a settled range does not grow."""
+    clock = Clock()
+
+    class Telling(ForwardingStore):
+        def server_time_us(self) -> int | None:
+            return clock.micros + 3_600_000_000
+
+    table = new_table(clock=clock)
+    slow = open_at(Telling(table.context.store), clock.environment())
+    receipt = slow.append(rows(1))
+    assert to_micros(receipt.timestamp) == clock.micros + 3_600_000_000
