@@ -193,7 +193,7 @@ def conform(
                 f"{batch.num_rows} rows are NULL there; nothing was written"
             )
         if is_nested(column.type):
-            _check_nested_nulls(values, column.type, column.name)
+            check_nested_nulls(values, column.type, column.name)
             # Fields within carry their ids and physical names.
             values = values.cast(field.type)
         arrays.append(values)
@@ -286,7 +286,7 @@ def _map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     return (pc.subtract(offsets, offsets[0]) if start else offsets), keys, items
 
 
-def _check_nested_nulls(values: Any, kind: Type, name: str) -> None:
+def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
     """DAT-3 inside structs, lists and maps."""
     if isinstance(kind, Struct):
         for column in kind.fields:
@@ -297,17 +297,17 @@ def _check_nested_nulls(values: Any, kind: Type, name: str) -> None:
                     f"field {name}.{column.name} is NOT NULL and NULL in the data; nothing was "
                     "written"
                 )
-            _check_nested_nulls(inner, column.type, f"{name}.{column.name}")
+            check_nested_nulls(inner, column.type, f"{name}.{column.name}")
     elif isinstance(kind, Array):
         inner = pc.list_flatten(values)
         _check_elements(inner, kind.nullable, f"elements of {name}")
-        _check_nested_nulls(inner, kind.element, f"{name}.element")
+        check_nested_nulls(inner, kind.element, f"{name}.element")
     elif isinstance(kind, Map):
         for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
             _, keys, items = _map_parts(chunk)
             _check_elements(items, kind.nullable, f"values of {name}")
-            _check_nested_nulls(keys, kind.key, f"{name}.key")
-            _check_nested_nulls(items, kind.value, f"{name}.value")
+            check_nested_nulls(keys, kind.key, f"{name}.key")
+            check_nested_nulls(items, kind.value, f"{name}.value")
 
 
 def _check_elements(inner: Any, nullable: bool, what: str) -> None:
