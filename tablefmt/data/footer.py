@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds
 from tablefmt.data.checksum import footer_checksum
-from tablefmt.data.conform import check_nested_nulls as check_nested_nulls
+from tablefmt.data.conform import check_nested_nulls
 from tablefmt.data.read import read_files
 from tablefmt.data.write import Gathered
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError
