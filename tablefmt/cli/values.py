@@ -52,11 +52,6 @@ def plain_column(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     return [value for chunk in chunks for value in plain(chunk)]
 
 
-def plain_scalar(value: pa.Scalar) -> Any:
-    """`plain` of one value."""
-    return plain(pa.array([value.as_py()], value.type))[0]
-
-
 def _times(array: pa.Array, suffix: str) -> list[Any]:
     """numpy's text: Python's datetime ends at year 9999 and Spark's does not."""
     unit = "D" if pa.types.is_date32(array.type) else "us"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.model.times import show_time
@@ -29,7 +29,7 @@ class Timeline:
         self.timestamps.append(timestamp)
         self.time_versions.append(time_version)
 
-    def version_at(self, micros: int, newest: int | None = None) -> int:
+    def version_at(self, micros: int) -> int:
         """The largest version whose time version is <= `micros` (TIM-4).
 
         Raises:
@@ -42,11 +42,7 @@ class Timeline:
                 show_time(self.time_versions[0]),
                 show_time(self.time_versions[-1]),
             )
-        return version if newest is None else min(version, newest)
-
-    def first_at_or_after(self, micros: int) -> int:
-        """The smallest version whose time version is >= `micros`; len(self) if there is none."""
-        return bisect_left(self.time_versions, micros)
+        return version
 
     def check_version(self, version: int) -> int:
         """`version` if it is in the history, both ends included.
