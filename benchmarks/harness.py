@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+
+CACHE = Path(tempfile.gettempdir()) / "tablefmt-benchmarks"
+"""What is made or fetched once and kept between runs; a folder can be given instead."""
 
 PACKAGES = ("tablefmt", "pyarrow", "pyspark", "deltalake", "orjson", "s3fs", "numpy")
 

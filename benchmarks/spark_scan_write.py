@@ -1,10 +1,9 @@
-"""8M rows x 6 columns on local[2]: our write and scans beside plain Parquet by the same Spark.
+"""8M rows x 6 columns: write, full scan, one-column aggregate, 0.1 % filter; plain Parquet beside.
 
 python -m benchmarks.spark_scan_write [--rows 8000000] [--rounds 5]
 
-Like for like: plain Parquet writes timestamps as int64 micros too, and reads with the schema
-given, so that no footer is read to infer one. What stays different is in our disfavour: tablefmt
-fsyncs its files and verifies page checksums.
+By functions, by format("tablefmt"), and by SQL on a table of the catalog, each against plain
+Parquet reached in the same way. Plain Parquet by path is given its columns, so it infers nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +17,10 @@ from typing import Any
 
 import tablefmt.spark
 from benchmarks.harness import ratio, run_alternating, save, summary
+
+Case = Callable[[], None]
+
+TARGETS = {"write": 1.15, "scan": 1.1, "aggregate": 1.15, "filter": 1.0}
 
 
 def source(spark: Any, rows: int) -> Any:
@@ -35,85 +38,160 @@ def size_of(folder: str) -> int:
     return sum(p.stat().st_size for p in Path(folder).rglob("*.parquet"))
 
 
+class Ways:
+    """The ways to write and read below one folder; a way of ours has a plain one of its kind."""
+
+    def __init__(self, spark: Any, rows: int, work: str) -> None:
+        self.spark, self.rows, self.work = spark, rows, work
+        self.frame = source(spark, rows)
+        self.frame.createOrReplaceTempView("source")
+        self.registered = hasattr(tablefmt.spark, "register")
+        if self.registered:
+            tablefmt.spark.register(spark)
+
+    def path(self, name: str) -> str:
+        """The folder of one way."""
+        return f"{self.work}/{name}"
+
+    def pairs(self) -> dict[str, str]:
+        """Ours by the plain way to compare it with."""
+        if not self.registered:
+            return {"tablefmt functions": "parquet zstd"}
+        return {
+            "tablefmt functions": "parquet zstd",
+            "tablefmt format": "parquet zstd",
+            "tablefmt sql": "parquet sql",
+        }
+
+    def _anew(self, name: str, write: Callable[[str], Any]) -> Case:
+        def run() -> None:
+            shutil.rmtree(self.path(name), ignore_errors=True)
+            write(self.path(name))
+
+        return run
+
+    def _create_as(self, name: str, using: str, option: str = "") -> Case:
+        table = name.replace(" ", "_")
+
+        def write(path: str) -> None:
+            self.spark.sql(f"DROP TABLE IF EXISTS {table}")
+            shutil.rmtree(path, ignore_errors=True)
+            self.spark.sql(
+                f"CREATE TABLE {table} USING {using} OPTIONS (path '{path}'{option}) "
+                "AS SELECT * FROM source"
+            )
+
+        return lambda: write(self.path(name))
+
+    def writes(self) -> dict[str, Case]:
+        """A first write each; by SQL it is CREATE TABLE … AS SELECT."""
+        frame = self.frame
+
+        def plain(codec: str) -> Callable[[str], Any]:
+            return lambda path: frame.write.option("compression", codec).parquet(path)
+
+        cases = {
+            "tablefmt functions": self._anew(
+                "tablefmt functions", lambda path: tablefmt.spark.write(frame, path)
+            ),
+            "parquet zstd": self._anew("parquet zstd", plain("zstd")),
+            "parquet snappy": self._anew("parquet snappy", plain("snappy")),
+        }
+        if self.registered:
+            cases["tablefmt format"] = self._anew(
+                "tablefmt format",
+                lambda path: frame.write.format("tablefmt").mode("append").save(path),
+            )
+            cases["tablefmt sql"] = self._create_as("tablefmt sql", "tablefmt")
+            cases["parquet sql"] = self._create_as("parquet sql", "parquet", ", compression 'zstd'")
+        return cases
+
+    def readers(self) -> dict[str, Callable[[], Any]]:
+        """A DataFrame of the whole table, made anew each time."""
+        spark = self.spark
+
+        def plain(name: str) -> Callable[[], Any]:
+            return lambda: spark.read.schema(self.frame.schema).parquet(self.path(name))
+
+        readers = {
+            "tablefmt functions": lambda: tablefmt.spark.read(
+                spark, self.path("tablefmt functions")
+            ),
+            "parquet zstd": plain("parquet zstd"),
+            "parquet snappy": plain("parquet snappy"),
+        }
+        if self.registered:
+            readers["tablefmt format"] = lambda: spark.read.format("tablefmt").load(
+                self.path("tablefmt format")
+            )
+            readers["tablefmt sql"] = lambda: spark.sql("SELECT * FROM tablefmt_sql")
+            readers["parquet sql"] = lambda: spark.sql("SELECT * FROM parquet_sql")
+        return readers
+
+    def reads(self) -> dict[str, dict[str, Case]]:
+        """By kind of query, the readers' ways to run it; the answers are checked."""
+        low = self.rows // 2
+        high = low + self.rows // 1000 - 1
+
+        def scan(reader: Callable[[], Any]) -> Case:
+            return lambda: reader().write.format("noop").mode("overwrite").save()
+
+        def aggregate(reader: Callable[[], Any]) -> Case:
+            def run() -> None:
+                reader().selectExpr("sum(v)").collect()
+
+            return run
+
+        def few(reader: Callable[[], Any]) -> Case:
+            def run() -> None:
+                rows = reader().where(f"id BETWEEN {low} AND {high}")
+                found = rows.selectExpr("count(*)", "sum(v)").collect()
+                assert found[0][0] == high - low + 1, found
+
+            return run
+
+        return {
+            kind: {name: make(reader) for name, reader in self.readers().items()}
+            for kind, make in (("scan", scan), ("aggregate", aggregate), ("filter", few))
+        }
+
+
 def run(rows: int, rounds: int) -> None:
     work = tempfile.mkdtemp(prefix="spark_scan_write")
     settings = {
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": "6g",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
     }
     spark = tablefmt.spark.session("benchmark", master="local[2]", **settings)
     spark.sparkContext.setLogLevel("ERROR")
-    frame = source(spark, rows)
-    ours, zstd, snappy = (f"{work}/{name}" for name in ("ours", "zstd", "snappy"))
-
-    def write_ours() -> None:
-        shutil.rmtree(ours, ignore_errors=True)
-        tablefmt.spark.write(frame, ours)
-
-    def write_plain(path: str, codec: str) -> Callable[[], None]:
-        def write() -> None:
-            shutil.rmtree(path, ignore_errors=True)
-            frame.write.option("compression", codec).parquet(path)
-
-        return write
-
-    writes = run_alternating(
-        {
-            "write tablefmt": write_ours,
-            "write parquet zstd": write_plain(zstd, "zstd"),
-            "write parquet snappy (Spark's default)": write_plain(snappy, "snappy"),
-        },
-        rounds,
-        warm_up=1,
-    )
-    readers = {
-        "tablefmt": lambda: tablefmt.spark.read(spark, ours),
-        "parquet zstd": lambda: spark.read.schema(frame.schema).parquet(zstd),
-        "parquet snappy": lambda: spark.read.schema(frame.schema).parquet(snappy),
-    }
-
-    def scan(reader: Callable[[], Any]) -> Callable[[], None]:
-        return lambda: reader().write.format("noop").mode("overwrite").save()
-
-    def aggregate(reader: Callable[[], Any]) -> Callable[[], None]:
-        def run_it() -> None:
-            reader().selectExpr("sum(v)").collect()
-
-        return run_it
-
-    cases: dict[str, Callable[[], None]] = {}
-    for name, reader in readers.items():
-        cases[f"scan {name}"] = scan(reader)
-        cases[f"aggregate {name}"] = aggregate(reader)
-    reads = run_alternating(cases, rounds, warm_up=2)
-    save(
-        "spark_scan_write",
-        {
+    try:
+        ways = Ways(spark, rows, work)
+        figures = {"write": run_alternating(ways.writes(), rounds, warm_up=1)}
+        for kind, cases in ways.reads().items():
+            print(kind, flush=True)
+            figures[kind] = run_alternating(cases, 2 * rounds, warm_up=2)
+        ratios = {
+            f"{kind}: {ours} / {plain}": ratio(found, ours, plain)
+            for kind, found in figures.items()
+            for ours, plain in [*ways.pairs().items(), ("tablefmt functions", "parquet snappy")]
+        }
+        payload = {
             "rows": rows,
             "master": "local[2]",
-            "seconds": summary(writes | reads),
-            "ratios": {
-                "write / zstd": ratio(writes, "write tablefmt", "write parquet zstd"),
-                "write / snappy": ratio(
-                    writes, "write tablefmt", "write parquet snappy (Spark's default)"
-                ),
-                "scan / zstd": ratio(reads, "scan tablefmt", "scan parquet zstd"),
-                "scan / snappy": ratio(reads, "scan tablefmt", "scan parquet snappy"),
-                "aggregate / zstd": ratio(reads, "aggregate tablefmt", "aggregate parquet zstd"),
-                "aggregate / snappy": ratio(
-                    reads, "aggregate tablefmt", "aggregate parquet snappy"
-                ),
-            },
-            "target": 1.15,
-            "bytes": {"tablefmt": size_of(ours), "zstd": size_of(zstd), "snappy": size_of(snappy)},
-        },
-    )
-    spark.stop()
-    shutil.rmtree(work)
+            "ratios": ratios,
+            "targets": TARGETS,
+            "bytes": {name: size_of(ways.path(name)) for name in ways.writes()},
+            "seconds": {kind: summary(found) for kind, found in figures.items()},
+        }
+        save("spark_scan_write", payload)
+    finally:
+        spark.stop()
+        shutil.rmtree(work)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()

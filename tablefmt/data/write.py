@@ -63,6 +63,8 @@ def write_data(
     reader: pa.RecordBatchReader,
     metadata: Metadata,
     stats: Sequence[Field],
+    *,
+    prefix: str = "",
 ) -> AddedFiles | None:
     """Write every row of `reader` under the transaction's folder.
 
@@ -72,6 +74,7 @@ def write_data(
         reader: rows; columns by name.
         metadata: schema and partitioning to write under.
         stats: columns to keep bounds of.
+        prefix: of the files' names: keeps several writers of one transaction apart.
 
     Returns:
         The files, none without rows; None if there were no rows.
@@ -87,7 +90,8 @@ def write_data(
         rows = conform(chunk, positions, metadata.schema, shape)
         parts = list(_split(rows, metadata))
         keys = [
-            f"{data_folder(transaction)}{gathered.count + i}.parquet" for i in range(len(parts))
+            f"{data_folder(transaction)}{prefix}{gathered.count + i}.parquet"
+            for i in range(len(parts))
         ]
         jobs = [(key, part, values) for key, (part, values) in zip(keys, parts, strict=True)]
 

@@ -9,6 +9,7 @@ import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
@@ -36,6 +37,7 @@ public class SnapshotFileIndex implements FileIndex {
 
   private final String identity;
   private final String scheme;
+  private final String authority;
   private final String root;
   private final String[] names;
   private final long[] sizes;
@@ -46,20 +48,26 @@ public class SnapshotFileIndex implements FileIndex {
   private volatile Function survivors;
   private final Map answers = Collections.synchronizedMap(new Answers());
   private final long total;
+  private final long rows;
+  private final byte[] chosen;
+  private final String note;
 
   /**
    * @param identity two indexes of the same identity hold the same files
    * @param scheme of the file system, without a colon
+   * @param authority the bucket; null on a local disk
    * @param root the table's absolute path, as it is: nothing in it is escaped
    * @param files a line a file: size, tab, ordinal of its group, tab, path below the root
+   * @param rows in all files; negative: unknown
    * @param groups a line a group: its partition values, tabs between; text holds neither
    * @param columns the data columns that filters may name
    * @param partitions columns that are not in the files: of type string, int, long or timestamp
    */
-  public SnapshotFileIndex(String identity, String scheme, String root, String files,
-      String groups, StructType columns, StructType partitions) {
+  public SnapshotFileIndex(String identity, String scheme, String authority, String root,
+      String files, long rows, String groups, StructType columns, StructType partitions) {
     this.identity = identity;
     this.scheme = scheme;
+    this.authority = authority;
     this.root = root;
     this.columns = columns;
     this.partitions = partitions;
@@ -78,7 +86,77 @@ public class SnapshotFileIndex implements FileIndex {
       sum += this.sizes[i];
     }
     this.total = sum;
+    this.rows = rows;
     this.values = rows(groups, partitions);
+    this.chosen = null;
+    this.note = "";
+  }
+
+  private SnapshotFileIndex(SnapshotFileIndex whole, byte[] chosen, String note) {
+    this.identity = whole.identity + note;
+    this.scheme = whole.scheme;
+    this.authority = whole.authority;
+    this.root = whole.root;
+    this.names = whole.names;
+    this.sizes = whole.sizes;
+    this.groups = whole.groups;
+    this.values = whole.values;
+    this.columns = whole.columns;
+    this.partitions = whole.partitions;
+    this.survivors = whole.survivors;
+    this.chosen = chosen;
+    this.note = note;
+    long sum = 0L;
+    for (int i = 0; i < names.length; i++) {
+      if (has(chosen, i)) {
+        sum += sizes[i];
+      }
+    }
+    this.total = sum;
+    this.rows = chosen == null ? whole.rows : -1L;
+  }
+
+  /** The files that can hold rows for which a condition holds. */
+  public SnapshotFileIndex narrowed(Expression condition) {
+    List parts = new ArrayList();
+    split(condition, parts);
+    scala.collection.immutable.Seq filters = seq(parts.toArray());
+    byte[] bits = askedFor(filters);
+    String why = bits == null ? "no condition tells files apart" : conditionText(filters);
+    return new SnapshotFileIndex(this, bits, ", by " + why);
+  }
+
+  private static void split(Expression condition, List parts) {
+    if (condition instanceof And) {
+      split(((And) condition).left(), parts);
+      split(((And) condition).right(), parts);
+    } else if (condition.deterministic()) {
+      parts.add(condition);
+    }
+  }
+
+  public boolean isNarrowed() {
+    return !note.isEmpty();
+  }
+
+  /** For people: which version, how many of its files, and why. */
+  public String described() {
+    int kept = 0;
+    for (int i = 0; i < names.length; i++) {
+      kept += has(chosen, i) ? 1 : 0;
+    }
+    int at = identity.lastIndexOf('@');
+    int end = identity.length() - note.length();
+    return "version " + identity.substring(at + 1, end) + ": " + kept + " of " + names.length
+        + " files" + note;
+  }
+
+  public long rows() {
+    return rows;
+  }
+
+  private static boolean has(byte[] bits, int i) {
+    return bits == null || (bits[i >> 3] >> (i & 7) & 1) != 0;
   }
 
   /**
@@ -117,7 +195,11 @@ public class SnapshotFileIndex implements FileIndex {
   }
 
   public scala.collection.immutable.Seq rootPaths() {
-    Path[] paths = new Path[] {new Path(scheme, null, root)};
+    // EXPLAIN shows these. And with more than one Spark refuses to write files of its own here.
+    Path[] paths = new Path[] {
+      new Path("tablefmt", null, "/" + described()),
+      new Path(scheme, authority, root.isEmpty() ? "/" : root)
+    };
     return seq(paths);
   }
 
@@ -127,8 +209,7 @@ public class SnapshotFileIndex implements FileIndex {
     byte[] bits = askedFor(dataFilters);
     List[] found = new List[values.length];
     for (int i = 0; i < names.length; i++) {
-      boolean kept = bits == null || (bits[i >> 3] >> (i & 7) & 1) != 0;
-      if (kept && wanted[groups[i]]) {
+      if (has(chosen, i) && has(bits, i) && wanted[groups[i]]) {
         if (found[groups[i]] == null) {
           found[groups[i]] = new ArrayList();
         }
@@ -152,7 +233,7 @@ public class SnapshotFileIndex implements FileIndex {
 
   // The constructor of three parts is the one that takes a path as it is.
   private Path path(int i) {
-    return new Path(scheme, null, root + "/" + names[i]);
+    return new Path(scheme, authority, root + "/" + names[i]);
   }
 
   private static scala.collection.immutable.Seq seq(Object[] items) {
@@ -249,11 +330,13 @@ public class SnapshotFileIndex implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String[] result = new String[names.length];
+    List result = new ArrayList();
     for (int i = 0; i < names.length; i++) {
-      result[i] = path(i).toUri().toString();
+      if (has(chosen, i)) {
+        result.add(path(i).toUri().toString());
+      }
     }
-    return result;
+    return (String[]) result.toArray(new String[0]);
   }
 
   public void refresh() {}

@@ -6,8 +6,9 @@ Importing this package imports no PySpark; `session`, `open`, `create`, `read` a
 from __future__ import annotations
 
 from tablefmt.spark.read import read
+from tablefmt.spark.register import register, sync
 from tablefmt.spark.session import session
 from tablefmt.spark.table import SparkTable, create, open
 from tablefmt.spark.write import write
 
-__all__ = ["SparkTable", "create", "open", "read", "session", "write"]
+__all__ = ["SparkTable", "create", "open", "read", "register", "session", "sync", "write"]

@@ -1,59 +1,111 @@
 """A DataFrame brought to exactly the columns and types of a table, or refused by name.
 
 Columns go by name, ignoring case; types by Spark's own rules for INSERT (ANSI store assignment).
-Spec: DAT-2.
+Pure but for the DataFrame's schema, which Spark is asked for once. Spec: DAT-2.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.ddl import schema_from, to_spark_json
-from tablefmt.model.predicate import quote_name
-from tablefmt.model.schema import Array, Map, Schema, Struct, Type
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
 from tablefmt.model.shapes import nullable, physical
 
+Columns = list[dict[str, Any]]
+"""An object a column: `source` (absent: NULL), `name`, `type` to cast to, `metadata`."""
 
-def align(frame: Any, schema: Schema) -> Any:
-    """The rows of `frame` with the table's columns, physical names, Parquet field ids.
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """What to do to the rows, in order. All in Spark's JSON forms."""
+
+    choose: Columns
+    fit: dict[str, Any] | None = None
+    """The schema to fit to by the rules of INSERT; None where the types are right already."""
+    rename: Columns | None = None
+    """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
+
+
+def alignment(frame: Any, schema: Schema) -> Alignment:
+    """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
 
     NULL in a NOT NULL column is not looked for here: the footers of the written files tell.
 
     Raises:
-        SchemaMismatchError: columns that the table lacks, that are doubled, that are missing
-            though NOT NULL, or of a type that does not fit.
+        SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing
+            though NOT NULL.
     """
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructType
-
     sources = _match(frame, schema)
-    wanted = StructType.fromJson(to_spark_json(nullable(schema), field_ids=True))
-    columns = []
-    for source, target in zip(sources, wanted, strict=True):
-        if source is None:
-            column = functions.lit(None).cast(target.dataType)
-        else:
-            column = functions.col(quote_name(source))
-        columns.append(column.alias(target.name))
+    files = nullable(physical(schema))
+    kinds = to_spark_json(files, field_ids=True)["fields"]
+    if not _casts(frame, schema):
+        return Alignment(
+            [
+                _column(source, kind, cast=source is None or _has_fields(field.type))
+                for source, field, kind in zip(sources, schema.fields, kinds, strict=True)
+            ]
+        )
+    logical = to_spark_json(nullable(schema), field_ids=True)
+    choose = [
+        _column(source, {**kind, "metadata": {}}, cast=source is None)
+        for source, kind in zip(sources, logical["fields"], strict=True)
+    ]
+    pairs = zip(schema.fields, physical(schema).fields, kinds, strict=True)
+    rename = [_column(old.name, kind, cast=old.type != new.type) for old, new, kind in pairs]
+    return Alignment(choose, logical, rename)
+
+
+def misfit(error: Any) -> SchemaMismatchError:
+    """Spark's refusal to fit a column."""
+    parameters = error.getMessageParameters() or {}
+    name = parameters.get("name", parameters.get("columnName", "")).replace("`", "")
+    return SchemaMismatchError(
+        f"the data does not fit the table: {str(error).splitlines()[0]}; cast it first",
+        [name] if name else [],
+    )
+
+
+def narrowed(frame: Any, schema: Schema) -> list[str]:
+    """Columns whose values are cast, so that one of them may be found not to fit."""
+    return [field.name for field in _casts(frame, schema)]
+
+
+def _column(source: str | None, kind: dict[str, Any], *, cast: bool) -> dict[str, Any]:
+    column = {"name": kind["name"]}
+    if source is not None:
+        column["source"] = source
+    if cast:
+        column["type"] = kind["type"]
+    if kind["metadata"]:
+        column["metadata"] = kind["metadata"]
+    return column
+
+
+def _casts(frame: Any, schema: Schema) -> list[Field]:
+    """The table's columns that the data has in another type."""
+    given = {field.name.casefold(): field for field in frame.schema.fields}
+    found = []
+    for field in schema.fields:
+        theirs = given.get(field.name.casefold())
+        if theirs is not None and _type_of(theirs) != str(field.type):
+            found.append(field)
+    return found
+
+
+def _type_of(field: Any) -> str | None:
+    """The type as text, without nullability; None for one that no table can hold."""
     try:
-        aligned = frame.select(*columns).to(wanted)
-    except AnalysisException as error:
-        parameters = error.getMessageParameters() or {}
-        name = parameters.get("name", parameters.get("columnName", "")).replace("`", "")
-        raise SchemaMismatchError(
-            f"the data does not fit the table: {str(error).splitlines()[0]}; cast it first",
-            [name] if name else [],
-        ) from None
-    return _renamed(aligned, schema)
+        return str(schema_from({"type": "struct", "fields": [field.jsonValue()]}).fields[0].type)
+    except SchemaMismatchError:
+        return None
 
 
-def narrowed(frame: Any, aligned: Any) -> list[str]:
-    """Columns of a DataFrame whose values `align` casts, so that one may be found not to fit."""
-    given = {f.name.casefold(): f.dataType.simpleString() for f in frame.schema.fields}
-    wanted = {f.name: f.dataType.simpleString() for f in aligned.schema.fields}
-    return [name for name, kind in wanted.items() if given.get(name.casefold(), kind) != kind]
+def _has_fields(kind: Type) -> bool:
+    """Whether there are fields inside that need their names and ids."""
+    return any(isinstance(part, Struct) for part in walk(kind))
 
 
 def _match(frame: Any, schema: Schema) -> list[str | None]:
@@ -122,19 +174,3 @@ def _extra(given: Type, wanted: Type, where: str) -> list[str]:
             given.value, wanted.value, f"{where}.value"
         )
     return []
-
-
-def _renamed(aligned: Any, schema: Schema) -> Any:
-    """Physical names, and field ids: the optimizer drops those that `to` gave to plain columns."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructType
-
-    files = physical(schema)
-    types = StructType.fromJson(to_spark_json(nullable(files), field_ids=True))
-    columns = []
-    for before, after, target in zip(schema.fields, files.fields, types, strict=True):
-        column = functions.col(quote_name(before.name))
-        if before.type != after.type:
-            column = column.cast(target.dataType)
-        columns.append(column.alias(after.name, metadata=target.metadata))
-    return aligned.select(*columns)

@@ -1,13 +1,17 @@
-"""The Java classes of the native plane: compiled once in the driver's JVM, then found there.
+"""The Java classes of the native plane: compiled once in the driver's JVM, and found there by name.
 
-Spark ships the Janino compiler, so no jar has to be installed. The compiled classes are kept in a
-system property of the JVM under the digest of their source: several Python sessions that share a
-JVM share them, and two releases of this package do not meet.
+Spark ships the Janino compiler, so no jar has to be installed. What it compiles goes into a private
+folder that is put on the class path of the driver; executors need none of it.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -15,18 +19,42 @@ from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 
-SOURCES = ("SnapshotFileIndex",)
+SOURCES = (
+    "Bridge",
+    "DefaultSource",
+    "NativeScan",
+    "NativeWrite",
+    "Plain",
+    "SessionCatalog",
+    "SnapshotFileIndex",
+    "SnapshotRelation",
+    "SnapshotScan",
+    "SnapshotTable",
+    "SnapshotWrite",
+    "StagedSnapshotTable",
+    "TablefmtException",
+)
 """Classes of the package `tablefmt`, each in the .java file of its name beside this module."""
+
+_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+_CLASSES = "tablefmt.classes"
+_LOADER = "tablefmt.loader"
+_installing = threading.Lock()
 
 
 @lru_cache(maxsize=1)
-def _sources() -> tuple[tuple[str, str], ...]:
+def _sources() -> dict[str, str]:
     folder = resources.files("tablefmt.spark")
-    return tuple((name, (folder / f"{name}.java").read_text("utf-8")) for name in SOURCES)
+    return {name: (folder / f"{name}.java").read_text("utf-8") for name in SOURCES}
+
+
+@lru_cache(maxsize=1)
+def _digest() -> str:
+    return hashlib.sha256("\0".join(_sources().values()).encode()).hexdigest()[:16]
 
 
 def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
-    """A new object of one of `SOURCES`, made by its only public constructor.
+    """A new object of one of `SOURCES`, made by its first public constructor.
 
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
@@ -35,34 +63,86 @@ def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
     array = gateway(spark).new_array(jvm.java.lang.Object, len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument
-    return _loaded(jvm, name).getConstructors()[0].newInstance(array)
+    return _loaded(spark, name).getConstructors()[0].newInstance(array)
 
 
-def _loaded(jvm: Any, name: str) -> Any:
-    text = dict(_sources())[name]
-    key = f"tablefmt.{name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    kept = jvm.java.lang.System.getProperties()
-    found = kept.get(key)
-    if found is None:
-        found = _compiled(jvm, name, text)
-        kept.put(key, found)
-    return found
+def on_class_path(spark: Any) -> bool:
+    """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
+    loader = _loader(spark)
+    return loader.getClass().getName() != "java.net.URLClassLoader"
 
 
-def _compiled(jvm: Any, name: str, text: str) -> Any:
+def _loaded(spark: Any, name: str) -> Any:
+    return _loader(spark).loadClass(f"tablefmt.{name}")
+
+
+def _loader(spark: Any) -> Any:
+    """The class loader that has the classes: Spark's own one, where it can be added to."""
+    kept = spark._jvm.java.lang.System.getProperties()
+    with _installing:
+        if kept.get(_CLASSES) is None:
+            kept.put(_LOADER, _install(spark))
+            kept.put(_CLASSES, _digest())
+        elif kept.get(_CLASSES) != _digest():
+            raise UnsupportedFeatureError(
+                "another release of tablefmt is loaded in this JVM; start Python anew",
+                ["spark:two-releases"],
+            )
+        return kept.get(_LOADER)
+
+
+def _install(spark: Any) -> Any:
+    jvm = spark._jvm
+    folder = tempfile.mkdtemp(prefix="tablefmt-classes-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, code in _compiled(spark).items():
+        _write(folder, name, code)
+    _write(folder, _SERVICE, b"tablefmt.DefaultSource\n")
+    url = jvm.java.io.File(folder).toURI().toURL()
+    context = loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    while loader is not None:
+        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            loader.addURL(url)
+            return loader
+        loader = loader.getParent()
+    urls = gateway(spark).new_array(jvm.java.net.URL, 1)
+    urls[0] = url
+    return jvm.java.net.URLClassLoader(urls, context)
+
+
+def _write(folder: str, name: str, content: bytes) -> None:
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _compiled(spark: Any) -> dict[str, bytes]:
+    """Class files by name."""
     from py4j.protocol import Py4JError
 
+    jvm = spark._jvm
     try:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(
-            jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        resource = jvm.org.codehaus.commons.compiler.util.resource
+        texts = gateway(spark).new_array(resource.Resource, len(SOURCES))
+        for at, (name, text) in enumerate(_sources().items()):
+            texts[at] = resource.StringResource(f"tablefmt/{name}.java", text)
+        compiler = jvm.org.codehaus.janino.Compiler()
+        compiler.setIClassLoader(
+            jvm.org.codehaus.janino.ClassLoaderIClassLoader(
+                jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+            )
         )
-        compiler.cook(text)
-        return compiler.getClassLoader().loadClass(f"tablefmt.{name}")
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        made = jvm.java.util.HashMap()
+        compiler.setClassFileCreator(resource.MapResourceCreator(made))
+        compiler.compile(texts)
+        return {str(name): bytes(made.get(name)) for name in list(made.keySet())}
     except (Py4JError, TypeError) as error:
-        first = str(error).splitlines()[0]
+        first = str(getattr(error, "java_exception", error)).splitlines()[0]
         raise UnsupportedFeatureError(
-            f"this Spark cannot compile {name}.java ({first}); tablefmt needs Spark 4.1 or later",
+            f"this Spark cannot compile the native plane ({first}); it needs Spark 4.1 or later",
             ["spark:janino"],
         ) from None
 
@@ -113,6 +193,11 @@ def scala_map(spark: Any, values: dict[str, str]) -> Any:
 def java_schema(spark: Any, json: str) -> Any:
     """A JVM StructType from Spark's JSON form of it."""
     return spark._jvm.org.apache.spark.sql.types.DataType.fromJson(json)
+
+
+def long(spark: Any, value: int) -> Any:
+    """A java.lang.Long: py4j makes an Integer of a small number."""
+    return spark._jvm.java.lang.Long.valueOf(str(value))
 
 
 def string_array(spark: Any, values: Sequence[str]) -> Any:

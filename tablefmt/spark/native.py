@@ -5,17 +5,23 @@ Spec: DAT-1, DAT-6, DAT-7, ADD-4, ADD-5.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.data.footer import describe_files
 from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.predicate import quote_name
-from tablefmt.model.schema import Field
+from tablefmt.model.properties import get_property
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.shapes import physical
+from tablefmt.snapshot.head import Head
 from tablefmt.spark import java
-from tablefmt.spark.relation import hadoop_root
+from tablefmt.spark.align import alignment, misfit
+from tablefmt.spark.options import FileOptions
+from tablefmt.spark.relation import HadoopRoot, hadoop_root
 from tablefmt.store.protocol import Store
 
 SESSION_CONF = {
@@ -24,6 +30,7 @@ SESSION_CONF = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.optimizer.plannedWrite.enabled": "true",
     "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
@@ -32,42 +39,102 @@ SESSION_CONF = {
 """Set on a copy of the session: neither the user's session nor a query beside it sees them."""
 
 WRITE_OPTIONS = {
-    "compression": "zstd",
     "parquet.page.write-checksum.enabled": "true",
     # A partition value has to come out of the footer whole.
     "parquet.statistics.truncate.length": str((1 << 31) - 1),
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # The first algorithm alone publishes the files of winning attempts and of no other.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
+
+LOCAL_OPTIONS = {
     # The default local file system leaves a hidden checksum file beside every file.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
 
+OPTIMIZED_CONF = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
+}
+"""On top of that with `optimizeWrite`: adaptive execution is what sizes the tasks."""
+
+SHUFFLED_PER_FILE_BYTE = 3
+"""Bytes that Spark shuffles for one byte of a file: rows with lz4 against columns with zstd."""
+
+SAMPLE_ROWS = 10_000
+"""Fewer rows than this in a table say too little about how large a row is."""
+
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows are spread over files."""
+
+    compression: str = "zstd"
+    rows_max: int | None = None
+    """Rows a file; None: as the session says."""
+    shuffle_bytes: int | None = None
+    """Bytes a task of the shuffle that `optimizeWrite` asks for; None: no shuffle."""
+
+
+def layout(
+    files: FileOptions, metadata: Metadata, head: Head | None, session_rows_max: int = 0
+) -> Layout:
+    """What options, properties and the table's files so far say. Pure.
+
+    Spark's writer rolls by rows alone, so a size in bytes becomes rows by the bytes a row of the
+    table's files. Without such files a size holds with `optimizeWrite` alone.
+
+    Args:
+        files: the options of this write.
+        metadata: the table's, with its properties.
+        head: the table's newest version; None for a new table.
+        session_rows_max: spark.sql.files.maxRecordsPerFile; 0: none.
+    """
+    properties = metadata.properties
+    size = files.target_file_size or int(get_property(properties, "targetFileSize"))
+    rows_max = files.max_records or session_rows_max or None
+    totals = None if head is None else head.totals
+    if totals is not None and totals.rows >= SAMPLE_ROWS and totals.bytes > 0:
+        by_size = max(1, size * totals.rows // totals.bytes)
+        rows_max = min(rows_max or by_size, by_size)
+    wanted = files.optimize
+    if wanted is None:
+        wanted = get_property(properties, "optimizeWrite") == "true"
+    return Layout(files.compression, rows_max, SHUFFLED_PER_FILE_BYTE * size if wanted else None)
+
+
 def write_native(
-    frame: Any, store: Store, transaction: str, metadata: Metadata, stats: Sequence[Field]
+    frame: Any,
+    store: Store,
+    transaction: str,
+    metadata: Metadata,
+    stats: Sequence[Field],
+    spread: Layout,
 ) -> AddedFiles | None:
     """Run the query and write its rows under the transaction's folder, durably (ADD-5).
 
     Args:
-        frame: a DataFrame with exactly the table's columns under their physical names.
+        frame: a DataFrame; its columns go to the table's by name.
         store: the table's.
         transaction: names the folder, which must be new.
         metadata: schema and partitioning to write under.
         stats: columns to keep bounds of.
+        spread: how rows are spread over files.
 
     Returns:
         The files; None if there were no rows.
 
     Raises:
-        ConstraintViolationError: DAT-3. Spark's own exceptions if the query fails. Either way
-        nothing stays under the folder.
+        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. Spark's own exceptions if the
+        query fails. Either way nothing stays under the folder.
     """
     try:
-        _run(frame, store, transaction, metadata)
+        _run(frame, store, transaction, metadata, spread)
         folder = data_folder(transaction)
         written = [(found.key, found.size) for found in store.list_after(folder)]
         added = describe_files(store, written, metadata, stats)
@@ -97,45 +164,57 @@ def remove_folder(spark: Any, store: Store, transaction: str) -> None:
 
 
 def _path(spark: Any, store: Store, transaction: str) -> Any:
-    scheme, root = hadoop_root(store)
-    folder = f"{root}/{data_folder(transaction)}"
-    return spark._jvm.org.apache.hadoop.fs.Path(scheme, None, folder)
+    root = hadoop_root(store)
+    folder = f"{root.path}/{data_folder(transaction)}"
+    return spark._jvm.org.apache.hadoop.fs.Path(root.scheme, root.authority, folder)
 
 
-def _run(frame: Any, store: Store, transaction: str, metadata: Metadata) -> None:
-    spark = frame.sparkSession
-    frame, group = _grouped(frame, metadata)
-    session = spark._jsparkSession.cloneSession()
-    for name, value in SESSION_CONF.items():
-        session.conf().set(name, value)
-    dataset = java.scala_object(spark._jvm, "org.apache.spark.sql.classic.Dataset")
-    writer = dataset.ofRows(session, frame._jdf.logicalPlan()).write()
-    writer = writer.format("parquet").mode("append")
-    for name, value in WRITE_OPTIONS.items():
-        writer = writer.option(name, value)
-    if group is not None:
-        writer = writer.partitionBy(java.string_array(spark, [group]))
-    scheme, root = hadoop_root(store)
-    writer.save(f"{scheme}:{root}/{data_folder(transaction)}")
+def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> None:
+    from pyspark.errors import AnalysisException
+
+    steps = alignment(frame, metadata.schema)
+    root = hadoop_root(store)
+    settings, options = _settings(root, spread)
+    write = java.new_instance(frame.sparkSession, "NativeWrite", frame._jdf, json.dumps(settings))
+    try:
+        write.select(json.dumps(steps.choose))
+        if steps.fit is not None:
+            write.fit(json.dumps(steps.fit))
+            write.select(json.dumps(steps.rename))
+    except AnalysisException as error:
+        raise misfit(error) from None
+    group = None
+    if metadata.partition_by:
+        group = _group_name(metadata.schema)
+        names = [metadata.schema.by_id(i).physical for i in metadata.partition_by]
+        write.group(group, json.dumps(names))
+    if spread.shuffle_bytes is not None:
+        write.rebalance(group, spread.shuffle_bytes)
+    elif group is not None:
+        write.keepOrder(group)
+    write.save(json.dumps(options), group, root / data_folder(transaction))
 
 
-def _grouped(frame: Any, metadata: Metadata) -> tuple[Any, str | None]:
-    """The rows with a column that tells partitions apart, to be written a file each.
+def _settings(root: HadoopRoot, spread: Layout) -> tuple[dict[str, str], dict[str, str]]:
+    """Session settings, and options of the writer, for a table there."""
+    settings = dict(SESSION_CONF)
+    options = {**WRITE_OPTIONS, "compression": spread.compression}
+    if spread.rows_max is not None:
+        options["maxRecordsPerFile"] = str(spread.rows_max)
+    if spread.shuffle_bytes is not None:
+        settings.update(OPTIMIZED_CONF)
+    if root.scheme == "file":
+        options.update(LOCAL_OPTIONS)
+    return settings, options
 
-    The column is a hash, so that no value gets into a path. Flags keep (NULL, 'a') from
-    ('a', NULL): a hash passes over NULL. Should two partitions ever share a hash, the footers show
-    it and the write fails (ADD-4).
+
+def _group_name(schema: Schema) -> str:
+    """A name for the column that tells partitions apart, which no column of the files has.
+
+    Should two partitions ever share its value, the footers show it and the write fails (ADD-4).
     """
-    if not metadata.partition_by:
-        return frame, None
-    from pyspark.sql import functions
-
-    taken = {name.casefold() for name in frame.columns}
+    taken = {field.name.casefold() for field in physical(schema).fields}
     group = "__p"
     while group in taken:
         group += "_"
-    parts = []
-    for field_id in metadata.partition_by:
-        column = functions.col(quote_name(metadata.schema.by_id(field_id).physical))
-        parts += [column.isNull(), column]
-    return frame.withColumn(group, functions.xxhash64(*parts)), group
+    return group

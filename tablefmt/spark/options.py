@@ -1,7 +1,9 @@
-"""Options of a write: the table below is both the parser and the documentation."""
+"""Options of writes and reads: the tables below are both the parser and the documentation."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,10 @@ OPTIONS = {
     "txnAppId": "application id; with txnVersion, the write is applied once",
     "txnVersion": "application version, a whole number",
     "application": "(txnAppId, txnVersion) in one",
+    "maxRecordsPerFile": "rows a file; by default spark.sql.files.maxRecordsPerFile",
+    "targetFileSize": "bytes a file, about; a number, or text such as 128mb",
+    "optimizeWrite": "true: shuffle the rows first, so that tasks x partitions do not become files",
+    "compression": "zstd (the default), snappy, gzip, lz4_raw or none",
     "userMetadata": "kept in the log: a mapping of JSON values, or text",
     "deadline": "seconds after which to give up committing",
     "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them",
@@ -24,8 +30,39 @@ OPTIONS = {
 }
 """Names as people write them: matched with case and underscores ignored."""
 
+READ_OPTIONS = {
+    "versionAsOf": "the ID version to read",
+    "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
+    "path": "where the table is",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them",
+}
+"""Options of `spark.read.format("tablefmt")`, matched in the same way."""
+
+_NOT_YET = (
+    "readChangeFeed", "readChangeData", "startingVersion", "endingVersion", "startingTimestamp",
+    "endingTimestamp", "startingBoundInclusive", "endingBoundInclusive", "changeContent",
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes",
+)  # fmt: skip
+
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
+
 _PREFIX = "storage."
+_SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {name.casefold(): name for name in OPTIONS}
+_READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
+_LATER = {name.casefold(): name for name in _NOT_YET}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """What was asked for about the files; None: not said."""
+
+    max_records: int | None = None
+    target_file_size: int | None = None
+    """Bytes."""
+    optimize: bool | None = None
+    compression: str = "zstd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +70,7 @@ class WriteOptions:
     """What `write` was asked for, checked."""
 
     commit: CommitOptions
+    files: FileOptions = field(default_factory=FileOptions)
     replace_where: str | None = None
     dynamic_partitions: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
@@ -45,20 +83,7 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
         InvalidRangeError: a value that makes no sense.
     """
-    found: dict[str, Any] = {}
-    storage: dict[str, Any] = {}
-    for written, value in given.items():
-        if written.casefold().startswith(_PREFIX):
-            storage[written[len(_PREFIX) :]] = value
-            continue
-        name = _NAMES.get(written.casefold().replace("_", ""))
-        if name is None:
-            raise UnsupportedFeatureError(
-                f"there is no option {written!r}; there are {', '.join(OPTIONS)}",
-                [f"option:{written}"],
-            )
-        if value is not None:
-            found[name] = value
+    found, storage = _by_name(given, _NAMES)
     for name in ("mergeSchema", "overwriteSchema"):
         if str(found.get(name, False)).casefold() != "false":
             raise UnsupportedFeatureError(f"{name} is not supported yet", [f"option:{name}"])
@@ -75,10 +100,137 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
             user_metadata=_user_metadata(found.get("userMetadata")),
             deadline=_number(found.get("deadline")),
         ),
+        files=_files(found),
         replace_where=found.get("replaceWhere"),
         dynamic_partitions=mode == "dynamic",
         storage_options={**storage, **found.get("storageOptions", {})},
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a reader was asked for, checked."""
+
+    path: str | None = None
+    version: int | None = None
+    timestamp: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
+    """Options by name; `false` for a change feed is no option at all.
+
+    Raises:
+        UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
+        InvalidRangeError: a version and a timestamp, or a value that makes no sense.
+    """
+    asked = {}
+    for written, value in given.items():
+        later = _LATER.get(_folded(written))
+        if later is None:
+            asked[written] = value
+        elif not (later.startswith("readChange") and str(value).casefold() == "false"):
+            raise UnsupportedFeatureError(
+                f"the option {later} is not supported yet", [f"option:{later}"]
+            )
+    found, storage = _by_name(asked, _READ_NAMES)
+    version = found.get("versionAsOf")
+    if version is not None and "timestampAsOf" in found:
+        raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
+    if version is not None:
+        try:
+            version = int(str(version).strip())
+        except ValueError:
+            raise InvalidRangeError(f"versionAsOf is {version!r}; it is a whole number") from None
+    return ReadOptions(
+        path=found.get("path"),
+        version=version,
+        timestamp=found.get("timestampAsOf"),
+        storage_options={**storage, **found.get("storageOptions", {})},
+    )
+
+
+def _by_name(
+    given: Mapping[str, Any], names: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options under their proper names, and those of the storage."""
+    found: dict[str, Any] = {}
+    storage: dict[str, Any] = {}
+    for written, value in given.items():
+        if written.casefold().startswith(_PREFIX):
+            storage[written[len(_PREFIX) :]] = _storage_value(value)
+            continue
+        name = names.get(_folded(written))
+        if name is None:
+            raise UnsupportedFeatureError(
+                f"there is no option {written!r}; there are {', '.join(names.values())}",
+                [f"option:{written}"],
+            )
+        if value is not None:
+            found[name] = value
+    return found, storage
+
+
+def _storage_value(value: Any) -> Any:
+    """What an option's text stands for: a truth value, a JSON object, or itself."""
+    if value in ("true", "false"):
+        return value == "true"
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def _files(found: Mapping[str, Any]) -> FileOptions:
+    codec = str(found.get("compression", "zstd")).casefold()
+    if codec not in COMPRESSIONS:
+        raise InvalidRangeError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
+    return FileOptions(
+        max_records=_count(found, "maxRecordsPerFile"),
+        target_file_size=_size(found, "targetFileSize"),
+        optimize=_flag(found, "optimizeWrite"),
+        compression=codec,
+    )
+
+
+def _count(found: Mapping[str, Any], name: str) -> int | None:
+    """A number of rows; 0 and less mean no limit, as in Spark."""
+    if name not in found:
+        return None
+    try:
+        number = int(str(found[name]))
+    except ValueError:
+        raise InvalidRangeError(f"{name} is {found[name]!r}; it is a whole number") from None
+    if number >= 1 << 62:
+        raise InvalidRangeError(f"{name} is {number}, which is too large")
+    return max(number, 0) or None
+
+
+def _size(found: Mapping[str, Any], name: str) -> int | None:
+    if name not in found:
+        return None
+    match = _SIZE.fullmatch(str(found[name]))
+    size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
+    if not 0 < size < 1 << 50:
+        raise InvalidRangeError(
+            f"{name} is {found[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
+        )
+    return size
+
+
+def _flag(found: Mapping[str, Any], name: str) -> bool | None:
+    if name not in found:
+        return None
+    text = str(found[name]).casefold()
+    if text not in ("true", "false"):
+        raise InvalidRangeError(f"{name} is {found[name]!r}; it is true or false")
+    return text == "true"
 
 
 def _application(found: Mapping[str, Any]) -> tuple[str, int] | None:

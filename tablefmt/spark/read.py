@@ -41,11 +41,15 @@ def read(
 
 def read_at(spark: Any, context: TableContext, version: int | None, timestamp: Time | None) -> Any:
     """The same on an open table."""
+    return to_dataframe(spark, context.store, snapshot_files(context, version, timestamp))
+
+
+def snapshot_files(context: TableContext, version: int | None, timestamp: Time | None) -> Files:
+    """The files of one version of an open table. Raises as `read`."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
-    files = Files(
+    return Files(
         identity=f"{context.store.identity}#{snapshot.table_id}@{snapshot.version}",
         columns=snapshot.files,
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
     )
-    return to_dataframe(spark, context.store, files)

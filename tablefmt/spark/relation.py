@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import physical
 from tablefmt.snapshot.prune import may_match
 from tablefmt.spark import java
+from tablefmt.spark.s3 import s3_place
 from tablefmt.store.protocol import Store
 
 READ_OPTIONS = {
@@ -74,48 +75,88 @@ def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
     """
     from pyspark.sql import DataFrame
 
-    scheme, root = hadoop_root(store)
+    relation = to_relation(spark, store, files)
+    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+    return _logical(frame, files.schema)
+
+
+def to_relation(
+    spark: Any, store: Store, files: Files, uri: str | None = None, storage: Any = None
+) -> Any:
+    """A relation of the JVM over exactly these files, columns under their physical names.
+
+    Args:
+        spark: a classic session.
+        store: where the files are.
+        files: which.
+        uri: where INSERT into the relation writes; None: it is refused.
+        storage: handed back to Python with such an INSERT.
+
+    Raises: as `to_dataframe`.
+    """
+    root = hadoop_root(store)
     columns = java.java_schema(spark, json.dumps(to_spark_json(physical(files.schema))))
     groups = files.groups
     partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
+    rows = pc.sum(files.columns["rows"]).as_py() or 0
     index = java.new_instance(
         spark,
         "SnapshotFileIndex",
         files.identity,
-        scheme,
-        root,
+        root.scheme,
+        root.authority,
+        root.path,
         file_lines(files.columns, groups),
+        java.long(spark, rows),
         groups.values if groups else "",
         columns,
         partitions,
     )
     index.setSurvivors(java.callback(spark, pruner(files)))
-    jvm, session = spark._jvm, spark._jsparkSession
-    execution = jvm.org.apache.spark.sql.execution.datasources
-    relation = execution.HadoopFsRelation(
+    return java.new_instance(
+        spark,
+        "SnapshotRelation",
         index,
-        partitions,
         columns,
-        java.scala_object(jvm, "scala.None"),
-        execution.parquet.ParquetFileFormat(),
         java.scala_map(spark, READ_OPTIONS),
-        session,
+        spark._jsparkSession,
+        uri,
+        storage,
     )
-    return _logical(DataFrame(session.baseRelationToDataFrame(relation), spark), files.schema)
 
 
-def hadoop_root(store: Store) -> tuple[str, str]:
-    """Scheme and absolute path of the table for Hadoop.
+@dataclass(frozen=True, slots=True)
+class HadoopRoot:
+    """Where Hadoop finds a table: nothing in it is escaped."""
+
+    scheme: str
+    authority: str | None
+    """The bucket; None on a local disk."""
+    path: str
+    """Absolute."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the Hadoop configuration of a scan or a write. Credentials may be among them."""
+
+    def __truediv__(self, below: str) -> str:
+        """Text of a path below, in the form that Hadoop reads without unescaping."""
+        place = f"//{self.authority}" if self.authority else ""
+        return f"{self.scheme}:{place}{self.path}/{below}"
+
+
+def hadoop_root(store: Store) -> HadoopRoot:
+    """Where Hadoop finds the table.
 
     Raises:
         UnsupportedFeatureError: the store is not one that Hadoop opens too.
     """
-    if store.identity.startswith("file://"):
-        return "file", store.uri
-    kind = store.identity.partition(":")[0]
+    kind, _, rest = store.identity.partition("://")
+    if kind == "file":
+        return HadoopRoot("file", None, store.uri)
+    if kind == "s3":
+        place = s3_place(store)
+        return HadoopRoot(place.scheme, place.bucket, place.path, place.settings)
     raise UnsupportedFeatureError(
-        f"Spark cannot open tables at {kind}:// yet; use a path on a local disk",
-        [f"spark:{kind}"],
+        f"Hadoop has no file system for tables at {kind}://", [f"spark:{kind}"]
     )
 
 

@@ -7,17 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 
 JAVA_MIN = 17
+PYSPARK_MIN = (4, 1)
 
 _VERSION = re.compile(r'version "(\d+)')
 
 DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -25,37 +28,110 @@ DEFAULTS = {
 
 
 def session(
-    app_name: str = "tablefmt", *, master: str = "local[*]", s3: bool = False, **conf: Any
+    app_name: str = "tablefmt",
+    *,
+    master: str = "local[*]",
+    s3: bool | str | os.PathLike[str] = False,
+    **conf: Any,
 ) -> Any:
     """A classic SparkSession, made or found; optional: any classic session will do.
 
     Args:
         app_name: shown by Spark.
         master: Spark's master.
-        s3: not supported yet.
+        s3: True adds the jars that Spark needs for s3:// (12 MB, brought from Maven Central the
+            first time; TABLEFMT_MAVEN names another repository); or a folder that has them.
         conf: `**{"spark.x": …}`, on top of `DEFAULTS`.
 
     Raises:
-        UnsupportedFeatureError: Java is missing or older than 17, PySpark is not installed, or s3.
+        UnsupportedFeatureError: Java is missing or older than 17, PySpark is missing or older than
+            4.1, the jars cannot be had, or a session without them is running.
     """
-    if s3:
-        raise UnsupportedFeatureError(
-            "tables on S3 cannot be opened from Spark yet; leave s3=False", ["spark:s3"]
-        )
     check_java()
+    check_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    settings = {**DEFAULTS, **conf}
+    jars: list[str] = []
+    if s3:
+        jars = _jars(None if s3 is True else os.fspath(s3))
+        given = str(conf.get("spark.jars", ""))
+        settings["spark.jars"] = ",".join(filter(None, [given, *jars]))
+    if master.startswith("local"):
+        # Python workers have to be this Python: the one on the PATH may lack what ours has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            settings.setdefault("spark.driver.memory", f"{driver_megabytes(_machine_bytes())}m")
+    if SparkContext._gateway is not None:
+        _add_to_running(SparkContext, jars)
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def driver_megabytes(machine_bytes: int) -> int:
+    """Memory of a local driver: a quarter of the machine's, from 1 to 8 GiB. Pure."""
+    return min(8192, max(1024, machine_bytes // 4 >> 20))
+
+
+def _machine_bytes() -> int:
+    """What this process may use, as far as that can be found out."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        from pyspark.sql import SparkSession
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return found
+    return min(found, int(limit)) if limit.isdigit() else found
+
+
+def _jars(folder: str | None) -> list[str]:
+    # A session without S3 has no use for it.
+    from tablefmt.spark.jars import s3_jars
+
+    return [str(path) for path in s3_jars(folder)]
+
+
+def _add_to_running(context: Any, jars: list[str]) -> None:
+    """Jars are read when a JVM starts; one that runs with no session in it can still take them."""
+    from tablefmt.spark.s3 import has_s3a
+
+    class Running:
+        _jvm = context._jvm
+
+    if not jars or has_s3a(Running):
+        return
+    if context._active_spark_context is not None:
+        raise UnsupportedFeatureError(
+            "the running Spark session was made without the jars for S3; stop it first "
+            "(spark.stop()), then make one with s3=True",
+            ["spark:s3-jars"],
+        )
+    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(context._jvm.java.io.File(jar).toURI().toURL())
+
+
+def check_pyspark() -> None:
+    """Make sure that PySpark is there and new enough.
+
+    Raises:
+        UnsupportedFeatureError: PySpark is not installed, or older than 4.1.
+    """
+    try:
+        import pyspark
     except ImportError:
         raise UnsupportedFeatureError(
             "PySpark is not installed; pip install 'tablefmt[spark]'", ["spark"]
         ) from None
-    if master.startswith("local"):
-        # Python workers have to be this Python: the one on the PATH may lack what ours has.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**DEFAULTS, **conf}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if found < PYSPARK_MIN:
+        raise UnsupportedFeatureError(
+            f"this is PySpark {pyspark.__version__}, and 4.1 or later is needed; "
+            "pip install 'tablefmt[spark]'",
+            ["spark"],
+        )
 
 
 def check_java() -> None:

@@ -21,9 +21,10 @@ from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.create import create, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.load import LogView
-from tablefmt.spark.align import align, narrowed
-from tablefmt.spark.native import remove_folder, write_native
+from tablefmt.spark.align import narrowed
+from tablefmt.spark.native import layout, remove_folder, write_native
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.relation import hadoop_root
 from tablefmt.spark.session import check_classic
@@ -85,7 +86,7 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
     if already is not None:
         return already
     transaction = context.environment.nonce()
-    added = _files(df, context.store, transaction, head.metadata)
+    added = _files(df, context.store, transaction, head.metadata, options, head)
     return append_files(
         context, transaction, added, head.metadata, options.commit, read_version=head.version
     )
@@ -103,7 +104,7 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
     if already is not None:
         return already
     transaction = context.environment.nonce()
-    added = _files(df, context.store, transaction, head.metadata)
+    added = _files(df, context.store, transaction, head.metadata, options, head)
     return overwrite_files(
         context,
         transaction,
@@ -119,9 +120,14 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
 def open_if_there(store: Store) -> TableContext | None:
     """The table at the root of a store, at its newest version; None if there is none."""
     try:
-        return TableContext(store, LogView.open(store))
+        return open_context(store)
     except TableNotFoundError:
         return None
+
+
+def open_context(store: Store) -> TableContext:
+    """The table at the root of a store, at its newest version. Raises TableNotFoundError."""
+    return TableContext(store, LogView.open(store))
 
 
 def _mode(mode: str, options: WriteOptions) -> str:
@@ -148,16 +154,24 @@ def _check_partitioning(context: TableContext, partition_by: Sequence[str]) -> N
         )
 
 
-def _files(df: Any, store: Store, transaction: str, metadata: Metadata) -> AddedFiles | None:
+def _files(
+    df: Any,
+    store: Store,
+    transaction: str,
+    metadata: Metadata,
+    options: WriteOptions,
+    head: Head | None,
+) -> AddedFiles | None:
     from pyspark.errors import ArithmeticException
 
     stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
-    aligned = align(df, metadata.schema)
+    session_rows = int(df.sparkSession.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
+    spread = layout(options.files, metadata, head, session_rows)
     try:
-        return write_native(aligned, store, transaction, metadata, stats)
+        return write_native(df, store, transaction, metadata, stats, spread)
     except ArithmeticException as error:
         # The query may overflow by itself, which is its own affair.
-        columns = narrowed(df, aligned)
+        columns = narrowed(df, metadata.schema)
         if not columns or not str(error.getCondition()).startswith(_DOES_NOT_FIT):
             raise
         raise SchemaMismatchError(
@@ -182,7 +196,7 @@ def _write_first(
     metadata = definition(schema, partition_by, {})
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
     transaction = SYSTEM.nonce()
-    added = _files(df, store, transaction, metadata)
+    added = _files(df, store, transaction, metadata, options, None)
     try:
         context = create(store, schema, partition_by=partition_by, exist_ok=mode == "append")
         if context.view.head.metadata != metadata:

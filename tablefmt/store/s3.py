@@ -21,6 +21,7 @@ from typing import IO, Any, TypeVar, cast
 
 import pyarrow.fs
 from fsspec.asyn import sync
+from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.protocol import (
@@ -32,6 +33,7 @@ from tablefmt.store.protocol import (
     check_prefix,
     check_range,
 )
+from tablefmt.store.s3_access import S3Access, s3_access
 from tablefmt.store.s3_replies import (
     Failure,
     RequestFailedError,
@@ -306,6 +308,16 @@ class S3Store:
             if not page.get("IsTruncated"):
                 return
             parameters["ContinuationToken"] = page["NextContinuationToken"]
+
+    def access(self) -> S3Access:
+        """What these objects are reached with, for an engine that opens them by itself."""
+        options = apply_config(s3fs.S3FileSystem, dict(self._options))
+        return s3_access(options)
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Remove the empty object `folder/` that Hadoop leaves; it is no key, and never listed."""
+        name = f"{self._key(folder.rstrip('/'))}/"
+        self._run("delete", folder, lambda: self._call("delete_object", Key=name))
 
     def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """s3fs behind Arrow's interface."""

@@ -1,0 +1,152 @@
+"""TPC-H: 22 queries on tables of ours and on plain Parquet, the same rows in as many files.
+
+python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--queries q01,q06] [--cache FOLDER]
+
+The rows come from tpchgen-cli, once per scale and cache folder. Every answer is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tablefmt.spark
+from benchmarks.harness import CACHE, run_alternating, save, summary
+from benchmarks.tpch import TABLES, queries
+
+PLAIN, OURS = "parquet", "tablefmt"
+
+
+def generated(cache: Path, scale: str) -> Path:
+    """A folder with a Parquet file a table, made if it is not there."""
+    folder = cache / f"tpch-{scale}"
+    if not folder.exists():
+        beside = Path(sys.executable).with_name("tpchgen-cli")
+        program = str(beside) if beside.exists() else "tpchgen-cli"
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        subprocess.run([program, "parquet", "-s", scale, "-q", "-o", unfinished], check=True)
+        unfinished.rename(folder)
+    return folder
+
+
+def write_both(spark: Any, source: Path, work: str) -> dict[str, dict[str, int]]:
+    """Both forms of every table, and how many files each has."""
+    counts = {}
+    for name in TABLES:
+        frame = spark.read.parquet(str(source / f"{name}.parquet"))
+        plain, ours = f"{work}/{PLAIN}/{name}", f"{work}/{OURS}/{name}"
+        frame.write.option("compression", "zstd").parquet(plain)
+        tablefmt.spark.write(frame, ours)
+        counts[name] = {PLAIN: files_below(plain), OURS: files_below(ours)}
+        assert counts[name][PLAIN] == counts[name][OURS], (name, counts[name])
+    return counts
+
+
+def files_below(folder: str) -> int:
+    return sum(1 for _ in Path(folder).rglob("*.parquet"))
+
+
+def sessions(spark: Any, work: str) -> dict[str, Any]:
+    """A session a way to reach the tables, each with all of them under their plain names."""
+    made = {name: spark.newSession() for name in ("parquet by path", "tablefmt by path")}
+    for table in TABLES:
+        plain, ours = f"{work}/{PLAIN}/{table}", f"{work}/{OURS}/{table}"
+        session = made["parquet by path"]
+        session.read.parquet(plain).createOrReplaceTempView(table)
+        session = made["tablefmt by path"]
+        tablefmt.spark.read(session, ours).createOrReplaceTempView(table)
+    if hasattr(tablefmt.spark, "register"):
+        for kind in (PLAIN, OURS):
+            session = spark.newSession()
+            tablefmt.spark.register(session)
+            session.sql(f"CREATE DATABASE of_{kind}")
+            session.sql(f"USE of_{kind}")
+            for table in TABLES:
+                path = f"{work}/{kind}/{table}"
+                session.sql(f"CREATE TABLE {table} USING {kind} OPTIONS (path '{path}')")
+            made[f"{kind} in the catalog"] = session
+    return made
+
+
+def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds from text to rows, each way in turn; the rows have to be the same."""
+    answers: dict[str, list[str]] = {}
+
+    def asking(name: str, session: Any) -> Callable[[], None]:
+        def ask() -> None:
+            answers[name] = [repr(row) for row in session.sql(text).collect()]
+
+        return ask
+
+    cases = {name: asking(name, session) for name, session in ways.items()}
+    figures = run_alternating(cases, rounds, warm_up=2)
+    expected = sorted(answers["parquet by path"])
+    for name, found in answers.items():
+        assert sorted(found) == expected, f"{name} answers otherwise"
+    return figures
+
+
+def compared(figures: dict[str, dict[str, list[float]]], ours: str, plain: str) -> dict[str, Any]:
+    """Ratios of the minima and of the medians by query, with their geometric means."""
+    result: dict[str, Any] = {}
+    for name, of in (("min", min), ("median", statistics.median)):
+        ratios = {query: of(f[ours]) / of(f[plain]) for query, f in figures.items()}
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        seconds = [sum(of(f[way]) for f in figures.values()) for way in (ours, plain)]
+        result[name] = {"geometric_mean": mean, "seconds": seconds, "by_query": ratios}
+    return result
+
+
+def main() -> None:
+    """Run and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", default="", help="names, commas between; all of them")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="keeps the generated rows")
+    given = parser.parse_args()
+    source = generated(given.cache, given.scale)
+    wanted = {n: t for n, t in queries().items() if not given.queries or n in given.queries}
+    work = tempfile.mkdtemp(prefix="spark_tpch")
+    settings = {
+        "spark.driver.memory": "6g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
+    }
+    spark = tablefmt.spark.session("benchmark", master="local[2]", **settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        files = write_both(spark, source, work)
+        ways = sessions(spark, work)
+        figures: dict[str, dict[str, list[float]]] = {}
+        for name, text in wanted.items():
+            print(name, flush=True)
+            figures[name] = run_query(ways, text, given.rounds)
+        pairs = [("tablefmt by path", "parquet by path")]
+        if "tablefmt in the catalog" in ways:
+            pairs.append(("tablefmt in the catalog", "parquet in the catalog"))
+        payload = {
+            "scale": given.scale,
+            "files": files,
+            "ratios": {f"{a} / {b}": compared(figures, a, b) for a, b in pairs},
+            "target_geometric_mean": 1.05,
+            "seconds": {name: summary(found) for name, found in figures.items()},
+        }
+        save("spark_tpch", payload)
+    finally:
+        spark.stop()
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()

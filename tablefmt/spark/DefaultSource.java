@@ -1,0 +1,73 @@
+package tablefmt;
+
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.sources.RelationProvider;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * `format("tablefmt")` on a path. Reads and writes go through the first version of Spark's data
+ * source interface, which has all save modes; the second tells SQL that the catalog makes tables.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class DefaultSource
+    implements DataSourceRegister, TableProvider, RelationProvider, CreatableRelationProvider {
+
+  public String shortName() {
+    return "tablefmt";
+  }
+
+  public BaseRelation createRelation(
+      SQLContext context, scala.collection.immutable.Map parameters) {
+    return (BaseRelation) Bridge.call("load", new Object[] {
+        context.sparkSession(), Plain.map(parameters)});
+  }
+
+  public BaseRelation createRelation(SQLContext context, SaveMode mode,
+      scala.collection.immutable.Map parameters, Dataset data) {
+    Bridge.call("save", new Object[] {
+        context.sparkSession(), mode.name(), Plain.map(parameters), data});
+    return new Written(context, data.schema());
+  }
+
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    return new StructType();
+  }
+
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    return new Plain(schema, partitioning);
+  }
+
+  /** What Spark wants back of a write. */
+  private static class Written extends BaseRelation {
+    private final SQLContext context;
+    private final StructType schema;
+
+    Written(SQLContext context, StructType schema) {
+      this.context = context;
+      this.schema = schema;
+    }
+
+    public SQLContext sqlContext() {
+      return context;
+    }
+
+    public StructType schema() {
+      return schema;
+    }
+  }
+}

@@ -1,0 +1,191 @@
+package tablefmt;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.Constructor;
+import java.util.Iterator;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.SortOrder$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType$;
+import org.apache.spark.sql.types.Metadata$;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * One write of data files, step by step. Lives on the driver alone.
+ *
+ * Janino compiles this: no lambdas, no generic inference. It decides nothing: it is here because
+ * every step from Python costs as many calls into the JVM as the table has columns.
+ */
+public class NativeWrite {
+  private final SparkSession session;
+  private Dataset rows;
+
+  /**
+   * @param rows what to write
+   * @param settings a JSON object of session settings; set on a copy of the session, so that
+   *     neither the user's session nor a query beside it sees them
+   */
+  public NativeWrite(Dataset rows, String settings) throws Exception {
+    this.session = ((SparkSession) rows.sparkSession()).cloneSession();
+    JsonNode read = parsed(settings);
+    Iterator names = read.fieldNames();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      session.conf().set(name, field(read, name).asText());
+    }
+    this.rows = Dataset$.MODULE$.ofRows(session, rows.logicalPlan());
+  }
+
+  /** The columns as they are now: Spark's JSON form. */
+  public String schema() {
+    return rows.schema().json();
+  }
+
+  /**
+   * Choose columns.
+   *
+   * @param columns a JSON array, an object a column: `source` (absent: NULL), `name`, `type`
+   *     (Spark's JSON form, to cast to; absent: as it is), `metadata`
+   */
+  public void select(String columns) throws Exception {
+    JsonNode wanted = parsed(columns);
+    Column[] chosen = new Column[wanted.size()];
+    for (int i = 0; i < chosen.length; i++) {
+      JsonNode one = (JsonNode) wanted.get(i);
+      Column column = one.has("source") ? named(field(one, "source").asText()) : functions.lit(null);
+      if (one.has("type")) {
+        column = column.cast(DataType$.MODULE$.fromJson(field(one, "type").toString()));
+      }
+      String name = field(one, "name").asText();
+      chosen[i] = one.has("metadata")
+          ? column.as(name, Metadata$.MODULE$.fromJson(
+              field(one, "metadata").toString()))
+          : column.as(name);
+    }
+    this.rows = (Dataset) rows.select(chosen);
+  }
+
+  /** Fit the columns to a schema, by name and by the rules of INSERT. */
+  public void fit(String schema) {
+    this.rows = (Dataset) rows.to((StructType) DataType$.MODULE$.fromJson(schema));
+  }
+
+  /**
+   * Add a column that tells partitions apart: a hash, so that no value gets into a path. A hash
+   * passes over NULL, so flags keep (NULL, 'a') from ('a', NULL).
+   *
+   * @param name of the new column
+   * @param columns a JSON array of the names of the partition columns
+   */
+  public void group(String name, String columns) throws Exception {
+    JsonNode names = parsed(columns);
+    Column[] parts = new Column[2 * names.size()];
+    for (int i = 0; i < names.size(); i++) {
+      Column column = named(((JsonNode) names.get(i)).asText());
+      parts[2 * i] = column.isNull();
+      parts[2 * i + 1] = column;
+    }
+    this.rows = (Dataset) rows.withColumn(name, functions.xxhash64(parts));
+  }
+
+  /**
+   * Shuffle so that tasks get about as much each, and the rows of a partition come together.
+   *
+   * @param name the column of `group`; null without one
+   * @param bytes of shuffled data a task, about
+   */
+  public void rebalance(String name, long bytes) {
+    LogicalPlan plan = rows.logicalPlan();
+    Object[] by = name == null ? new Object[0] : new Object[] {column(plan, name)};
+    LogicalPlan spread = new RebalancePartitions(
+        seq(by), plan, scala.Option$.MODULE$.empty(), scala.Option$.MODULE$.apply(Long.valueOf(bytes)));
+    this.rows = Dataset$.MODULE$.ofRows(session, spread);
+  }
+
+  /**
+   * Keep the order that the query gives its rows inside a partition: Spark's own sort by partition
+   * would take the place of a sort within tasks.
+   *
+   * @param name the column of `group`
+   */
+  public void keepOrder(String name) throws Exception {
+    LogicalPlan plan = rows.logicalPlan();
+    scala.collection.immutable.Seq kept = plan.outputOrdering();
+    if (kept.isEmpty()) {
+      return;
+    }
+    Object[] orders = new Object[kept.size() + 1];
+    orders[0] = SortOrder$.MODULE$.apply(column(plan, name), Ascending$.MODULE$, seq(new Object[0]));
+    for (int i = 0; i < kept.size(); i++) {
+      orders[i + 1] = kept.apply(i);
+    }
+    // Spark 4.2 and later know of hints too.
+    Constructor sort = Sort.class.getConstructors()[0];
+    Object[] arguments = new Object[sort.getParameterTypes().length];
+    arguments[0] = seq(orders);
+    arguments[1] = Boolean.FALSE;
+    arguments[2] = plan;
+    for (int i = 3; i < arguments.length; i++) {
+      arguments[i] = scala.Option$.MODULE$.empty();
+    }
+    this.rows = Dataset$.MODULE$.ofRows(session, (LogicalPlan) sort.newInstance(arguments));
+  }
+
+  /**
+   * Run the query and write its rows as Parquet.
+   *
+   * @param options a JSON object: the writer's
+   * @param group a column to have files of its own for every value of; null: none
+   * @param folder where
+   */
+  public void save(String options, String group, String folder) throws Exception {
+    org.apache.spark.sql.DataFrameWriter writer = rows.write().format("parquet").mode("append");
+    JsonNode read = parsed(options);
+    Iterator names = read.fieldNames();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      writer = writer.option(name, field(read, name).asText());
+    }
+    if (group != null) {
+      writer = writer.partitionBy(new String[] {group});
+    }
+    writer.save(folder);
+  }
+
+  private static Attribute column(LogicalPlan plan, String name) {
+    for (int i = 0; i < plan.output().size(); i++) {
+      Attribute column = (Attribute) plan.output().apply(i);
+      if (column.name().equals(name)) {
+        return column;
+      }
+    }
+    throw new IllegalArgumentException(name);
+  }
+
+  private static scala.collection.immutable.Seq seq(Object[] items) {
+    return (scala.collection.immutable.Seq)
+        scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
+  }
+
+  private static JsonNode parsed(String json) throws Exception {
+    return (JsonNode) new ObjectMapper().readTree(json);
+  }
+
+  // Janino sees the bridge that returns the supertype.
+  private static JsonNode field(JsonNode of, String name) {
+    return (JsonNode) of.get(name);
+  }
+
+  private static Column named(String name) {
+    return functions.col("`" + name.replace("`", "``") + "`");
+  }
+}

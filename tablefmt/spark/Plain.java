@@ -1,0 +1,55 @@
+package tablefmt;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A table that can neither be read nor written: Spark asks for one where it then takes another way.
+ * A session that is not registered sees it through SQL, and its name tells what to do.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class Plain implements Table {
+  private final StructType schema;
+  private final Transform[] partitioning;
+
+  public Plain(StructType schema, Transform[] partitioning) {
+    this.schema = schema;
+    this.partitioning = partitioning;
+  }
+
+  public String name() {
+    return "tablefmt, in a session without tablefmt.spark.register(spark)";
+  }
+
+  public StructType schema() {
+    return schema;
+  }
+
+  public Transform[] partitioning() {
+    return partitioning;
+  }
+
+  public Set capabilities() {
+    return new HashSet();
+  }
+
+  /** A Java map of a Scala one, keys as they were written. */
+  static Map map(scala.collection.immutable.Map given) {
+    scala.collection.immutable.Map written = given instanceof CaseInsensitiveMap
+        ? ((CaseInsensitiveMap) given).originalMap() : given;
+    Map result = new HashMap();
+    scala.collection.Iterator pairs = written.iterator();
+    while (pairs.hasNext()) {
+      scala.Tuple2 pair = (scala.Tuple2) pairs.next();
+      result.put(pair._1(), pair._2());
+    }
+    return result;
+  }
+}

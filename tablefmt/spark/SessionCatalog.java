@@ -1,0 +1,250 @@
+package tablefmt;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.classic.SparkSession$;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Spark's session catalog, which knows what is USING tablefmt: such a table is read at the version
+ * that is newest when a query names it, or at one asked for, and written in commits. Everything
+ * else goes to Spark's own catalog as if this were not here.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  private static final String CATALOG = "spark.sql.catalog.spark_catalog";
+
+  static SparkSession session() {
+    return (SparkSession) SparkSession$.MODULE$.active();
+  }
+
+  static String[] names(Transform[] partitioning) {
+    String[] result = new String[partitioning.length];
+    for (int i = 0; i < result.length; i++) {
+      if (!partitioning[i].name().equals("identity")) {
+        Bridge.call("refuse", new Object[] {"PARTITIONED BY " + partitioning[i].describe()});
+      }
+      String[] parts = partitioning[i].references()[0].fieldNames();
+      result[i] = parts[parts.length - 1];
+    }
+    return result;
+  }
+
+  private TableCatalog inner() {
+    return (TableCatalog) delegate;
+  }
+
+  private static boolean ours(Object provider) {
+    return provider != null && "tablefmt".equalsIgnoreCase(provider.toString());
+  }
+
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    CatalogTable entry = entry(ident);
+    return entry == null ? untouched(ident) : load(ident, entry, null, null);
+  }
+
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    CatalogTable entry = entry(ident);
+    return entry == null
+        ? inner().loadTable(ident, version) : load(ident, entry, version, null);
+  }
+
+  public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
+    CatalogTable entry = entry(ident);
+    return entry == null
+        ? inner().loadTable(ident, timestamp)
+        : load(ident, entry, null, Long.valueOf(timestamp));
+  }
+
+  /** The catalog's entry of a table of ours; null for another's. */
+  private CatalogTable entry(Identifier ident) throws NoSuchTableException {
+    Table found = inner().loadTable(ident);
+    if (found instanceof V1Table) {
+      CatalogTable entry = ((V1Table) found).v1Table();
+      if (entry.provider().isDefined() && ours(entry.provider().get())) {
+        return entry;
+      }
+    }
+    return null;
+  }
+
+  // Spark's catalog looks at the setting, and loads other sources' tables in another way when
+  // there is a catalog such as this one.
+  private Table untouched(final Identifier ident) throws NoSuchTableException {
+    SQLConf conf = SQLConf$.MODULE$.get().clone();
+    conf.setConfString(CATALOG, "builtin");
+    return (Table) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        try {
+          return inner().loadTable(ident);
+        } catch (NoSuchTableException missing) {
+          org.apache.spark.unsafe.Platform.throwException(missing);
+          return null;
+        }
+      }
+    });
+  }
+
+  private Table load(Identifier ident, CatalogTable entry, String version, Long timestamp) {
+    String name = entry.identifier().quotedString();
+    String uri = new Path(entry.location()).toString();
+    Map storage = Plain.map(entry.storage().properties());
+    storage.remove("path");
+    storage.remove("serialization.format");
+    SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
+        session(), name, uri, storage, entry.schema().json(), version, timestamp});
+    Map properties = Plain.map(entry.properties());
+    properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
+    properties.put(TableCatalog.PROP_LOCATION, uri);
+    scala.collection.immutable.Seq by = entry.partitionColumnNames();
+    Transform[] partitioning = new Transform[by.size()];
+    for (int i = 0; i < partitioning.length; i++) {
+      partitioning[i] = Expressions.identity((String) by.apply(i));
+    }
+    return new SnapshotTable(
+        name, uri, storage, relation.schema(), partitioning, properties, relation);
+  }
+
+  private String location(Identifier ident, Map properties) {
+    Object given = properties.get(TableCatalog.PROP_LOCATION);
+    if (given != null) {
+      return given.toString();
+    }
+    String[] space = ident.namespace();
+    scala.Option database = space.length == 0
+        ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]);
+    return new Path(session().sessionState().catalog().defaultTablePath(
+        new TableIdentifier(ident.name(), database))).toString();
+  }
+
+  // What CatalogV2Util has for this takes other arguments in every release of Spark.
+  private static Column[] columns(StructType schema) {
+    StructField[] fields = schema.fields();
+    Column[] result = new Column[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      result[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable());
+    }
+    return result;
+  }
+
+  private static Map storage(Map properties) {
+    Map result = new HashMap();
+    java.util.Iterator names = properties.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
+        result.put(name.substring(TableCatalog.OPTION_PREFIX.length()), properties.get(name));
+      }
+    }
+    result.remove("path");
+    return result;
+  }
+
+  public Table createTable(Identifier ident, TableInfo info) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    return createTable(ident, info.columns(), info.partitions(), info.properties());
+  }
+
+  public Table createTable(Identifier ident, Column[] columns, Transform[] partitioning,
+      Map properties) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      return inner().createTable(ident, columns, partitioning, properties);
+    }
+    boolean located = properties.get(TableCatalog.PROP_LOCATION) != null;
+    String uri = location(ident, properties);
+    Object[] arguments = new Object[] {session(), uri, storage(properties),
+        CatalogV2Util.v2ColumnsToStructType(columns).json(), names(partitioning),
+        new HashMap(properties)};
+    if (!located) {
+      // Spark wants the place of a table that it manages to be empty.
+      inner().createTable(ident, columns, partitioning, properties);
+      try {
+        Bridge.call("define", arguments);
+      } catch (RuntimeException failed) {
+        inner().dropTable(ident);
+        throw failed;
+      }
+      return null;
+    }
+    Object[] made = (Object[]) Bridge.call("define", arguments);
+    StructType schema = (StructType) made[0];
+    String[] by = (String[]) made[1];
+    Transform[] identities = new Transform[by.length];
+    for (int i = 0; i < by.length; i++) {
+      identities[i] = Expressions.identity(by[i]);
+    }
+    return inner().createTable(
+        ident, columns(schema), identities, properties);
+  }
+
+  public StagedTable stageCreate(Identifier ident, TableInfo info) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    Map properties = info.properties();
+    inner().createTable(ident, info.columns(), info.partitions(), properties);
+    if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      return null;
+    }
+    return new StagedSnapshotTable(this, ident, true, location(ident, properties),
+        storage(properties), CatalogV2Util.v2ColumnsToStructType(info.columns()),
+        info.partitions(), properties);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) throws
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    try {
+      if (!inner().tableExists(ident)) {
+        return stageCreate(ident, info);
+      }
+      return stageReplace(ident, info);
+    } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
+      throw new IllegalStateException(raced.getMessage());
+    } catch (NoSuchTableException raced) {
+      throw new IllegalStateException(raced.getMessage());
+    }
+  }
+
+  public StagedTable stageReplace(Identifier ident, TableInfo info) throws
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, NoSuchTableException {
+    Map properties = info.properties();
+    CatalogTable there = entry(ident);
+    if (there != null && ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      Map options = Plain.map(there.storage().properties());
+      options.remove("path");
+      options.remove("serialization.format");
+      return new StagedSnapshotTable(this, ident, false,
+          new Path(there.location()).toString(), options,
+          CatalogV2Util.v2ColumnsToStructType(info.columns()), info.partitions(), properties);
+    }
+    inner().dropTable(ident);
+    try {
+      return stageCreate(ident, info);
+    } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
+      throw new IllegalStateException(raced.getMessage());
+    }
+  }
+}

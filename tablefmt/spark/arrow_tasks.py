@@ -1,0 +1,195 @@
+"""What Spark's workers do on the Arrow plane: read a group of files, write the rows of a task.
+
+Both are values that travel to the workers pickled, so what a store needs to be opened with is in no
+plan. Spec: DAT-1 .. DAT-7.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tablefmt.data.conform import match_columns
+from tablefmt.data.read import read_files
+from tablefmt.data.write import write_data
+from tablefmt.errors import StoreError, UnsupportedFeatureError
+from tablefmt.log.names import data_folder
+from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Field, Schema
+from tablefmt.spark.failures import carrying
+from tablefmt.store.protocol import KeyNotFoundError, Store
+
+TASK_BYTES_MIN = 4 << 20
+TASK_BYTES_MAX = 128 << 20
+TASKS_WANTED = 64
+"""A read makes about that many tasks, if they come out between the two sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Reads files of one version, whatever the tasks that it is handed to."""
+
+    store: Store
+    schema: Schema
+
+    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`, every column; then a column for every one of `marks`, all the same.
+
+        Raises:
+            CorruptDataError, with a record that `recovered` finds.
+        """
+        with carrying():
+            for batch in read_files(self.store, files, self.schema, self.schema.fields):
+                columns = [pa.repeat(mark, batch.num_rows) for mark in marks]
+                names = [*batch.schema.names, *(str(i) for i in range(len(columns)))]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Writes rows under one transaction's folder, under names that no other attempt has."""
+
+    store: Store
+    transaction: str
+    metadata: Metadata
+    stats: tuple[Field, ...]
+    columns: tuple[str, ...]
+    """Names of the columns of the rows, in their order."""
+
+    def write(self, batches: Iterable[pa.RecordBatch], partition: int) -> AddedFiles | None:
+        """Write the rows of one attempt of the task for `partition`; durable when it returns.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError, StoreError, with a record that
+            `recovered` finds. The files written so far are removed.
+        """
+        prefix = f"{partition:05d}-{secrets.token_hex(8)}-"
+        with carrying():
+            try:
+                return self._write(iter(batches), prefix)
+            except BaseException:
+                self._remove(prefix)
+                raise
+
+    def _write(self, batches: Iterator[pa.RecordBatch], prefix: str) -> AddedFiles | None:
+        first = next(batches, None)
+        if first is None:
+            return None
+
+        def renamed() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from batches
+
+        named = (b.rename_columns(list(self.columns)) for b in renamed())
+        shape = first.rename_columns(list(self.columns)).schema
+        reader = pa.RecordBatchReader.from_batches(shape, named)
+        return write_data(
+            self.store, self.transaction, reader, self.metadata, self.stats, prefix=prefix
+        )
+
+    def _remove(self, prefix: str) -> None:
+        """Delete what this attempt wrote, best effort: what stays is named by no entry."""
+        folder = data_folder(self.transaction)
+        try:
+            for found in list(self.store.list_after(folder)):
+                if found.key.startswith(folder + prefix):
+                    self.store.delete(found.key)
+        except (StoreError, KeyNotFoundError):
+            return
+
+
+def check_shared(store: Store) -> None:
+    """Make sure that other processes see the same store.
+
+    Raises:
+        UnsupportedFeatureError: memory://, which every process has for itself.
+    """
+    if store.identity.startswith("memory:"):
+        raise UnsupportedFeatureError(
+            "a table at memory:// exists in one process alone, and Spark's workers are others; "
+            "use a local path or s3://, or read and write through Arrow with tablefmt.open()",
+            ["spark:memory"],
+        )
+
+
+def check_columns(given: Schema, schema: Schema) -> None:
+    """Refuse rows that do not fit before any task runs. Raises SchemaMismatchError (DAT-2)."""
+    match_columns(to_arrow(given), schema)
+
+
+def groups_of(files: pa.Table) -> list[pa.Table]:
+    """Files in their order, in groups that are each worth a task. At least one file a group."""
+    columns = [n for n in ("path", "size", "rows", "footer") if n in files.column_names]
+    files = files.select(columns).combine_chunks()
+    sizes = files["size"].to_pylist()
+    wanted = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))
+    groups, start, held = [], 0, 0
+    for at, size in enumerate(sizes):
+        if held and held + size > wanted:
+            groups.append(files.slice(start, at - start))
+            start, held = at, 0
+        held += size
+    if start < len(sizes):
+        groups.append(files.slice(start))
+    return groups
+
+
+def packed(files: pa.Table) -> bytes:
+    """A table of a few columns as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, files.schema) as stream:
+        stream.write_table(files)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def remove_losers(store: Store, transaction: str, added: AddedFiles | None) -> None:
+    """Delete the transaction's files that are not in `added`: attempts that lost wrote them."""
+    kept = set() if added is None else set(added.columns["path"])
+    try:
+        for found in list(store.list_after(data_folder(transaction))):
+            if found.key not in kept:
+                store.delete(found.key)
+    except (StoreError, KeyNotFoundError):
+        # What stays is named by no entry.
+        return
+
+
+def unpacked(body: bytes) -> pa.Table:
+    """The reverse of `packed`."""
+    with pa.ipc.open_stream(body) as stream:
+        return stream.read_all()
+
+
+def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
+    """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
+    columns: dict[str, list[Any]] = {}
+    count = 0
+    for part in parts:
+        if part is None:
+            continue
+        for name, values in part.columns.items():
+            column = columns.setdefault(name, [])
+            column.extend([None] * (count - len(column)))
+            column.extend(values)
+        count += len(part)
+    for column in columns.values():
+        column.extend([None] * (count - len(column)))
+    return AddedFiles(columns) if count else None
+
+
+def described(added: AddedFiles | None) -> bytes:
+    """What a task wrote, as bytes for the driver."""
+    return orjson.dumps(None if added is None else dict(added.columns))
+
+
+def read_back(body: bytes) -> AddedFiles | None:
+    """The reverse of `described`."""
+    columns = orjson.loads(body)
+    return None if columns is None else AddedFiles(columns)

@@ -1,0 +1,291 @@
+"""What Spark's driver asks of Python: the verbs behind `format("tablefmt")` and SQL.
+
+The Java classes beside this module decide nothing; each of their calls comes in here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tablefmt.errors import (
+    InvalidRangeError,
+    SchemaMismatchError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
+from tablefmt.model.ddl import schema_from, to_spark_json
+from tablefmt.model.schema import Schema
+from tablefmt.model.shapes import nullable, physical
+from tablefmt.operations.create import create
+from tablefmt.operations.context import CommitOptions
+from tablefmt.operations.overwrite import overwrite
+from tablefmt.spark import java
+from tablefmt.spark.failures import marked
+from tablefmt.spark.options import parse_options, parse_read_options
+from tablefmt.spark.read import snapshot_files
+from tablefmt.spark.relation import to_relation
+from tablefmt.spark.write import open_context, open_if_there, write
+from tablefmt.store.open import open_store
+
+PARTITION_COLUMNS = "__partition_columns"
+"""Spark's name for what `partitionBy` was given, a JSON array."""
+
+_CATALOG_PROPERTIES = frozenset(
+    {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
+)
+_FAILED = "\0tablefmt "
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+_log = logging.getLogger("tablefmt.spark")
+_sessions: dict[str, Any] = {}
+
+
+def remember(spark: Any) -> None:
+    """Use this session object whenever the JVM names its session."""
+    _sessions[spark._jsparkSession.sessionUUID()] = spark
+
+
+def answer(request: Any) -> Any:
+    """Answer one call of Bridge.java. Errors go back as values: py4j would wrap them in text."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    verb, arguments = request[0], list(request[1])
+    try:
+        return VERBS[verb](*arguments)
+    except TablefmtError as error:
+        return _FAILED + marked(error)
+    except Py4JJavaError as error:
+        return error.java_exception
+    except CapturedException as error:
+        if error._origin is not None:
+            return error._origin
+        return _FAILED + str(error)
+    except Exception as error:
+        _log.debug("tablefmt failed in a callback", exc_info=True)
+        return _FAILED + "".join(traceback.format_exception(error))
+
+
+def _load(session: Any, given: Any) -> Any:
+    """A relation for `spark.read.format("tablefmt")`, pinned to a version."""
+    options = parse_read_options(dict(given))
+    return _relation(
+        session, _path(options.path), options.storage_options, options.version, options.timestamp
+    )
+
+
+def _open(
+    session: Any,
+    name: str,
+    uri: str,
+    storage: Any,
+    columns: str,
+    version: str | None,
+    micros: int | None,
+) -> Any:
+    """A relation for a table of the catalog; its columns have to be those of the catalog."""
+    options = parse_read_options({**dict(storage), "path": uri})
+    at = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
+    relation = _relation(session, uri, options.storage_options, _version(version), at)
+    ours = [_shape(f) for f in json.loads(relation.schema().json())["fields"]]
+    theirs = [_shape(f) for f in json.loads(columns)["fields"]]
+    if version is None and micros is None and ours != theirs:
+        raise SchemaMismatchError(
+            f"Spark's catalog has other columns for {name} than the table at {uri}: "
+            f"{_shown(theirs)} against {_shown(ours)}; "
+            f"tablefmt.spark.sync(spark, {name.replace('`', '')!r}) brings the catalog up to date",
+            sorted({n for n, _ in ours} ^ {n for n, _ in theirs}),
+        )
+    return relation
+
+
+def _shape(field: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and type of a column; whether it may be NULL is not Spark's to keep."""
+    return field["name"], _folded_type(field["type"])
+
+
+def _folded_type(given: Any) -> str:
+    text = json.dumps(given, sort_keys=True)
+    for flag in ("nullable", "containsNull", "valueContainsNull"):
+        text = text.replace(f'"{flag}": false', f'"{flag}": true')
+    return text
+
+
+def _shown(columns: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns).replace('"', "")
+
+
+def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, at: Any) -> Any:
+    spark = _session(session)
+    context = open_context(open_store(uri, storage))
+    files = snapshot_files(context, version, at)
+    if physical(files.schema) != files.schema:
+        raise UnsupportedFeatureError(
+            "this table's columns have other names in its files, which format('tablefmt') and SQL "
+            "cannot follow yet; use tablefmt.spark.read(spark, uri)",
+            ["spark:renamed-columns"],
+        )
+    kept = spark._jvm.java.util.HashMap()
+    for key, value in storage.items():
+        kept.put(f"storage.{key}", value if isinstance(value, str) else json.dumps(value))
+    return to_relation(spark, context.store, files, uri, kept)
+
+
+def _save(session: Any, mode: str, given: Any, data: Any) -> None:
+    """`df.write.format("tablefmt").save()`."""
+    options = dict(given)
+    by_option = _pop(options, "partitionBy")
+    columns = _pop(options, PARTITION_COLUMNS)
+    _pop(options, "__clustering_columns")
+    names = json.loads(columns) if columns else [n.strip() for n in (by_option or "").split(",")]
+    uri = _path(_pop(options, "path"))
+    write(
+        _frame(session, data),
+        uri,
+        mode={"ErrorIfExists": "error"}.get(mode, mode.casefold()),
+        partition_by=[name for name in names if name],
+        **options,
+    )
+
+
+def _insert(
+    session: Any,
+    uri: str | None,
+    storage: Any,
+    data: Any,
+    mode: str,
+    where: str | None,
+    options: Any,
+    partition_by: Any,
+) -> None:
+    """INSERT into a table, or the rows of CREATE TABLE AS SELECT."""
+    if uri is None:
+        raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
+    given = {**dict(storage or {}), **dict(options or {})}
+    for name in ("path", "versionAsOf", "timestampAsOf"):
+        _pop(given, name)
+    if where is not None:
+        given["replaceWhere"] = where
+    write(_frame(session, data), uri, mode=mode, partition_by=list(partition_by), **given)
+
+
+def _define(
+    session: Any, uri: str, storage: Any, columns: str, partition_by: Any, given: Any
+) -> Any:
+    """CREATE TABLE: the columns and partitioning of the table that is there from now on."""
+    stored = dict(storage)
+    store = open_store(uri, parse_options(stored).storage_options)
+    wanted = schema_from(json.loads(columns))
+    names = list(partition_by)
+    context = open_if_there(store)
+    if context is None and not wanted.fields:
+        context = open_context(store)
+    elif context is None:
+        context = create(
+            store, wanted, partition_by=names, properties=_properties(dict(given), stored)
+        )
+    metadata = context.view.head.metadata
+    if wanted.fields:
+        _check_same(wanted, metadata.schema, uri)
+    if names and names != list(metadata.partition_names):
+        raise SchemaMismatchError(
+            f"the table at {uri} is partitioned by {list(metadata.partition_names)}, not by "
+            f"{names}; leave PARTITIONED BY out",
+            names,
+        )
+    spark = _session(session)
+    answer = java.gateway(spark).new_array(spark._jvm.java.lang.Object, 2)
+    answer[0] = java.java_schema(spark, json.dumps(to_spark_json(metadata.schema)))
+    answer[1] = java.string_array(spark, list(metadata.partition_names))
+    return answer
+
+
+def _check_same(wanted: Schema, there: Schema, uri: str) -> None:
+    ours = [_shape(f) for f in to_spark_json(nullable(there))["fields"]]
+    theirs = [_shape(f) for f in to_spark_json(nullable(wanted))["fields"]]
+    if ours != theirs:
+        raise SchemaMismatchError(
+            f"there is a table at {uri} with other columns: {_shown(ours)}, not {_shown(theirs)}; "
+            "leave the columns out of CREATE TABLE to take it as it is",
+            sorted({n for n, _ in ours} ^ {n for n, _ in theirs}),
+        )
+
+
+def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Table properties of CREATE TABLE, without what Spark adds of its own."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in _CATALOG_PROPERTIES
+        and name not in options
+        and name != "path"
+        and not name.startswith("option.")
+    }
+
+
+def _truncate(session: Any, uri: str, storage: Any) -> None:
+    context = open_context(open_store(uri, parse_options(dict(storage)).storage_options))
+    overwrite(context, None, CommitOptions())
+
+
+def _refuse(what: str) -> None:
+    raise UnsupportedFeatureError(
+        f"{what} is not supported yet on tablefmt tables", [f"sql:{what}"]
+    )
+
+
+def _options(given: Any) -> None:
+    parse_read_options(dict(given))
+
+
+VERBS: Mapping[str, Callable[..., Any]] = {
+    "load": _load,
+    "open": _open,
+    "save": _save,
+    "insert": _insert,
+    "define": _define,
+    "truncate": _truncate,
+    "refuse": _refuse,
+    "options": _options,
+}
+
+
+def _pop(options: dict[str, Any], name: str) -> Any:
+    for written in list(options):
+        if written.casefold() == name.casefold():
+            return options.pop(written)
+    return None
+
+
+def _path(given: str | None) -> str:
+    if not given:
+        raise InvalidRangeError("there is no path; give one to load() or save(), or option 'path'")
+    return given
+
+
+def _version(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise InvalidRangeError(f"VERSION AS OF {text!r}: a version is a whole number") from None
+
+
+def _session(given: Any) -> Any:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    key = given.sessionUUID()
+    if key not in _sessions:
+        _sessions[key] = SparkSession(SparkContext._active_spark_context, given)
+    return _sessions[key]
+
+
+def _frame(session: Any, data: Any) -> Any:
+    from pyspark.sql import DataFrame
+
+    return DataFrame(data, _session(session))

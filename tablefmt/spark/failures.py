@@ -1,0 +1,219 @@
+"""Errors that cross a JVM or a Python worker: they travel as text, and come out as themselves.
+
+`marked` gives the text, with a machine-readable record behind the human message; `recovered` finds
+the record in whatever Spark wrapped around it. `install` makes PySpark raise what was recovered.
+The rest is pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import functools
+import json
+import logging
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+from tablefmt import errors
+from tablefmt.errors import TablefmtError, UnsupportedFeatureError
+
+RECORD_BYTES_MAX = 1 << 20
+"""A record that unpacks to more than this is not one of ours."""
+
+_CAUSES_MAX = 50
+_RECORD = re.compile(r"\[tablefmt:([A-Za-z0-9_=-]+)\]")
+_SAVE_MODE = re.compile(
+    r'\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\] The data source "tablefmt" [^\n]* the "?(\w+)"? mode',
+    re.IGNORECASE,
+)
+_UNREGISTERED = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] [^\n:]*: tablefmt\. ", re.IGNORECASE)
+
+_log = logging.getLogger(__name__)
+
+
+def marked(error: TablefmtError) -> str:
+    """The message of an error, with what `recovered` needs behind it."""
+    return f"{error} {record_of(error)}"
+
+
+def record_of(error: TablefmtError) -> str:
+    """An error as one word of text in brackets: class, arguments, public attributes."""
+    kind = next(k for k in type(error).__mro__ if getattr(errors, k.__name__, None) is k)
+    fields = {n: _packed(v) for n, v in vars(error).items() if not n.startswith("_")}
+    record = [kind.__name__, _packed(error.args), fields]
+    body = zlib.compress(json.dumps(record, separators=(",", ":")).encode("utf-8"), 9)
+    return f"[tablefmt:{base64.urlsafe_b64encode(body).decode('ascii')}]"
+
+
+def recovered(text: str) -> TablefmtError | None:
+    """The error that a text carries; the last one of several, None if there is none.
+
+    Line breaks inside the record do no harm; whatever is damaged or unknown counts as none.
+    """
+    for record in reversed(_RECORD.findall("".join(text.split()))):
+        error = _restored(record)
+        if error is not None:
+            return error
+    return None
+
+
+def translated(text: str) -> TablefmtError | None:
+    """What to say in place of a message of Spark's own that sends the user the wrong way."""
+    mode = _SAVE_MODE.search(text)
+    if mode is not None:
+        return UnsupportedFeatureError(
+            f"Spark itself refuses mode {mode[1]!r} for this source: use mode append or overwrite, "
+            "or tablefmt.spark.write(df, uri, mode=…), which has error and ignore too",
+            [f"mode:{mode[1]}"],
+        )
+    if _UNREGISTERED.search(text):
+        return UnsupportedFeatureError(
+            "this Spark session does not know tablefmt yet; call tablefmt.spark.register(spark) "
+            "once a session",
+            ["spark:unregistered"],
+        )
+    return None
+
+
+def understood(texts: list[str]) -> TablefmtError | None:
+    """The error behind the messages of a chain of causes, from the outermost on."""
+    for read in (recovered, translated):
+        for text in texts:
+            error = read(text)
+            if error is not None:
+                return error
+    return None
+
+
+@contextmanager
+def carrying() -> Iterator[None]:
+    """Around code that Spark calls in a worker: its errors leave as text that can be recovered."""
+    try:
+        yield
+    except TablefmtError as error:
+        kind = type(error)
+        carrier = kind.__new__(kind)
+        carrier.__dict__.update(vars(error))
+        carrier.args = (marked(error),)
+        raise carrier from None
+
+
+def install() -> None:
+    """Make PySpark raise the TablefmtError that an exception of the JVM carries, and no stack.
+
+    Exceptions that carry none stay exactly as they are. For the whole process, and only once; the
+    part for Spark Connect as soon as that is in use.
+    """
+    try:
+        from pyspark.errors.exceptions import captured
+    except ImportError:
+        return
+    _wrap(captured, _java_texts)
+    for name in ("pyspark.errors.exceptions.connect", "pyspark.sql.connect.client.core"):
+        # Loading it takes a second and needs grpc: whoever has a Connect session has it.
+        module = sys.modules.get(name)
+        if module is not None:
+            _wrap(module, _connect_texts)
+
+
+def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
+    original = getattr(module, "convert_exception", None)
+    if original is None:
+        _log.warning("errors keep Spark's own form: %s has no convert_exception", module.__name__)
+        return
+    if getattr(original, "tablefmt", False):
+        return
+
+    @functools.wraps(original)
+    def convert_exception(*arguments: Any, **named: Any) -> BaseException:
+        try:
+            error = understood(texts(*arguments, **named))
+        except Exception:
+            # What the user is to see is the failure of the query, not one of ours on top.
+            _log.debug("an exception of Spark's could not be read", exc_info=True)
+            error = None
+        converted: BaseException = error or original(*arguments, **named)
+        return converted
+
+    convert_exception.tablefmt = True  # type: ignore[attr-defined]
+    module.convert_exception = convert_exception
+
+
+def _java_texts(exception: Any) -> list[str]:
+    """Messages of a Java exception and its causes."""
+    found: list[str] = []
+    while exception is not None and len(found) < _CAUSES_MAX:
+        found.append(str(exception.getMessage()))
+        exception = exception.getCause()
+    return found
+
+
+def _connect_texts(info: Any, message: str, details: Any = None, *_: Any, **__: Any) -> list[str]:
+    """Messages that a Connect server sent: the error's, its causes', and the shortened ones."""
+    found = [] if details is None else [error.message for error in details.errors]
+    return [*found, message, info.metadata.get("stackTrace", "")]
+
+
+def _restored(record: str) -> TablefmtError | None:
+    try:
+        unpacker = zlib.decompressobj()
+        body = unpacker.decompress(base64.urlsafe_b64decode(record), RECORD_BYTES_MAX)
+        if not unpacker.eof:
+            return None
+        name, arguments, fields = json.loads(body)
+        kind = getattr(errors, name, None)
+        if not (isinstance(kind, type) and issubclass(kind, TablefmtError)):
+            return None
+        error = kind.__new__(kind)
+        error.args = _unpacked(arguments)
+        error.__dict__.update({n: _unpacked(v) for n, v in fields.items()})
+        return error
+    except (ValueError, TypeError, AttributeError, ArithmeticError, zlib.error):
+        return None
+
+
+def _packed(value: Any) -> Any:
+    """A value as JSON; what JSON has no word for is a one-key object."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list):
+        return [_packed(v) for v in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(v) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_packed(k), _packed(v)] for k, v in value.items()]}
+    if isinstance(value, dt.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    return str(value)
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "dict":
+        return {_unpacked(k): _unpacked(v) for k, v in inner}
+    return _READERS[kind](inner)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "tuple": lambda inner: tuple(map(_unpacked, inner)),
+    "datetime": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+    "decimal": Decimal,
+    "bytes": bytes.fromhex,
+}

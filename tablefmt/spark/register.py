@@ -1,0 +1,102 @@
+"""`format("tablefmt")` and SQL for a session: the native plane, or where that cannot be the other.
+
+Native is what design and measurements ask for: Spark writes and scans the files itself. A session
+without a JVM at hand, or one whose Spark lacks a class that this needs, gets the Python data
+source; either way a log line says which.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.spark import bridge, failures, java
+from tablefmt.spark.options import parse_options
+from tablefmt.spark.session import check_classic
+from tablefmt.spark.write import open_context
+from tablefmt.store.open import open_store
+
+CATALOG = "spark.sql.catalog.spark_catalog"
+_CATALOG_CLASS = "tablefmt.SessionCatalog"
+_RULE_CLASS = "tablefmt.NativeScan"
+
+_log = logging.getLogger("tablefmt.spark")
+
+
+def register(spark: Any) -> None:
+    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session. Doing it twice is fine.
+
+    Sets `spark.sql.catalog.spark_catalog` of the session, unless somebody else has: then paths work
+    and SQL tables do not, and a warning says so.
+
+    Raises:
+        UnsupportedFeatureError: no Spark session that this can work with.
+    """
+    failures.install()
+    check_classic(spark)
+    _native(spark)
+    bridge.remember(spark)
+
+
+def _native(spark: Any) -> None:
+    if not java.on_class_path(spark):
+        raise UnsupportedFeatureError(
+            "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
+            "tablefmt.spark.read() and write()",
+            ["spark:class-path"],
+        )
+    java.new_instance(spark, "Bridge").connect(java.callback(spark, bridge.answer))
+    session = spark._jsparkSession
+    methods = session.experimental()
+    rules = methods.extraOptimizations()
+    if not any(rules.apply(i).getClass().getName() == _RULE_CLASS for i in range(rules.size())):
+        rule = java.new_instance(spark, "NativeScan")
+        getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+    there = spark.conf.get(CATALOG, "builtin")
+    if there == "builtin":
+        spark.conf.set(CATALOG, _CATALOG_CLASS)
+    elif there != _CATALOG_CLASS:
+        _log.warning(
+            "%s is %s, so SQL tables USING tablefmt cannot be used in this session; paths can",
+            CATALOG,
+            there,
+        )
+    _log.info("tablefmt: native plane, Spark %s reads and writes the files itself", spark.version)
+
+
+def sync(spark: Any, name: str) -> None:
+    """Bring the columns that Spark's catalog keeps of a table up to those of the table itself.
+
+    Args:
+        spark: a registered session.
+        name: of a table USING tablefmt, with or without its database.
+
+    Raises:
+        InvalidRangeError: no such table in the catalog, or not one of tablefmt.
+        TableNotFoundError: nothing is where the catalog says it is.
+    """
+    check_classic(spark)
+    sessions = spark._jsparkSession.sessionState()
+    catalog = sessions.catalog()
+    identifier = sessions.sqlParser().parseTableIdentifier(name)
+    if not catalog.tableExists(identifier):
+        raise InvalidRangeError(f"Spark's catalog has no table {name}")
+    entry = catalog.getTableMetadata(identifier)
+    provider = entry.provider()
+    if not provider.isDefined() or provider.get().casefold() != "tablefmt":
+        raise InvalidRangeError(f"{name} is not a table USING tablefmt")
+    options = dict(
+        spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
+    )
+    for extra in ("path", "serialization.format"):
+        options.pop(extra, None)
+    uri = spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString()
+    context = open_context(open_store(uri, parse_options(options).storage_options))
+    schema = context.view.head.metadata.schema
+    catalog.alterTableSchema(
+        entry.identifier(), java.java_schema(spark, json.dumps(to_spark_json(schema)))
+    )
+

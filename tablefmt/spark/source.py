@@ -1,0 +1,300 @@
+"""`format("tablefmt")` where there is no JVM at hand: a Python data source on Arrow batches.
+
+Reads are pinned when the DataFrame is analysed: `schema` notes the version in the instance, which
+Spark keeps for the plan. There is no `pushFilters` on purpose: Spark 4.1 to 4.3 keep the answer of
+one query for all others of the same DataFrame, whatever their filters, and rows would be lost.
+`tablefmt.spark.write` and `read` do not come here: what they need is in no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.data.bounds import stats_columns
+from tablefmt.errors import SchemaMismatchError, TableNotFoundError, UnsupportedFeatureError
+from tablefmt.model.ddl import schema_from, to_spark_json
+from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Schema
+from tablefmt.model.shapes import nullable
+from tablefmt.operations.append import NAME, append_files
+from tablefmt.operations.context import TableContext, discard
+from tablefmt.operations.create import definition
+from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark import failures
+from tablefmt.spark.arrow_plane import check_partitioning, commit_first
+from tablefmt.spark.arrow_tasks import (
+    ReadTask,
+    WriteTask,
+    check_columns,
+    check_shared,
+    described,
+    groups_of,
+    merged,
+    packed,
+    read_back,
+    remove_losers,
+    unpacked,
+)
+from tablefmt.spark.failures import carrying
+from tablefmt.spark.options import WriteOptions, parse_options, parse_read_options
+from tablefmt.store.open import open_store
+from tablefmt.store.probe import ensure_safe
+from tablefmt.store.protocol import Store
+
+FORMAT = "tablefmt"
+
+REDACTED = "spark.sql.redaction.options.regex"
+"""Spark's setting: options whose names match it are not shown in plans."""
+
+SECRETS = r"(?i)(^|\.)storage\."
+"""Every option of the storage is taken for a secret."""
+
+_OF_THE_CATALOG = frozenset(
+    {"owner", "provider", "location", "external", "is_managed_location", "comment", "collation"}
+)
+"""What Spark's catalog adds to the options of a table of its own."""
+
+
+class TablefmtDataSource(DataSource):  # type: ignore[misc]
+    """What Spark makes of `format("tablefmt")` and its options."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        asked = {k: v for k, v in options.items() if k.casefold() not in _OF_THE_CATALOG}
+        super().__init__(asked)
+        self.pinned: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns of the version asked for, which is the one that is read from now on."""
+        with carrying():
+            _, snapshot = self._snapshot()
+            self.pinned = snapshot.version
+            return StructType.fromJson(to_spark_json(snapshot.schema))
+
+    def reader(self, schema: StructType) -> TablefmtReader:
+        """A reader of the pinned version; for a catalog's table, of the newest there is now."""
+        with carrying():
+            store, snapshot = self._snapshot()
+            _check_given(schema, snapshot)
+            return TablefmtReader(store, snapshot)
+
+    def writer(self, schema: StructType, overwrite: bool) -> TablefmtWriter:
+        """A writer of one transaction."""
+        with carrying():
+            return _writer(dict(self.options), schema, overwrite)
+
+    def _snapshot(self) -> tuple[Store, Snapshot]:
+        options = parse_read_options(self.options)
+        store = _store(options.path, options.storage_options)
+        context = TableContext(store, LogView.open(store))
+        if self.pinned is not None:
+            return store, context.view.snapshot(self.pinned)
+        point = context.resolve_point(options.version, options.timestamp)
+        return store, context.view.snapshot(point)
+
+
+class TablefmtReader(DataSourceReader):  # type: ignore[misc]
+    """Reads every file of one version, several files a task."""
+
+    def __init__(self, store: Store, snapshot: Snapshot) -> None:
+        self.task = ReadTask(store, snapshot.schema)
+        self.groups = [packed(group) for group in groups_of(snapshot.files)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The groups travel as partitions, not with every task."""
+        return {"task": self.task, "groups": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A group of files each."""
+        return [InputPartition(group) for group in self.groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a group. Raises CorruptDataError."""
+        if partition.value is None:
+            return
+        yield from self.task.batches(unpacked(partition.value))
+
+
+@dataclass
+class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
+    """What the winning attempt of a task wrote, packed."""
+
+    body: bytes
+
+
+class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes files in tasks, and makes one commit of them."""
+
+    def __init__(
+        self,
+        task: WriteTask,
+        options: WriteOptions,
+        partition_by: Sequence[str],
+        *,
+        overwrite: bool,
+        read_version: int | None,
+        applied: bool,
+    ) -> None:
+        self.task = task
+        self.options = options
+        self.partition_by = partition_by
+        self.overwrite = overwrite
+        self.read_version = read_version
+        """None: there is no table yet."""
+        self.applied = applied
+        """The same application version is in the table: nothing is written."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
+        """In a worker: write the rows of one attempt of a task."""
+        from pyspark import TaskContext
+
+        if self.applied:
+            return TaskFiles(described(None))
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        return TaskFiles(described(self.task.write(iterator, partition)))
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Make one commit of the files of all tasks. Raises as `tablefmt.spark.write`."""
+        if self.applied:
+            return
+        with carrying():
+            store, transaction = self.task.store, self.task.transaction
+            added = merged(read_back(m.body) for m in messages if m is not None)
+            remove_losers(store, transaction, added)
+            metadata, commit = self.task.metadata, self.options.commit
+            if self.read_version is None:
+                commit_first(
+                    store,
+                    metadata.schema,
+                    self.partition_by,
+                    transaction,
+                    added,
+                    self.options,
+                    exist_ok=not self.overwrite,
+                )
+                return
+            context = TableContext(store, LogView.open(store))
+            if not self.overwrite:
+                append_files(
+                    context, transaction, added, metadata, commit, read_version=self.read_version
+                )
+                return
+            overwrite_files(
+                context,
+                transaction,
+                added,
+                metadata,
+                commit,
+                read_version=self.read_version,
+                where=self.options.replace_where,
+                dynamic_partitions=self.options.dynamic_partitions,
+            )
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Remove the files of a job that failed.
+
+        Spark calls this after a commit that failed, too. Then every task has said what it wrote,
+        and the commit itself has removed its files, unless they may be in the table.
+        """
+        if any(message is None for message in messages):
+            discard(self.task.store, self.task.transaction)
+
+
+def register_arrow(spark: Any) -> None:
+    """Make `format("tablefmt")` known to a session, and its errors to PySpark. Idempotent.
+
+    Options of the storage are kept out of the plans that Spark shows.
+    """
+    failures.install()
+    spark.dataSource.register(TablefmtDataSource)
+    known = spark.conf.get(REDACTED, "") or ""
+    if SECRETS not in known:
+        spark.conf.set(REDACTED, f"{known}|{SECRETS}" if known else SECRETS)
+
+
+def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> TablefmtWriter:
+    given = {name.casefold(): name for name in options}
+    path = options.pop(given.get("path", "path"), None)
+    names = options.pop(given.get("partitionby", "partitionBy"), "")
+    partition_by = [name.strip() for name in names.split(",") if name.strip()]
+    parsed = parse_options(options)
+    store = _store(path, parsed.storage_options)
+    rows = nullable(schema_from(schema))
+    transaction = SYSTEM.nonce()
+    try:
+        context = TableContext(store, LogView.open(store))
+    except TableNotFoundError:
+        if parsed.replace_where:
+            raise UnsupportedFeatureError(
+                "replaceWhere needs a table that is there", ["option:replaceWhere"]
+            ) from None
+        metadata = definition(rows, partition_by, {})
+        ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
+        task = _task(store, transaction, metadata, rows)
+        return TablefmtWriter(
+            task, parsed, partition_by, overwrite=overwrite, read_version=None, applied=False
+        )
+    head = context.begin()
+    check_partitioning(head.metadata, partition_by)
+    if overwrite:
+        where, dynamic = parsed.replace_where, parsed.dynamic_partitions
+        check_overwritable(head.metadata, where, dynamic)
+    check_columns(rows, head.metadata.schema)
+    applied = context.applied(parsed.commit, None, NAME) is not None
+    return TablefmtWriter(
+        _task(store, transaction, head.metadata, rows),
+        parsed,
+        partition_by,
+        overwrite=overwrite,
+        read_version=head.version,
+        applied=applied,
+    )
+
+
+def _task(store: Store, transaction: str, metadata: Metadata, rows: Schema) -> WriteTask:
+    stats = tuple(stats_columns(metadata.schema, metadata.properties.get("statsColumns")))
+    return WriteTask(store, transaction, metadata, stats, tuple(rows.names))
+
+
+def _store(path: str | None, storage_options: Mapping[str, Any]) -> Store:
+    if not path:
+        raise UnsupportedFeatureError(
+            "there is no path: give it to load(), save() or the option path", ["option:path"]
+        )
+    store = open_store(path, storage_options)
+    check_shared(store)
+    return store
+
+
+def _check_given(schema: StructType, snapshot: Snapshot) -> None:
+    """Refuse columns other than the table's: a catalog's that are out of date, or a user's."""
+    wanted = to_spark_json(nullable(snapshot.schema))
+    given = to_spark_json(nullable(schema_from(schema)))
+    if given != wanted:
+        raise SchemaMismatchError(
+            f"Spark's catalog or the reader says the columns are {schema.simpleString()}, and "
+            f"version {snapshot.version} of the table has "
+            f"{StructType.fromJson(wanted).simpleString()}; "
+            'leave schema() out, or bring the catalog up to date: tablefmt.spark.sync(spark, "…")',
+            [f.name for f in schema.fields],
+        )

@@ -1,0 +1,259 @@
+"""Errors as text: out of any wrapping they come back as they were."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+import random
+import sys
+import textwrap
+import traceback
+import types
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tablefmt import errors
+from tablefmt.errors import TablefmtError, UnsupportedFeatureError, VersionNotFoundError
+from tablefmt.spark import failures
+from tablefmt.spark.failures import carrying, marked, recovered, translated, understood
+from tablefmt.store.protocol import KeyNotFoundError
+
+UTC = dt.timezone.utc
+
+CONFLICT = {
+    "reason": 'both touch ünï [code] "x" <b> ${y} %s\nand more',
+    "winner_version": 7,
+    "winner_operation": "OVERWRITE",
+    "rule": "CFL-2",
+    "evidence": {"partitions": [[None, "a/b"], (1, 2.5)], "cell": "x", "deep": {"n": {}}},
+    "advice": "Do it again.",
+}
+ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "TableNotFoundError": (("/a b", "dropped"), {}),
+    "TableExistsError": (("s3://b/t",), {}),
+    "VersionNotFoundError": (
+        (dt.datetime(2024, 1, 1, 0, 0, 0, 1, UTC), dt.date(2024, 1, 2), (Decimal("0.10"), b"\xff")),
+        {},
+    ),
+    "ChangesExpiredError": ((3, 9), {}),
+    "CommitUnknownError": (("ab" * 16, 12, "reset"), {}),
+    "CommitRejectedError": (("disk full",), {}),
+    "LogGapError": ((4, 5), {}),
+    "UnsupportedFeatureError": (("no", ["a", "b"]), {}),
+    "StoreError": (("busy",), {"retryable": True}),
+    "SchemaMismatchError": (("no such columns", ["x", "ä\U0001f600"]), {}),
+}
+
+
+MOMENTS = st.datetimes().map(lambda moment: moment.replace(fold=0))
+
+
+def example(kind: type[TablefmtError]) -> TablefmtError:
+    if issubclass(kind, errors.ConcurrentModificationException):
+        given = dict(CONFLICT)
+        return kind(given.pop("reason"), **given)
+    if kind.__name__ not in ARGUMENTS and issubclass(kind, errors.CorruptTableError):
+        return kind("torn\nin two", key="data/x", rule="DAT-5")
+    positional, named = ARGUMENTS.get(kind.__name__, (("a message",), {}))
+    return kind(*positional, **named)
+
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if inspect.isclass(kind) and issubclass(kind, TablefmtError)
+]
+
+
+def same(one: TablefmtError | None, other: TablefmtError) -> bool:
+    return (
+        type(one) is type(other)
+        and str(one) == str(other)
+        and one.args == other.args
+        and repr(vars(one)) == repr(vars(other))
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_every_error_comes_back_with_its_class_message_and_attributes(
+    kind: type[TablefmtError],
+) -> None:
+    error = example(kind)
+    text = marked(error)
+    assert text.startswith(str(error))
+    assert same(recovered(text), error)
+
+
+def wrapped_by_a_traceback(error: TablefmtError) -> str:
+    def failing() -> None:
+        with carrying():
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        failing()
+    return "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_wrapping_does_no_harm(kind: type[TablefmtError]) -> None:
+    error = example(kind)
+    text = wrapped_by_a_traceback(error)
+    assert same(recovered(text), error)
+    java = f"org.apache.spark.SparkException: [X] Job aborted: {text}\n\tat java.lang.Thread.run"
+    assert same(recovered(java), error)
+    narrow = "\n".join(textwrap.wrap(java, 60, break_long_words=True, break_on_hyphens=True))
+    assert same(recovered(narrow), error)
+    indented = textwrap.indent(narrow, "    ")
+    assert same(recovered(indented), error)
+
+
+@given(
+    st.text(),
+    st.lists(st.text()),
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text() | MOMENTS,
+            lambda inner: (
+                st.lists(inner)
+                | st.tuples(inner, inner)
+                | st.dictionaries(st.text() | st.integers(), inner)
+            ),
+        ),
+    ),
+)
+def test_any_text_and_any_value_comes_back(
+    message: str, columns: list[str], evidence: dict[str, Any]
+) -> None:
+    assert same(
+        recovered(marked(errors.SchemaMismatchError(message, columns))),
+        errors.SchemaMismatchError(message, columns),
+    )
+    conflict = errors.ConcurrentAppendException(
+        message, winner_version=1, winner_operation="X", rule="R", evidence=evidence
+    )
+    assert same(recovered(marked(conflict)), conflict)
+
+
+def test_a_damaged_record_is_none() -> None:
+    text = marked(VersionNotFoundError(9, 0, 5))
+    body = text[text.index("[tablefmt:") + 10 : -1]
+    draws = random.Random(1)
+    for _ in range(300):
+        at = draws.randrange(len(body))
+        other = draws.choice("ABCDabcd0123_-")
+        if other != body[at] and (at < len(body) - 4):
+            assert recovered(f"[tablefmt:{body[:at]}{other}{body[at + 1 :]}]") is None
+        assert recovered(f"[tablefmt:{body[:at]}]") is None
+        assert recovered(text[: len(text) - 1 - at]) is None
+    assert recovered("[tablefmt:]") is None
+    assert recovered("[tablefmt:é]") is None
+    assert recovered("no record at all") is None
+
+
+@pytest.mark.parametrize("name", ["OSError", "annotations", "Nothing", "ClassVar"])
+def test_a_class_that_is_not_ours_is_none(name: str) -> None:
+    class Foreign(TablefmtError):
+        pass
+
+    Foreign.__name__ = name
+    made = marked(Foreign("x"))
+    assert same(recovered(made), TablefmtError("x"))
+    errors_of_another_version = failures.record_of.__globals__["errors"]
+    fake = types.ModuleType("fake")
+    setattr(fake, name, Foreign)
+    failures.record_of.__globals__["errors"] = fake
+    try:
+        text = marked(Foreign("x"))
+    finally:
+        failures.record_of.__globals__["errors"] = errors_of_another_version
+    assert recovered(text) is None
+
+
+def test_a_class_of_another_room_travels_as_the_one_it_is_a_case_of() -> None:
+    error = recovered(marked(KeyNotFoundError("data/x")))
+    assert type(error) is TablefmtError
+    assert str(error) == str(KeyNotFoundError("data/x"))
+
+
+def test_the_last_record_of_a_text_and_the_outermost_text_decide() -> None:
+    first, second = VersionNotFoundError(1, 2, 3), UnsupportedFeatureError("no", ["x"])
+    assert same(recovered(f"{marked(first)}\nthen\n{marked(second)}"), second)
+    assert same(understood(["Job aborted", marked(first), marked(second)]), first)
+    assert understood(["Job aborted", "None"]) is None
+
+
+def test_other_exceptions_pass_through_carrying() -> None:
+    with pytest.raises(ZeroDivisionError), carrying():
+        1 / 0  # noqa: B018
+
+
+def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
+    mode = translated(
+        '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "tablefmt" cannot be written in the '
+        '"ErrorIfExists" mode. Please use either the "Append" or "Overwrite" mode instead.'
+    )
+    assert isinstance(mode, UnsupportedFeatureError)
+    assert "tablefmt.spark.write" in str(mode)
+    assert mode.features == ["mode:ErrorIfExists"]
+    unknown = translated(
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tablefmt. Make sure the provider "
+        "name is correct"
+    )
+    assert isinstance(unknown, UnsupportedFeatureError)
+    assert "tablefmt.spark.register(spark)" in str(unknown)
+    assert translated("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tabelfmt. x") is None
+    assert (
+        translated(
+            '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "other" cannot be written in the '
+            '"Ignore" mode. See tablefmt.'
+        )
+        is None
+    )
+
+
+class Java:
+    """What py4j shows of a Java exception."""
+
+    def __init__(self, message: str | None, cause: Java | None = None) -> None:
+        self.getMessage = lambda: message
+        self.getCause = lambda: cause
+
+
+def test_the_whole_chain_of_causes_is_searched_and_the_rest_left_alone() -> None:
+    error = VersionNotFoundError(9, 0, 5)
+    seen: list[Any] = []
+
+    def original(exception: Any) -> Exception:
+        seen.append(exception)
+        return KeyError("as it was")
+
+    module = types.SimpleNamespace(convert_exception=original, __name__="m")
+    failures._wrap(module, failures._java_texts)
+    first = module.convert_exception
+    failures._wrap(module, failures._java_texts)
+    assert module.convert_exception is first
+    chain = Java(
+        "Query failed", Java(None, Java("Job aborted", Java(wrapped_by_a_traceback(error))))
+    )
+    assert same(first(chain), error)
+    assert seen == []
+    other = Java("of another kind", Java(None))
+    assert repr(first(other)) == "KeyError('as it was')"
+    strange = object()
+    assert repr(first(strange)) == "KeyError('as it was')"
+    assert seen == [other, strange]
+    loop = Java("a")
+    loop.getCause = lambda: loop
+    assert repr(first(loop)) == "KeyError('as it was')"
+
+
+def test_without_pyspark_or_its_parts_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.split(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    failures.install()

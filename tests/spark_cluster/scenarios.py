@@ -1,0 +1,200 @@
+"""What runs on executors in processes of their own. Started by the tests, prints JSON lines.
+
+python -m tests.spark_cluster.scenarios MASTER FOLDER SCENARIO …
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import tablefmt
+import tablefmt.spark
+from tests.spark.looking import data_files, everything, scanned_files
+
+ROWS = 20_000
+
+
+def core(spark: Any, uri: str) -> dict[str, Any]:
+    """Write, partitioned and not; read with a filter; overwrite; changes."""
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p", "concat('s', id) as s")
+    tablefmt.spark.write(frame, uri, partition_by=["p"])
+    tablefmt.spark.write(frame.where("id < 10"), uri, optimizeWrite=True)
+    read = tablefmt.spark.read(spark, uri)
+    filtered = read.where("p = 1 and id < 5")
+    found = {
+        "count": read.count(),
+        "sum": read.selectExpr("sum(id)").first()[0],
+        "filtered": sorted(row.s for row in filtered.collect()),
+        "files_of_one_partition": scanned_files(filtered),
+    }
+    tablefmt.spark.write(frame.where("p = 2").limit(5), uri, mode="overwrite")
+    table = tablefmt.spark.open(spark, uri)
+    changes = table.changes(after_version=1, ending_version=2)
+    found["changes"] = changes.groupBy("_change_type").count().collect()[0].asDict()
+    found["version_1"] = tablefmt.spark.read(spark, uri, version=1).count()
+    found["after"] = tablefmt.open(uri).to_arrow().num_rows
+    return found
+
+
+def killed_executor(spark: Any, uri: str) -> dict[str, Any]:
+    """An executor dies while its task writes; Spark tries again on another."""
+    marker = uri + ".killed"
+
+    def killing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import signal
+
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 1:
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            # A worker's parent is the daemon, whose parent is the executor.
+            status = open(f"/proc/{os.getppid()}/stat").read()
+            os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
+    frame = frame.mapInArrow(killing, "id long, p long")
+    commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
+    return {"killed": Path(marker).exists(), **content(uri), "said": dict(commit.metrics)}
+
+
+def failing_task(spark: Any, uri: str) -> dict[str, Any]:
+    """One task fails in all its attempts, after others have finished."""
+    tablefmt.spark.write(spark.range(5), uri)
+    before = everything(uri)
+
+    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 3:
+            raise RuntimeError("every attempt fails")
+
+    try:
+        tablefmt.spark.write(spark.range(0, 400, 1, 4).mapInArrow(failing, "id long"), uri)
+        raised = ""
+    except Exception as error:
+        raised = str(error)
+    return {"raised": "every attempt fails" in raised, "same": everything(uri) == before}
+
+
+def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
+    """The first attempt of a task hangs; a speculative one on another host wins."""
+
+    def hanging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 3 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(120)
+
+    started = time.monotonic()
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
+    frame = frame.mapInArrow(hanging, "id long, p long")
+    commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
+    won = time.monotonic() - started < 110
+    return {"won": won, **content(uri), "said": dict(commit.metrics)}
+
+
+def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
+    """The session is stopped while a write runs. Comes last."""
+    tablefmt.spark.write(spark.range(5), uri)
+    marker = uri + ".running"
+
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        for batch in batches:
+            yield batch
+            open(marker, "a").close()
+            time.sleep(60)
+
+    raised: list[str] = []
+
+    def write() -> None:
+        try:
+            tablefmt.spark.write(spark.range(0, 400, 1, 4).mapInArrow(slowly, "id long"), uri)
+        except BaseException as error:
+            raised.append(type(error).__name__)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    deadline = time.monotonic() + 60
+    while not Path(marker).exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    spark.stop()
+    writer.join(60)
+    table = tablefmt.open(uri)
+    return {
+        "raised": len(raised),
+        "alive": writer.is_alive(),
+        "version": table.version,
+        "rows": table.to_arrow().num_rows,
+    }
+
+
+def first_write(spark: Any, uri: str) -> dict[str, Any]:
+    """One of several processes that all make the same table."""
+    Path(f"{uri}.ready.{spark.sparkContext.applicationId}").touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(uri).parent.glob("*.ready.*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    versions = [tablefmt.spark.write(spark.range(10), uri).version for _ in range(5)]
+    return {"versions": versions}
+
+
+def content(uri: str) -> dict[str, Any]:
+    """What is in a table of ids from 0, and whether disk and log agree."""
+    table = tablefmt.open(uri)
+    ids = sorted(table.to_arrow()["id"].to_pylist())
+    named = sorted(f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist())
+    return {
+        "rows": len(ids),
+        "one_copy_each": ids == list(range(ROWS)),
+        "no_leftovers": data_files(uri) == named,
+    }
+
+
+SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
+    f.__name__: f
+    for f in (core, killed_executor, failing_task, slow_attempt, stopped_session, first_write)
+}
+
+
+def main(master: str, folder: str, *names: str) -> None:
+    """Run the scenarios in one session."""
+    spark = tablefmt.spark.session(
+        "cluster",
+        master=master,
+        **{
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "700m",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.speculation": str("slow_attempt" in names).lower(),
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "1s",
+        },
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    for name in names:
+        print(json.dumps({name: SCENARIOS[name](spark, f"{folder}/{name}")}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,254 @@
+"""The functions of the Arrow plane on a Connect session: same rows, same errors, one commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    CommitUnknownError,
+    ConstraintViolationError,
+    CorruptDataError,
+    InvalidRangeError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from tablefmt.spark.arrow_plane import changes_arrow, read_arrow, write_arrow
+from tests.spark.looking import data_files, everything, frame_from, rows_of
+
+UTC = dt.timezone.utc
+NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null",
+         "ä\U0001f600", "'", "\\", "\n", "x" * 1024]  # fmt: skip
+
+INNER = pa.struct(
+    [("a b", pa.int64()), ("deep", pa.list_(pa.struct([("x.y", pa.string())])))]
+)  # fmt: skip
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "bool": (pa.bool_(), [True, False]),
+    "byte": (pa.int8(), [-128, 127]),
+    "short": (pa.int16(), [-(1 << 15), (1 << 15) - 1]),
+    "int": (pa.int32(), [-(1 << 31), (1 << 31) - 1]),
+    "long": (pa.int64(), [-(1 << 63), (1 << 63) - 1]),
+    "float": (pa.float32(), [float("nan"), -0.0]),
+    "double": (pa.float64(), [float("inf"), 5e-324]),
+    "string": (pa.string(), ["", "ä\U0001f600\0"]),
+    "binary": (pa.binary(), [b"", b"\0\xff"]),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+    "timestamp": (
+        pa.timestamp("us", "UTC"),
+        [dt.datetime(1899, 12, 31, 23, 59, 59, 999999, UTC), dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC)],
+    ),
+    "timestamp_ntz": (
+        pa.timestamp("us"),
+        [dt.datetime(1, 1, 1, 0, 0, 0, 1), dt.datetime(2024, 3, 10, 2, 30)],
+    ),
+    "decimal": (pa.decimal128(38, 10), [Decimal("9" * 28 + "." + "9" * 10), Decimal("-1")]),
+    "array": (pa.list_(pa.int64()), [[], [1, None, 3]]),
+    "map": (pa.map_(pa.string(), pa.float64()), [[], [("k", None), ("", 1.5)]]),
+    "struct": (INNER, [{"a b": None, "deep": []}, {"a b": 1, "deep": [None, {"x.y": "z"}]}]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def given() -> pa.Table:
+    """Both values of every type, and a row of NULL."""
+    columns = {"id": pa.array([0, 1, 2])}
+    columns.update({n: pa.array([*v, None], k) for n, (k, v) in COLUMNS.items()})
+    return pa.table(columns)
+
+
+def content(spark: Any, uri: str, **point: Any) -> list[Any]:
+    return sorted(map(tuple, read_arrow(spark, uri, **point).collect()), key=repr)
+
+
+def test_every_type_goes_there_and_back_both_ways(connect: Any, uri: str, given: pa.Table) -> None:
+    """DAT-1, DAT-4."""
+    tablefmt.create(uri, given.schema)
+    frame = frame_from(connect, given)
+    assert write_arrow(frame, uri).metrics["numOutputRows"] == 3
+    assert rows_of(tablefmt.open(uri).to_arrow()) == rows_of(given)
+    assert rows_of(read_arrow(connect, uri), given.schema) == rows_of(given)
+    again = connect.read.format("tablefmt").load(uri)
+    assert rows_of(again, given.schema) == rows_of(given)
+    again.write.format("tablefmt").mode("overwrite").save(uri)
+    assert rows_of(tablefmt.open(uri).to_arrow()) == rows_of(given)
+    assert read_arrow(connect, uri).schema == again.schema
+
+
+def test_each_partition_value_is_exact(connect: Any, uri: str) -> None:
+    """VAL-2, ADD-4: one file a value; no value in a path."""
+    rows = pa.table({"id": list(range(len(NASTY) * 2)), "p": pa.array(NASTY * 2, pa.string())})
+    table = tablefmt.create(uri, rows.schema, partition_by=["p"])
+    write_arrow(frame_from(connect, rows).coalesce(1), uri)
+    files = table.refresh().context.view.snapshot().files
+    assert sorted(map(repr, files["partition.2"].to_pylist())) == sorted(map(repr, NASTY))
+    assert rows_of(read_arrow(connect, uri)) == rows_of(rows)
+    frame_from(connect, rows).coalesce(1).write.format("tablefmt").mode("overwrite").save(uri)
+    files = table.refresh().context.view.snapshot().files
+    assert sorted(map(repr, files["partition.2"].to_pylist())) == sorted(map(repr, NASTY))
+
+
+def test_modes_do_what_they_say(connect: Any, uri: str) -> None:
+    one, two = connect.range(1), connect.range(1, 2)
+    assert write_arrow(one, uri, mode="error").version == 1
+    with pytest.raises(TableExistsError):
+        write_arrow(two, uri, mode="errorifexists")
+    assert write_arrow(two, uri, mode="ignore").no_op
+    assert content(connect, uri) == [(0,)]
+    assert write_arrow(two, uri).version == 2
+    assert content(connect, uri) == [(0,), (1,)]
+    assert write_arrow(two, uri, mode="Overwrite").operation == "OVERWRITE"
+    assert content(connect, uri) == [(1,)]
+    assert content(connect, uri, version=2) == [(0,), (1,)]
+    with pytest.raises(InvalidRangeError, match="upsert"):
+        write_arrow(two, uri, mode="upsert")
+
+
+def test_a_dataframe_stays_at_the_version_it_was_made_at(connect: Any, uri: str) -> None:
+    write_arrow(connect.range(3), uri)
+    frame = read_arrow(connect, uri)
+    write_arrow(connect.range(3, 9), uri)
+    assert frame.count() == 3
+    assert len(frame.collect()) == 3
+    assert frame.where("id = 1").union(frame.where("id = 2")).count() == 2
+    newest = read_arrow(connect, uri)
+    assert newest.join(frame, "id", "left_anti").count() == 6
+    assert "tablefmt_arrow_v2_" in newest._explain_string()
+
+
+def test_replacing_partitions_and_writing_once(connect: Any, uri: str) -> None:
+    rows = connect.sql("select 1 as id, 'a' as p union all select 2, 'b'")
+    write_arrow(rows, uri, partition_by=["p"])
+    new = connect.sql("select 3 as id, 'b' as p")
+    write_arrow(new, uri, mode="overwrite", replaceWhere="p = 'b'")
+    assert content(connect, uri) == [(1, "a"), (3, "b")]
+    for _ in range(2):
+        done = write_arrow(
+            connect.sql("select 4 as id, 'a' as p"), uri, mode="overwrite",
+            partitionOverwriteMode="dynamic", application=("job", 1),
+        )  # fmt: skip
+    assert done.already_applied
+    assert content(connect, uri) == [(3, "b"), (4, "a")]
+
+
+def test_changes_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
+    """INC-3."""
+    write_arrow(connect.range(3), uri)
+    write_arrow(connect.range(3, 5), uri, mode="overwrite")
+    changes = tablefmt.open(uri).changes(starting_version=1)
+    assert rows_of(changes_arrow(connect, changes), changes.schema) == rows_of(changes.to_arrow())
+
+
+def test_casts_are_those_of_an_insert(connect: Any, uri: str) -> None:
+    """DAT-2."""
+    tablefmt.create(uri, "id BIGINT, s STRUCT<a: BIGINT, b: STRING>, d DOUBLE, t STRING")
+    write_arrow(connect.sql("select named_struct('B', 'x', 'A', 1) as S, 2 as ID, 3 as t"), uri)
+    assert tablefmt.open(uri).to_arrow().to_pylist() == [
+        {"id": 2, "s": {"a": 1, "b": "x"}, "d": None, "t": "3"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "columns"),
+    [
+        ("select 1L as id, 1 as x", SchemaMismatchError, ["x"]),
+        ("select array(1) as id", SchemaMismatchError, ["id"]),
+        ("select 1L as id, 3000000000L as p", SchemaMismatchError, ["p"]),
+        ("select 1 as p", SchemaMismatchError, ["id"]),
+        ("select bigint(null) as id", ConstraintViolationError, None),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_leaves_nothing(
+    connect: Any, uri: str, query: str, kind: type[Exception], columns: list[str] | None
+) -> None:
+    """DAT-2, DAT-3, F2."""
+    tablefmt.create(uri, "id BIGINT NOT NULL, p INT")
+    before = everything(uri)
+    with pytest.raises(kind) as caught:
+        write_arrow(connect.sql(query), uri)
+    assert type(caught.value) is kind
+    if columns is not None:
+        assert caught.value.columns == columns  # type: ignore[attr-defined]
+    assert everything(uri) == before
+
+
+def test_errors_are_those_of_every_other_entry_point(connect: Any, uri: str) -> None:
+    with pytest.raises(TableNotFoundError):
+        read_arrow(connect, uri)
+    write_arrow(connect.range(10), uri)
+    with pytest.raises(VersionNotFoundError):
+        read_arrow(connect, uri, 5)
+    with pytest.raises(InvalidRangeError):
+        read_arrow(connect, uri, 1, "2024-01-01")
+    for call in (lambda: read_arrow(connect, "memory://t"),
+                 lambda: write_arrow(connect.range(1), "memory://t")):  # fmt: skip
+        with pytest.raises(UnsupportedFeatureError, match="memory://"):
+            call()
+    path = Path(data_files(uri)[0])
+    path.write_bytes(path.read_bytes()[:-3] + b"xyz")
+    with pytest.raises(CorruptDataError, match=path.name):
+        read_arrow(connect, uri).collect()
+
+
+def test_a_task_that_is_tried_again_leaves_one_copy(connect: Any, uri: str, tmp_path: Path) -> None:
+    """F1: files of attempts that lost are in no version and not on disk."""
+    flag = str(tmp_path / "failed once")
+
+    def failing(batches: Any) -> Any:
+        import os
+
+        for batch in batches:
+            yield batch
+            if batch.num_rows and batch.column(0)[0].as_py() == 2000 and not os.path.exists(flag):
+                open(flag, "w").close()
+                raise RuntimeError("the first attempt fails")
+
+    frame = connect.range(0, 3000, 1, 3).mapInArrow(failing, "id long")
+    commit = write_arrow(frame, uri)
+    assert Path(flag).exists()
+    assert commit.metrics["numOutputRows"] == 3000
+    assert len(data_files(uri)) == commit.metrics["numFiles"]
+    assert content(connect, uri) == [(i,) for i in sorted(range(3000), key=lambda i: repr((i,)))]
+
+
+def test_writers_at_once_lose_nothing(connect: Any, uri: str) -> None:
+    """CMT-1: two appends, one after the other in the log."""
+    write_arrow(connect.range(0, 1), uri)
+    done: list[Any] = []
+
+    def writing(start: int) -> None:
+        done.append(write_arrow(connect.range(start, start + 5), uri))
+
+    threads = [threading.Thread(target=writing, args=(10 * i,)) for i in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(c.version for c in done) == [2, 3]
+    assert len(content(connect, uri)) == 11
+
+
+def test_files_of_a_commit_that_may_be_there_are_kept(
+    connect: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMT-9."""
+    write_arrow(connect.range(1), uri)
+    before = len(data_files(uri))
+
+    def lost(*_: Any, **__: Any) -> Any:
+        raise CommitUnknownError("ab" * 16, 2)
+
+    monkeypatch.setattr("tablefmt.spark.arrow_plane.append_files", lost)
+    with pytest.raises(CommitUnknownError):
+        write_arrow(connect.range(0, 5, 1, 1), uri)
+    assert len(data_files(uri)) == before + 1
