@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import boto3
 import pytest
@@ -26,14 +27,36 @@ _CHANGES = frozenset({"PUT", "POST", "DELETE"})
 _bucket_numbers = itertools.count(1)
 
 
+class Seen(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    copies: bool
+    signed_by: str
+    """The access key id; "" if unsigned."""
+
+    @classmethod
+    def of(cls, environ: dict[str, Any]) -> Seen:
+        signed = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2]
+        return cls(
+            environ["REQUEST_METHOD"],
+            environ["PATH_INFO"],
+            "HTTP_X_AMZ_COPY_SOURCE" in environ,
+            signed.partition("/")[0],
+        )
+
+
 class OneChangeAtATime:
     """A WSGI application whose changing requests run one after another."""
 
     def __init__(self, inner: Callable[..., Iterable[bytes]]) -> None:
+        self.seen: deque[Seen] = deque(maxlen=5000)
         self._inner = inner
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self.seen.append(Seen.of(environ))
         if environ["REQUEST_METHOD"] not in _CHANGES:
             return self._inner(environ, start_response)
         with self._lock:
@@ -46,6 +69,7 @@ class S3Server:
     Attributes:
         endpoint: Its URL.
         options: Storage options that lead there.
+        seen: The latest requests.
     """
 
     key = "testing"
@@ -54,6 +78,7 @@ class S3Server:
     def __init__(self) -> None:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         app = OneChangeAtATime(DomainDispatcherApplication(create_backend_app))
+        self.seen = app.seen
         self._server = make_server(
             "127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler
         )

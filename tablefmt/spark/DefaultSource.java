@@ -7,6 +7,7 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
@@ -41,7 +42,8 @@ public class DefaultSource
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return new StructType();
+    return isNative(options.get("path"), options.asCaseSensitiveMap())
+        ? new StructType() : arrow().inferSchema(options);
   }
 
   public boolean supportsExternalMetadata() {
@@ -49,7 +51,21 @@ public class DefaultSource
   }
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    return new Plain(schema, partitioning);
+    return isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
+        ? new Plain(schema, partitioning) : arrow().getTable(schema, partitioning, properties);
+  }
+
+  // Hadoop opens local paths, whoever is asked.
+  private static boolean isNative(String path, Map options) {
+    return path == null || path.indexOf("://") < 0 || path.startsWith("file:")
+        || Boolean.TRUE.equals(Bridge.call("native", new Object[] {
+            SessionCatalog.session(), path, new java.util.HashMap(options)}));
+  }
+
+  private static PythonDataSourceV2 arrow() {
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName("tablefmt_arrow");
+    return source;
   }
 
   /** What Spark wants back of a write. */

@@ -46,8 +46,10 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
       scala.collection.Iterator leaves = target.collectLeaves().iterator();
       while (leaves.hasNext()) {
         Object leaf = leaves.next();
-        if (leaf instanceof DataSourceV2Relation
-            && ((DataSourceV2Relation) leaf).table() instanceof SnapshotTable) {
+        DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
+            ? ((DataSourceV2ScanRelation) leaf).relation()
+            : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
+        if (named != null && named.table() instanceof SnapshotTable) {
           Bridge.call("refuse", new Object[] {verb});
         }
       }

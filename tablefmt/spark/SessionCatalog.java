@@ -34,6 +34,8 @@ import org.apache.spark.sql.types.StructType;
  */
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
   private static final String CATALOG = "spark.sql.catalog.spark_catalog";
+  // The table itself knows; and Spark's catalog keeps partition columns only at the end.
+  private static final Transform[] UNPARTITIONED = new Transform[0];
 
   static SparkSession session() {
     return (SparkSession) SparkSession$.MODULE$.active();
@@ -117,10 +119,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map properties = Plain.map(entry.properties());
     properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
     properties.put(TableCatalog.PROP_LOCATION, uri);
-    scala.collection.immutable.Seq by = entry.partitionColumnNames();
-    Transform[] partitioning = new Transform[by.size()];
-    for (int i = 0; i < partitioning.length; i++) {
-      partitioning[i] = Expressions.identity((String) by.apply(i));
+    String[] by = relation.partitionBy();
+    Transform[] partitioning = new Transform[by.length];
+    for (int i = 0; i < by.length; i++) {
+      partitioning[i] = Expressions.identity(by[i]);
     }
     return new SnapshotTable(
         name, uri, storage, relation.schema(), partitioning, properties, relation);
@@ -181,7 +183,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         new HashMap(properties)};
     if (!located) {
       // Spark wants the place of a table that it manages to be empty.
-      inner().createTable(ident, columns, partitioning, properties);
+      inner().createTable(ident, columns, UNPARTITIONED, properties);
       try {
         Bridge.call("define", arguments);
       } catch (RuntimeException failed) {
@@ -190,25 +192,19 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       }
       return null;
     }
-    Object[] made = (Object[]) Bridge.call("define", arguments);
-    StructType schema = (StructType) made[0];
-    String[] by = (String[]) made[1];
-    Transform[] identities = new Transform[by.length];
-    for (int i = 0; i < by.length; i++) {
-      identities[i] = Expressions.identity(by[i]);
-    }
-    return inner().createTable(
-        ident, columns(schema), identities, properties);
+    StructType schema = (StructType) Bridge.call("define", arguments);
+    return inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map properties = info.properties();
-    inner().createTable(ident, info.columns(), info.partitions(), properties);
     if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      inner().createTable(ident, info.columns(), info.partitions(), properties);
       return null;
     }
+    inner().createTable(ident, info.columns(), UNPARTITIONED, properties);
     return new StagedSnapshotTable(this, ident, true, location(ident, properties),
         storage(properties), CatalogV2Util.v2ColumnsToStructType(info.columns()),
         info.partitions(), properties);

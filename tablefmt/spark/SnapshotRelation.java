@@ -16,18 +16,22 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private final SnapshotFileIndex index;
   private final String uri;
   private final Object storage;
+  private final String[] partitionBy;
 
   /**
    * @param uri where INSERT writes; null for what is no table
    * @param storage storage options, as Python wants them back
+   * @param partitionBy the table's partition columns; the files hold them too
    */
   public SnapshotRelation(SnapshotFileIndex index, StructType columns,
-      scala.collection.immutable.Map options, SparkSession session, String uri, Object storage) {
+      scala.collection.immutable.Map options, SparkSession session, String uri, Object storage,
+      String[] partitionBy) {
     super(index, index.partitionSchema(), columns, (scala.Option) scala.None$.MODULE$,
         new ParquetFileFormat(), options, session);
     this.index = index;
     this.uri = uri;
     this.storage = storage;
+    this.partitionBy = partitionBy;
   }
 
   public SnapshotFileIndex index() {
@@ -42,9 +46,14 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
     return storage;
   }
 
+  public String[] partitionBy() {
+    return partitionBy;
+  }
+
   /** The same files through another index, or with other columns. */
   public SnapshotRelation with(SnapshotFileIndex files, StructType columns) {
-    return new SnapshotRelation(files, columns, options(), sparkSession(), uri, storage);
+    return new SnapshotRelation(
+        files, columns, options(), sparkSession(), uri, storage, partitionBy);
   }
 
   public void insert(Dataset data, boolean overwrite) {

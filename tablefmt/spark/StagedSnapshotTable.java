@@ -4,6 +4,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -30,6 +31,11 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
   }
 
   public void commitStagedChanges() {}
+
+  // Janino does not see that the interface has one.
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
+  }
 
   public void abortStagedChanges() {
     if (isNew) {

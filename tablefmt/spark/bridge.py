@@ -21,12 +21,13 @@ from tablefmt.errors import (
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable, physical
-from tablefmt.operations.create import create
 from tablefmt.operations.context import CommitOptions
+from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
 from tablefmt.spark.failures import marked
 from tablefmt.spark.options import parse_options, parse_read_options
+from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import snapshot_files
 from tablefmt.spark.relation import to_relation
 from tablefmt.spark.write import open_context, open_if_there, write
@@ -177,20 +178,21 @@ def _insert(
 def _define(
     session: Any, uri: str, storage: Any, columns: str, partition_by: Any, given: Any
 ) -> Any:
-    """CREATE TABLE: the columns and partitioning of the table that is there from now on."""
+    """CREATE TABLE: the columns of the table that is there from now on."""
     stored = dict(storage)
     store = open_store(uri, parse_options(stored).storage_options)
-    wanted = schema_from(json.loads(columns))
+    described = json.loads(columns)
+    wanted = schema_from(described) if described["fields"] else None
     names = list(partition_by)
     context = open_if_there(store)
-    if context is None and not wanted.fields:
+    if context is None and wanted is None:
         context = open_context(store)
     elif context is None:
         context = create(
             store, wanted, partition_by=names, properties=_properties(dict(given), stored)
         )
     metadata = context.view.head.metadata
-    if wanted.fields:
+    if wanted is not None:
         _check_same(wanted, metadata.schema, uri)
     if names and names != list(metadata.partition_names):
         raise SchemaMismatchError(
@@ -198,11 +200,7 @@ def _define(
             f"{names}; leave PARTITIONED BY out",
             names,
         )
-    spark = _session(session)
-    answer = java.gateway(spark).new_array(spark._jvm.java.lang.Object, 2)
-    answer[0] = java.java_schema(spark, json.dumps(to_spark_json(metadata.schema)))
-    answer[1] = java.string_array(spark, list(metadata.partition_names))
-    return answer
+    return java.java_schema(_session(session), json.dumps(to_spark_json(metadata.schema)))
 
 
 def _check_same(wanted: Schema, there: Schema, uri: str) -> None:
@@ -233,6 +231,13 @@ def _truncate(session: Any, uri: str, storage: Any) -> None:
     overwrite(context, None, CommitOptions())
 
 
+def _native(session: Any, path: str, given: Any) -> bool:
+    """Whether Spark itself reads and writes the files of the table there."""
+    stored = {k: v for k, v in dict(given).items() if k.casefold().startswith("storage")}
+    storage = parse_read_options(stored).storage_options
+    return plane_for(_session(session), open_store(path, storage)).kind == "native"
+
+
 def _refuse(what: str) -> None:
     raise UnsupportedFeatureError(
         f"{what} is not supported yet on tablefmt tables", [f"sql:{what}"]
@@ -250,6 +255,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "insert": _insert,
     "define": _define,
     "truncate": _truncate,
+    "native": _native,
     "refuse": _refuse,
     "options": _options,
 }

@@ -89,7 +89,11 @@ def jars_for(hadoop: str) -> list[Jar]:
     """
     lines = (resources.files("tablefmt.spark") / "s3_jars.tsv").read_text("utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
-    found = [Jar(*jar.split(":"), sha256) for version, jar, sha256 in rows if version == hadoop]
+    found = []
+    for release, jar, sha256 in rows:
+        if release == hadoop:
+            group, artifact, version = jar.split(":")
+            found.append(Jar(group, artifact, version, sha256))
     if not found:
         known = ", ".join(sorted({row[0] for row in rows}))
         raise UnsupportedFeatureError(

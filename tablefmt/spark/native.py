@@ -18,7 +18,7 @@ from tablefmt.model.properties import get_property
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.shapes import physical
 from tablefmt.snapshot.head import Head
-from tablefmt.spark import java
+from tablefmt.spark import java, s3
 from tablefmt.spark.align import alignment, misfit
 from tablefmt.spark.options import FileOptions
 from tablefmt.spark.relation import HadoopRoot, hadoop_root
@@ -142,6 +142,7 @@ def write_native(
         for key, _ in written:
             if key not in kept:
                 store.delete(key)
+        s3.remove_markers(store, folder)
         if added is not None:
             store.sync(added.columns["path"])
             return added
@@ -155,18 +156,16 @@ def write_native(
 def remove_folder(spark: Any, store: Store, transaction: str) -> None:
     """Delete whatever a transaction wrote, empty directories too. For one never committed."""
     try:
-        path = _path(spark, store, transaction)
-        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        system.delete(path, True)
+        root = hadoop_root(store)
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        for name, value in root.settings.items():
+            conf.set(name, value)
+        folder = f"{root.path}/{data_folder(transaction)}"
+        path = spark._jvm.org.apache.hadoop.fs.Path(root.scheme, root.authority, folder)
+        path.getFileSystem(conf).delete(path, True)
     except Exception:
         # What stays is an orphan: no entry names it.
         _log.warning("files of transaction %s could not be removed", transaction, exc_info=True)
-
-
-def _path(spark: Any, store: Store, transaction: str) -> Any:
-    root = hadoop_root(store)
-    folder = f"{root.path}/{data_folder(transaction)}"
-    return spark._jvm.org.apache.hadoop.fs.Path(root.scheme, root.authority, folder)
 
 
 def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> None:
@@ -205,6 +204,10 @@ def _settings(root: HadoopRoot, spread: Layout) -> tuple[dict[str, str], dict[st
         settings.update(OPTIMIZED_CONF)
     if root.scheme == "file":
         options.update(LOCAL_OPTIONS)
+    else:
+        settings.update(s3.SESSION_CONF)
+        options.update(s3.WRITE_OPTIONS)
+        options.update(root.settings)
     return settings, options
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
 from tablefmt.snapshot.load import LogView
+from tablefmt.spark.planes import plane_for
 from tablefmt.spark.relation import Files, to_dataframe
-from tablefmt.spark.session import check_classic
 from tablefmt.store.open import open_store
 
 
@@ -34,8 +34,11 @@ def read(
         TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
         UnsupportedFeatureError: a Connect session, or a store that Spark cannot open yet.
     """
-    check_classic(spark)
     store = open_store(uri, storage_options)
+    if plane_for(spark, store).kind == "arrow":
+        from tablefmt.spark.arrow_plane import read_arrow
+
+        return read_arrow(spark, uri, version, timestamp, storage_options)
     return read_at(spark, TableContext(store, LogView.open(store)), version, timestamp)
 
 

@@ -15,7 +15,7 @@ from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.spark import bridge, failures, java
 from tablefmt.spark.options import parse_options
-from tablefmt.spark.session import check_classic
+from tablefmt.spark.session import check_classic, is_connect
 from tablefmt.spark.write import open_context
 from tablefmt.store.open import open_store
 
@@ -35,10 +35,21 @@ def register(spark: Any) -> None:
     Raises:
         UnsupportedFeatureError: no Spark session that this can work with.
     """
+    from tablefmt.spark import source
+
     failures.install()
+    if is_connect(spark):
+        source.register_arrow(spark)
+        _log.info("tablefmt: Arrow plane, a Spark Connect session has no JVM at hand")
+        return
     check_classic(spark)
-    _native(spark)
-    bridge.remember(spark)
+    try:
+        _native(spark)
+    except UnsupportedFeatureError as error:
+        source.register_arrow(spark)
+        _log.warning("tablefmt: Arrow plane, rows go through Python: %s", error)
+        return
+    source.register_arrow(spark, "tablefmt_arrow")
 
 
 def _native(spark: Any) -> None:
@@ -48,6 +59,7 @@ def _native(spark: Any) -> None:
             "tablefmt.spark.read() and write()",
             ["spark:class-path"],
         )
+    bridge.remember(spark)
     java.new_instance(spark, "Bridge").connect(java.callback(spark, bridge.answer))
     session = spark._jsparkSession
     methods = session.experimental()
@@ -99,4 +111,3 @@ def sync(spark: Any, name: str) -> None:
     catalog.alterTableSchema(
         entry.identifier(), java.java_schema(spark, json.dumps(to_spark_json(schema)))
     )
-

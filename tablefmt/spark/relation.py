@@ -98,6 +98,7 @@ def to_relation(
     columns = java.java_schema(spark, json.dumps(to_spark_json(physical(files.schema))))
     groups = files.groups
     partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
+    by = files.partition_ids
     rows = pc.sum(files.columns["rows"]).as_py() or 0
     index = java.new_instance(
         spark,
@@ -118,10 +119,11 @@ def to_relation(
         "SnapshotRelation",
         index,
         columns,
-        java.scala_map(spark, READ_OPTIONS),
+        java.scala_map(spark, {**READ_OPTIONS, **root.settings}),
         spark._jsparkSession,
         uri,
         storage,
+        java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
     )
 
 
@@ -149,7 +151,7 @@ def hadoop_root(store: Store) -> HadoopRoot:
     Raises:
         UnsupportedFeatureError: the store is not one that Hadoop opens too.
     """
-    kind, _, rest = store.identity.partition("://")
+    kind = store.identity.partition("://")[0]
     if kind == "file":
         return HadoopRoot("file", None, store.uri)
     if kind == "s3":

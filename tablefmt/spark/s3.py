@@ -1,9 +1,9 @@
 """Hadoop's S3A for a table: where it is, what it is reached with, and how it is written.
 
-Every set of credentials and endpoint gets a scheme of its own, such as `s3a-1f0c9b27d4`. Hadoop keeps
-one file system per scheme and bucket in every process, however its settings change later; so two
-tables of one bucket with different credentials each get theirs, and new keys are used at once. The
-settings go with each scan and each write, and never into the session.
+Every set of credentials and endpoint gets a scheme of its own, such as `s3a-1f0c9b27d4`. Hadoop
+keeps one file system per scheme and bucket in every process, however its settings change later; so
+two tables of one bucket with different credentials each get theirs, and new keys are used at once.
+The settings go with each scan and each write, and never into the session.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ _PROVIDERS = {
     "keys": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     "temporary": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "anonymous": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider",
-    "web identity": "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
+    "web identity": (
+        "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+    ),
 }
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")

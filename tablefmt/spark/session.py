@@ -162,13 +162,18 @@ def check_java() -> None:
         )
 
 
+def is_connect(spark: Any) -> bool:
+    """Whether this is a Spark Connect session."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def check_classic(spark: Any) -> None:
     """Refuse a session that has no JVM at hand.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, or no session at all.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise UnsupportedFeatureError(
             "a Spark Connect session cannot be used yet; use a classic session, or read and write "
             "through Arrow with tablefmt.open()",

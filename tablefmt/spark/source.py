@@ -75,6 +75,9 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
 
     def __init__(self, options: Mapping[str, str]) -> None:
         asked = {k: v for k, v in options.items() if k.casefold() not in _OF_THE_CATALOG}
+        if "path" not in map(str.casefold, asked) and "location" in options:
+            # A catalog keeps the path of a table as its location.
+            asked["path"] = options["location"]
         super().__init__(asked)
         self.pinned: int | None = None
 
@@ -220,13 +223,16 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
             discard(self.task.store, self.task.transaction)
 
 
-def register_arrow(spark: Any) -> None:
+def register_arrow(spark: Any, name: str = "tablefmt") -> None:
     """Make `format("tablefmt")` known to a session, and its errors to PySpark. Idempotent.
 
     Options of the storage are kept out of the plans that Spark shows.
     """
     failures.install()
-    spark.dataSource.register(TablefmtDataSource)
+    source = TablefmtDataSource
+    if name != source.name():
+        source = type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
+    spark.dataSource.register(source)
     known = spark.conf.get(REDACTED, "") or ""
     if SECRETS not in known:
         spark.conf.set(REDACTED, f"{known}|{SECRETS}" if known else SECRETS)

@@ -7,11 +7,11 @@ from typing import Any
 
 from tablefmt.model.times import Time
 from tablefmt.operations.context import Commit
+from tablefmt.spark import arrow_plane
 from tablefmt.spark.changes import changes_dataframe
 from tablefmt.spark.options import parse_options
+from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import read_at
-from tablefmt.spark.relation import hadoop_root
-from tablefmt.spark.session import check_classic
 from tablefmt.spark.write import append_rows, overwrite_rows
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -22,9 +22,8 @@ class SparkTable:
     """A table and a classic session. Reads and writes begin at the newest version."""
 
     def __init__(self, spark: Any, table: Table) -> None:
-        check_classic(spark)
-        hadoop_root(table.context.store)
         self.spark = spark
+        self._native = plane_for(spark, table.context.store).kind == "native"
         self.table = table
         """The same table through Arrow: everything that needs no Spark."""
 
@@ -38,11 +37,13 @@ class SparkTable:
             VersionNotFoundError, InvalidRangeError: no such version or time.
         """
         self.table.refresh()
-        return read_at(self.spark, self.table.context, version, timestamp)
+        read = read_at if self._native else arrow_plane.read_arrow_at
+        return read(self.spark, self.table.context, version, timestamp)
 
     def append(self, df: Any, **options: Any) -> Commit:
         """Add the rows of a DataFrame. `options` and errors: as `tablefmt.spark.write`."""
-        return append_rows(self.table.context, df, parse_options(options))
+        append = append_rows if self._native else arrow_plane.append_arrow
+        return append(self.table.context, df, parse_options(options))
 
     def overwrite(
         self, df: Any, *, where: str | None = None, dynamic_partitions: bool = False, **options: Any
@@ -55,14 +56,16 @@ class SparkTable:
             options["replaceWhere"] = where
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
-        return overwrite_rows(self.table.context, df, parse_options(options))
+        overwrite = overwrite_rows if self._native else arrow_plane.overwrite_arrow
+        return overwrite(self.table.context, df, parse_options(options))
 
     def changes(self, **bounds: Any) -> Any:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
         """
-        return changes_dataframe(self.spark, self.table.changes(**bounds))
+        changes = changes_dataframe if self._native else arrow_plane.changes_arrow
+        return changes(self.spark, self.table.changes(**bounds))
 
     def history(self, limit: int | None = None) -> Any:
         """`Table.history` as a DataFrame, newest first."""
@@ -71,7 +74,6 @@ class SparkTable:
 
 def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:
     """Open a table. Raises as `tablefmt.open`, and UnsupportedFeatureError for what Spark lacks."""
-    check_classic(spark)
     return SparkTable(spark, open_table(uri, storage_options=storage_options))
 
 
@@ -86,7 +88,6 @@ def create(
     exist_ok: bool = False,
 ) -> SparkTable:
     """Make a table with no rows. Arguments and errors: as `tablefmt.create`."""
-    check_classic(spark)
     table = create_table(
         uri,
         schema,

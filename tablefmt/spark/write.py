@@ -26,8 +26,7 @@ from tablefmt.snapshot.load import LogView
 from tablefmt.spark.align import narrowed
 from tablefmt.spark.native import layout, remove_folder, write_native
 from tablefmt.spark.options import WriteOptions, parse_options
-from tablefmt.spark.relation import hadoop_root
-from tablefmt.spark.session import check_classic
+from tablefmt.spark.planes import plane_for
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
@@ -63,9 +62,11 @@ def write(
     """
     parsed = parse_options(options)
     mode = _mode(mode, parsed)
-    check_classic(df.sparkSession)
     store = open_store(uri, parsed.storage_options)
-    hadoop_root(store)
+    if plane_for(df.sparkSession, store).kind == "arrow":
+        from tablefmt.spark.arrow_plane import write_arrow
+
+        return write_arrow(df, uri, mode=mode, partition_by=partition_by, **options)
     context = open_if_there(store)
     if context is None:
         return _write_first(df, store, mode, partition_by, parsed)

@@ -85,10 +85,12 @@ def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], l
         name = {"username": "key", "password": "secret"}.get(name, name)
         if name in known:
             given[name] = value
-        elif name == "use_ssl" or value:
+        elif name == "use_ssl":
             # An endpoint's own scheme says whether it is encrypted.
-            if not (name == "use_ssl" and (value or options.get("endpoint_url"))):
+            if not value and not options.get("endpoint_url"):
                 unknown.append(name)
+        elif value:
+            unknown.append(name)
     for name, value in (options.get("client_kwargs") or {}).items():
         if name in _CLIENT_KEYS:
             given.setdefault(_CLIENT_KEYS[name], value)

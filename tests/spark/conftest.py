@@ -27,6 +27,7 @@ def spark() -> Iterator[Any]:
     session = tablefmt.spark.session(
         "tests",
         master="local[2,4]",
+        s3=True,
         **{
             "spark.driver.memory": "2g",
             "spark.sql.session.timeZone": ZONE,

@@ -42,9 +42,6 @@ def test_stores_that_spark_cannot_open_yet_are_refused_by_name(spark: Any) -> No
     with pytest.raises(UnsupportedFeatureError) as caught:
         tablefmt.spark.write(spark.range(1), "memory://t")
     assert caught.value.features == ["spark:memory"]
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        tablefmt.spark.session(s3=True)
-    assert caught.value.features == ["spark:s3"]
 
 
 def test_the_java_class_is_compiled_once_a_jvm(spark: Any) -> None:

@@ -61,7 +61,7 @@ def killed_executor(spark: Any, uri: str) -> dict[str, Any]:
             except FileExistsError:
                 return
             # A worker's parent is the daemon, whose parent is the executor.
-            status = open(f"/proc/{os.getppid()}/stat").read()
+            status = Path(f"/proc/{os.getppid()}/stat").read_text()
             os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
 
     frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
@@ -120,7 +120,7 @@ def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
 
         for batch in batches:
             yield batch
-            open(marker, "a").close()
+            Path(marker).touch()
             time.sleep(60)
 
     raised: list[str] = []

@@ -46,7 +46,10 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
     "timestamp": (
         pa.timestamp("us", "UTC"),
-        [dt.datetime(1899, 12, 31, 23, 59, 59, 999999, UTC), dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC)],
+        [
+            dt.datetime(1899, 12, 31, 23, 59, 59, 999999, UTC),
+            dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC),
+        ],
     ),
     "timestamp_ntz": (
         pa.timestamp("us"),

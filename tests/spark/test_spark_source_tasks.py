@@ -1,0 +1,134 @@
+"""What the Arrow plane hands to Spark's workers; and the plane itself on a classic session."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.entry import AddedFiles
+from tablefmt.spark.arrow_plane import read_arrow, write_arrow
+from tablefmt.spark.arrow_tasks import (
+    TASK_BYTES_MAX,
+    TASK_BYTES_MIN,
+    TASKS_WANTED,
+    described,
+    groups_of,
+    merged,
+    packed,
+    read_back,
+    unpacked,
+)
+from tablefmt.spark.options import parse_read_options
+from tests.spark.looking import data_files, rows_of
+
+
+def files_of(sizes: list[int]) -> pa.Table:
+    return pa.table(
+        {
+            "path": [f"data/{i}" for i in range(len(sizes))],
+            "size": pa.array(sizes, pa.int64()),
+            "rows": pa.array([1] * len(sizes), pa.int64()),
+            "footer": pa.array([7] * len(sizes), pa.int64()),
+            "lower.1": pa.array(sizes, pa.int64()),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counts"),
+    [
+        ([], []),
+        ([1] * 1000, [1000]),
+        ([TASK_BYTES_MIN] * 3, [1, 1, 1]),
+        ([TASK_BYTES_MAX * 3, 1, 1], [1, 2]),
+        ([TASK_BYTES_MIN // 2] * 4, [2, 2]),
+    ],
+)
+def test_files_make_groups_that_are_worth_a_task(sizes: list[int], counts: list[int]) -> None:
+    groups = groups_of(files_of(sizes))
+    assert [g.num_rows for g in groups] == counts
+    paths = [p for g in groups for p in unpacked(packed(g))["path"].to_pylist()]
+    assert paths == files_of(sizes)["path"].to_pylist()
+
+
+def test_many_files_make_about_as_many_tasks_as_wanted() -> None:
+    groups = groups_of(files_of([TASK_BYTES_MIN // 4] * 4 * TASKS_WANTED * 2))
+    assert TASKS_WANTED // 2 <= len(groups) <= TASKS_WANTED * 2
+
+
+def test_what_tasks_wrote_is_put_together_column_by_column() -> None:
+    """ADD-1, VAL-4: a column that one task lacks is unknown for its files."""
+    one = AddedFiles({"path": ["a", "b"], "lower.1": [1, None], "partition.2": ["x", None]})
+    two = AddedFiles({"path": ["c"], "upper.3": ["z"], "partition.2": ["é"]})
+    parts = [read_back(described(part)) for part in (None, one, two, None)]
+    added = merged(parts)
+    assert added is not None
+    assert dict(added.columns) == {
+        "path": ["a", "b", "c"],
+        "lower.1": [1, None, None],
+        "partition.2": ["x", None, "é"],
+        "upper.3": [None, None, "z"],
+    }
+    assert merged([None, None]) is None
+
+
+def test_read_options_go_by_name_and_ignore_case() -> None:
+    options = parse_read_options(
+        {"VERSIONASOF": " 3 ", "Path": "/t", "storage.client_kwargs": '{"a": 1}',
+         "Storage.key": "k", "storage.anon": "true", "readChangeFeed": "false"}
+    )  # fmt: skip
+    assert (options.version, options.path, options.timestamp) == (3, "/t", None)
+    assert options.storage_options == {"client_kwargs": {"a": 1}, "key": "k", "anon": True}
+    assert parse_read_options({"timestampAsOf": "2024-01-01"}).timestamp == "2024-01-01"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "word"),
+    [
+        ({"versionAsOf": "1", "timestampasof": "2024"}, InvalidRangeError, "both"),
+        ({"versionAsOf": "one"}, InvalidRangeError, "one"),
+        ({"version": "1"}, UnsupportedFeatureError, "'version'"),
+        ({"READCHANGEFEED": "true"}, UnsupportedFeatureError, "readChangeFeed"),
+        ({"endingBoundInclusive": "true"}, UnsupportedFeatureError, "endingBoundInclusive"),
+        ({"maxFilesPerTrigger": "1"}, UnsupportedFeatureError, "maxFilesPerTrigger"),
+    ],
+)
+def test_read_options_that_make_no_sense_are_refused_by_name(
+    options: dict[str, str], kind: type[Exception], word: str
+) -> None:
+    with pytest.raises(kind, match=word):
+        parse_read_options(options)
+
+
+def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: str) -> None:
+    """The same rows as the native plane; every attempt's files have names of their own."""
+    rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 3 as p", "string(id) as s")
+    commit = write_arrow(rows, uri, partition_by=["p"])
+    assert commit.metrics["numOutputRows"] == 1000
+    assert len(data_files(uri)) == commit.metrics["numFiles"] == 12
+    write_arrow(spark.range(5).selectExpr("id", "id % 3 as p"), uri, mode="overwrite")
+    assert rows_of(read_arrow(spark, uri, 1)) == rows_of(rows)
+    assert rows_of(read_arrow(spark, uri)) == rows_of(tablefmt.open(uri).to_arrow())
+    few = read_arrow(spark, uri, 1, where="p = 2")
+    assert rows_of(few) == rows_of(rows.where("p = 2"))
+    assert "tablefmt_arrow_v1_4_of_12_files" in few._jdf.queryExecution().toString()
+
+
+def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:
+    """The groups of a reader go as partitions, a task each."""
+    from tablefmt.spark.source import TablefmtReader
+
+    table = tablefmt.create(uri, "id BIGINT")
+    for i in range(3):
+        table.append(pa.table({"id": [i]}))
+    snapshot = table.context.view.snapshot()
+    reader = TablefmtReader(table.context.store, snapshot)
+    (partition,) = reader.partitions()
+    there = pickle.loads(pickle.dumps(reader))
+    assert there.groups == []
+    assert sorted(v for b in there.read(partition) for v in b["id"].to_pylist()) == [0, 1, 2]
