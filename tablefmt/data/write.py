@@ -65,6 +65,8 @@ def write_data(
     stats: Sequence[Field],
     *,
     prefix: str = "",
+    compression: str = "zstd",
+    rows_max: int | None = None,
 ) -> AddedFiles | None:
     """Write every row of `reader` under the transaction's folder.
 
@@ -75,6 +77,8 @@ def write_data(
         metadata: schema and partitioning to write under.
         stats: columns to keep bounds of.
         prefix: of the files' names: keeps several writers of one transaction apart.
+        compression: a codec of Parquet's, by Arrow's name for it.
+        rows_max: of a file, from 1 on; None for no bound.
 
     Returns:
         The files, none without rows; None if there were no rows.
@@ -88,7 +92,7 @@ def write_data(
     gathered = Gathered()
     for chunk in _chunks(reader):
         rows = conform(chunk, positions, metadata.schema, shape)
-        parts = list(_split(rows, metadata))
+        parts = list(_bounded(_split(rows, metadata), rows_max))
         keys = [
             f"{data_folder(transaction)}{prefix}{gathered.count + i}.parquet"
             for i in range(len(parts))
@@ -97,7 +101,7 @@ def write_data(
 
         def write(job: tuple[str, pa.Table, dict[str, Any]]) -> dict[str, Any]:
             key, part, values = job
-            return {**_write_file(store, key, part, metadata, stats), **values}
+            return {**_write_file(store, key, part, metadata, stats, compression), **values}
 
         for row in _run(write, jobs):
             gathered.take(row)
@@ -168,8 +172,23 @@ def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:
     return whole
 
 
+def _bounded(
+    parts: Iterable[tuple[pa.Table, dict[str, Any]]], rows_max: int | None
+) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
+    """The same parts, none with more than `rows_max` rows."""
+    for rows, values in parts:
+        step = rows_max or rows.num_rows
+        for start in range(0, rows.num_rows, step):
+            yield rows.slice(start, step), values
+
+
 def _write_file(
-    store: Store, key: str, rows: pa.Table, metadata: Metadata, stats: Sequence[Field]
+    store: Store,
+    key: str,
+    rows: pa.Table,
+    metadata: Metadata,
+    stats: Sequence[Field],
+    compression: str,
 ) -> dict[str, Any]:
     """One Parquet file (DAT-1), and its row of ADD-1's columns."""
     sink = pa.BufferOutputStream()
@@ -178,7 +197,7 @@ def _write_file(
     with pq.ParquetWriter(
         sink,
         rows.schema,
-        compression="zstd" if rows.nbytes > TINY_BYTES else "none",
+        compression=compression if rows.nbytes > TINY_BYTES else "none",
         write_page_checksum=True,
         store_schema=False,
         write_statistics=_with_statistics(metadata.schema, nans),

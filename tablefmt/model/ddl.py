@@ -152,6 +152,9 @@ def _type_from_json(value: Any, path: str, depth: int) -> Type:
 def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     name = value["name"]
     where = f"{path}.{name}" if path else name
+    if (value.get("metadata") or {}).get("__COLLATIONS"):
+        # Text would compare otherwise than the column said, without a word.
+        raise _refused(where, "STRING with a collation")
     return Field(0, name, name, _type_from_json(value["type"], where, depth + 1), value["nullable"])
 
 

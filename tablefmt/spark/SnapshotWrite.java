@@ -2,6 +2,8 @@ package tablefmt;
 
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.connector.expressions.Cast;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.util.V2ExpressionSQLBuilder;
@@ -42,6 +44,7 @@ public class SnapshotWrite
 
   public WriteBuilder overwrite(final Predicate[] predicates) {
     this.mode = "overwrite";
+    final String zone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
     SQLConf conf = SQLConf$.MODULE$.get().clone();
     conf.setConfString("spark.sql.session.timeZone", "UTC");
     this.where = (String) SQLConf$.MODULE$.withExistingConf(conf,
@@ -49,7 +52,7 @@ public class SnapshotWrite
           public Object apply() {
             StringBuilder text = new StringBuilder();
             for (int i = 0; i < predicates.length; i++) {
-              text.append(i == 0 ? "(" : " AND (").append(new Text().build(predicates[i]))
+              text.append(i == 0 ? "(" : " AND (").append(new Text(zone).build(predicates[i]))
                   .append(')');
             }
             return text.toString();
@@ -78,9 +81,37 @@ public class SnapshotWrite
 
   /** Spark's text of a condition, with its values as SQL and not as JDBC wants them. */
   private static class Text extends V2ExpressionSQLBuilder {
+    private final String zone;
+
+    Text(String zone) {
+      this.zone = zone;
+    }
+
+    public String build(Expression given) {
+      if (given instanceof Predicate && ((Predicate) given).name().equals("<=>")) {
+        // Spark's text asks whether a constant is NULL.
+        Expression[] sides = given.children();
+        String value = build(sides[1]);
+        return build(sides[0]) + (value.startsWith("NULL") || value.startsWith("CAST(NULL")
+            ? " IS NULL" : " = " + value);
+      }
+      if (given instanceof Cast && ((Cast) given).expression() instanceof Literal) {
+        Cast cast = (Cast) given;
+        Object value = org.apache.spark.sql.catalyst.expressions.Cast$.MODULE$.apply(
+            plain((Literal) cast.expression()), cast.dataType(), scala.Option.apply(zone), true)
+            .eval(null);
+        return new org.apache.spark.sql.catalyst.expressions.Literal(value, cast.dataType()).sql();
+      }
+      return super.build(given);
+    }
+
     protected String visitLiteral(Literal literal) {
+      return plain(literal).sql();
+    }
+
+    private static org.apache.spark.sql.catalyst.expressions.Literal plain(Literal literal) {
       return new org.apache.spark.sql.catalyst.expressions.Literal(
-          literal.value(), literal.dataType()).sql();
+          literal.value(), literal.dataType());
     }
   }
 }

@@ -141,36 +141,30 @@ def _match(frame: Any, schema: Schema) -> list[str | None]:
 
 def _check_inner(frame: Any, schema: Schema) -> None:
     """Fields of structs that the table lacks: Spark itself would drop them without a word."""
-    nested = [f for f in frame.schema.fields if not _is_atomic(f)]
-    if not nested:
-        return
-    theirs = schema_from({"type": "struct", "fields": [f.jsonValue() for f in nested]})
-    for column in theirs.fields:
-        target = schema.find(column.name)
-        extra = _extra(column.type, target.type, column.name) if target else []
+    for field in frame.schema.fields:
+        target = schema.find(field.name)
+        extra = _extra(field.dataType, target.type, field.name) if target else []
         if extra:
             raise SchemaMismatchError(
                 f"the data has fields that the table lacks: {', '.join(map(repr, extra))}", extra
             )
 
 
-def _is_atomic(field: Any) -> bool:
-    return isinstance(field.dataType.jsonValue(), str)
-
-
-def _extra(given: Type, wanted: Type, where: str) -> list[str]:
-    if isinstance(given, Struct) and isinstance(wanted, Struct):
+def _extra(given: Any, wanted: Type, where: str) -> list[str]:
+    """`given` is Spark's type, which may be one that no table can hold."""
+    kind = given.typeName()
+    if kind == "struct" and isinstance(wanted, Struct):
         known = {f.name.casefold(): f for f in wanted.fields}
         found = []
         for field in given.fields:
             target = known.get(field.name.casefold())
             inner = f"{where}.{field.name}"
-            found += [inner] if target is None else _extra(field.type, target.type, inner)
+            found += [inner] if target is None else _extra(field.dataType, target.type, inner)
         return found
-    if isinstance(given, Array) and isinstance(wanted, Array):
-        return _extra(given.element, wanted.element, f"{where}.element")
-    if isinstance(given, Map) and isinstance(wanted, Map):
-        return _extra(given.key, wanted.key, f"{where}.key") + _extra(
-            given.value, wanted.value, f"{where}.value"
+    if kind == "array" and isinstance(wanted, Array):
+        return _extra(given.elementType, wanted.element, f"{where}.element")
+    if kind == "map" and isinstance(wanted, Map):
+        return _extra(given.keyType, wanted.key, f"{where}.key") + _extra(
+            given.valueType, wanted.value, f"{where}.value"
         )
     return []

@@ -50,6 +50,7 @@ from tablefmt.spark.arrow_tasks import (
     read_back,
     remove_losers,
 )
+from tablefmt.spark.native import Layout, layout
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
@@ -156,7 +157,9 @@ def append_arrow(context: TableContext, df: Any, options: WriteOptions) -> Commi
     if already is not None:
         return already
     transaction = context.environment.nonce()
-    added = files_arrow(df, context.store, transaction, head.metadata)
+    added = files_arrow(
+        df, context.store, transaction, head.metadata, layout(options.files, head.metadata, head)
+    )
     return append_files(
         context, transaction, added, head.metadata, options.commit, read_version=head.version
     )
@@ -171,7 +174,9 @@ def overwrite_arrow(context: TableContext, df: Any, options: WriteOptions) -> Co
     if already is not None:
         return already
     transaction = context.environment.nonce()
-    added = files_arrow(df, context.store, transaction, head.metadata)
+    added = files_arrow(
+        df, context.store, transaction, head.metadata, layout(options.files, head.metadata, head)
+    )
     return overwrite_files(
         context,
         transaction,
@@ -241,7 +246,7 @@ def _write_first(
     metadata = definition(schema, partition_by, {})
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
     transaction = SYSTEM.nonce()
-    added = files_arrow(df, store, transaction, metadata)
+    added = files_arrow(df, store, transaction, metadata, layout(options.files, metadata, None))
     exist_ok = mode == "append"
     return commit_first(store, schema, partition_by, transaction, added, options, exist_ok=exist_ok)
 
@@ -296,7 +301,9 @@ def _frame(
     return spark.range(0, count, 1, max(1, count)).mapInArrow(rows, schema)
 
 
-def files_arrow(df: Any, store: Store, transaction: str, metadata: Metadata) -> AddedFiles | None:
+def files_arrow(
+    df: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout
+) -> AddedFiles | None:
     """Run the query; its rows go to files under the transaction's folder, durably (ADD-5).
 
     The counterpart of `write_native`. Raises as it does; nothing stays then.
@@ -304,7 +311,11 @@ def files_arrow(df: Any, store: Store, transaction: str, metadata: Metadata) -> 
     frame = _aligned(df, metadata.schema)
     stats = tuple(stats_columns(metadata.schema, metadata.properties.get("statsColumns")))
     names = tuple(metadata.schema.names)
-    task = WriteTask(store, transaction, metadata, stats, names)
+    task = WriteTask(
+        store, transaction, metadata, stats, names, spread.compression, spread.rows_max
+    )
+    if spread.shuffle_bytes is not None:
+        frame = _together(frame, metadata.partition_names)
 
     def write_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -318,6 +329,13 @@ def files_arrow(df: Any, store: Store, transaction: str, metadata: Metadata) -> 
     added = merged(read_back(bytes(row[0])) for row in done)
     remove_losers(store, transaction, added)
     return added
+
+
+def _together(frame: Any, names: Sequence[str]) -> Any:
+    """Rows of one partition in one task, or in a few where adaptive execution sizes them."""
+    if frame.sparkSession.conf.get("spark.sql.adaptive.enabled", "true") == "true":
+        return frame.hint("rebalance", *(quote_name(n) for n in names))
+    return frame.repartition(*(quote_name(n) for n in names)) if names else frame
 
 
 def _collected(messages: Any, df: Any, metadata: Metadata) -> list[Any]:

@@ -61,6 +61,9 @@ class WriteTask:
     stats: tuple[Field, ...]
     columns: tuple[str, ...]
     """Names of the columns of the rows, in their order."""
+    compression: str = "zstd"
+    rows_max: int | None = None
+    """Rows a file."""
 
     def write(self, batches: Iterable[pa.RecordBatch], partition: int) -> AddedFiles | None:
         """Write the rows of one attempt of the task for `partition`; durable when it returns.
@@ -90,7 +93,15 @@ class WriteTask:
         shape = first.rename_columns(list(self.columns)).schema
         reader = pa.RecordBatchReader.from_batches(shape, named)
         return write_data(
-            self.store, self.transaction, reader, self.metadata, self.stats, prefix=prefix
+            self.store,
+            self.transaction,
+            reader,
+            self.metadata,
+            self.stats,
+            prefix=prefix,
+            # Arrow never had the older kind, so its name is shorter.
+            compression="lz4" if self.compression == "lz4_raw" else self.compression,
+            rows_max=self.rows_max,
         )
 
     def _remove(self, prefix: str) -> None:

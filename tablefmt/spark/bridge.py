@@ -90,6 +90,7 @@ def _open(
     micros: int | None,
 ) -> Any:
     """A relation for a table of the catalog; its columns have to be those of the catalog."""
+    uri = place(uri)
     options = parse_read_options({**dict(storage), "path": uri})
     at = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
     relation = _relation(session, uri, options.storage_options, _version(version), at)
@@ -167,6 +168,7 @@ def _insert(
     """INSERT into a table, or the rows of CREATE TABLE AS SELECT."""
     if uri is None:
         raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
+    uri = place(uri)
     given = {**dict(storage or {}), **dict(options or {})}
     for name in ("path", "versionAsOf", "timestampAsOf"):
         _pop(given, name)
@@ -179,7 +181,7 @@ def _define(
     session: Any, uri: str, storage: Any, columns: str, partition_by: Any, given: Any
 ) -> Any:
     """CREATE TABLE: the columns of the table that is there from now on."""
-    stored = dict(storage)
+    stored, uri = dict(storage), place(uri)
     store = open_store(uri, parse_options(stored).storage_options)
     described = json.loads(columns)
     wanted = schema_from(described) if described["fields"] else None
@@ -227,7 +229,8 @@ def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[st
 
 
 def _truncate(session: Any, uri: str, storage: Any) -> None:
-    context = open_context(open_store(uri, parse_options(dict(storage)).storage_options))
+    store = open_store(place(uri), parse_options(dict(storage)).storage_options)
+    context = open_context(store)
     overwrite(context, None, CommitOptions())
 
 
@@ -272,6 +275,13 @@ def _path(given: str | None) -> str:
     if not given:
         raise InvalidRangeError("there is no path; give one to load() or save(), or option 'path'")
     return given
+
+
+def place(location: str) -> str:
+    """Spark's catalog has `file:` before a local path, and escapes nothing in it."""
+    if not location.startswith("file:"):
+        return location
+    return "/" + location.removeprefix("file:").lstrip("/")
 
 
 def _version(text: str | None) -> int | None:

@@ -17,6 +17,7 @@ from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.shapes import physical
+from tablefmt.operations.context import discard
 from tablefmt.snapshot.head import Head
 from tablefmt.spark import java, s3
 from tablefmt.spark.align import alignment, misfit
@@ -164,8 +165,9 @@ def remove_folder(spark: Any, store: Store, transaction: str) -> None:
         path = spark._jvm.org.apache.hadoop.fs.Path(root.scheme, root.authority, folder)
         path.getFileSystem(conf).delete(path, True)
     except Exception:
-        # What stays is an orphan: no entry names it.
-        _log.warning("files of transaction %s could not be removed", transaction, exc_info=True)
+        # The session may have been stopped. What stays even so is an orphan: no entry names it.
+        _log.warning("Spark could not remove the files of transaction %s", transaction)
+        discard(store, transaction)
 
 
 def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> None:

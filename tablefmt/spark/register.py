@@ -27,7 +27,7 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 def register(spark: Any) -> None:
-    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session. Doing it twice is fine.
+    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
 
     Sets `spark.sql.catalog.spark_catalog` of the session, unless somebody else has: then paths work
     and SQL tables do not, and a warning says so.
@@ -106,7 +106,8 @@ def sync(spark: Any, name: str) -> None:
     for extra in ("path", "serialization.format"):
         options.pop(extra, None)
     uri = spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString()
-    context = open_context(open_store(uri, parse_options(options).storage_options))
+    place = bridge.place(uri)
+    context = open_context(open_store(place, parse_options(options).storage_options))
     schema = context.view.head.metadata.schema
     catalog.alterTableSchema(
         entry.identifier(), java.java_schema(spark, json.dumps(to_spark_json(schema)))

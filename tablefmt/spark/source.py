@@ -51,6 +51,7 @@ from tablefmt.spark.arrow_tasks import (
     unpacked,
 )
 from tablefmt.spark.failures import carrying
+from tablefmt.spark.native import Layout, layout
 from tablefmt.spark.options import WriteOptions, parse_options, parse_read_options
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
@@ -64,21 +65,18 @@ REDACTED = "spark.sql.redaction.options.regex"
 SECRETS = r"(?i)(^|\.)storage\."
 """Every option of the storage is taken for a secret."""
 
-_OF_THE_CATALOG = frozenset(
-    {"owner", "provider", "location", "external", "is_managed_location", "comment", "collation"}
+_NO_CATALOG = (
+    "Spark hands no options of a catalog's table on to a Python data source, so such a table could "
+    "not be read here; use CREATE TEMPORARY VIEW … USING tablefmt OPTIONS (path '…'), or a classic "
+    "session"
 )
-"""What Spark's catalog adds to the options of a table of its own."""
 
 
 class TablefmtDataSource(DataSource):  # type: ignore[misc]
     """What Spark makes of `format("tablefmt")` and its options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        asked = {k: v for k, v in options.items() if k.casefold() not in _OF_THE_CATALOG}
-        if "path" not in map(str.casefold, asked) and "location" in options:
-            # A catalog keeps the path of a table as its location.
-            asked["path"] = options["location"]
-        super().__init__(asked)
+        super().__init__(dict(options))
         self.pinned: int | None = None
 
     @classmethod
@@ -89,6 +87,8 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType:
         """The columns of the version asked for, which is the one that is read from now on."""
         with carrying():
+            if "provider" in self.options:
+                raise UnsupportedFeatureError(_NO_CATALOG, ["spark:catalog-table"])
             _, snapshot = self._snapshot()
             self.pinned = snapshot.version
             return StructType.fromJson(to_spark_json(snapshot.schema))
@@ -229,7 +229,7 @@ def register_arrow(spark: Any, name: str = "tablefmt") -> None:
     Options of the storage are kept out of the plans that Spark shows.
     """
     failures.install()
-    source = TablefmtDataSource
+    source: Any = TablefmtDataSource
     if name != source.name():
         source = type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
     spark.dataSource.register(source)
@@ -256,7 +256,7 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
             ) from None
         metadata = definition(rows, partition_by, {})
         ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
-        task = _task(store, transaction, metadata, rows)
+        task = _task(store, transaction, metadata, rows, layout(parsed.files, metadata, None))
         return TablefmtWriter(
             task, parsed, partition_by, overwrite=overwrite, read_version=None, applied=False
         )
@@ -268,7 +268,7 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     check_columns(rows, head.metadata.schema)
     applied = context.applied(parsed.commit, None, NAME) is not None
     return TablefmtWriter(
-        _task(store, transaction, head.metadata, rows),
+        _task(store, transaction, head.metadata, rows, layout(parsed.files, head.metadata, head)),
         parsed,
         partition_by,
         overwrite=overwrite,
@@ -277,15 +277,22 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     )
 
 
-def _task(store: Store, transaction: str, metadata: Metadata, rows: Schema) -> WriteTask:
+def _task(
+    store: Store, transaction: str, metadata: Metadata, rows: Schema, spread: Layout
+) -> WriteTask:
     stats = tuple(stats_columns(metadata.schema, metadata.properties.get("statsColumns")))
-    return WriteTask(store, transaction, metadata, stats, tuple(rows.names))
+    names = tuple(rows.names)
+    return WriteTask(
+        store, transaction, metadata, stats, names, spread.compression, spread.rows_max
+    )
 
 
 def _store(path: str | None, storage_options: Mapping[str, Any]) -> Store:
     if not path:
         raise UnsupportedFeatureError(
-            "there is no path: give it to load(), save() or the option path", ["option:path"]
+            "there is no path: give it to load(), save() or the option path (a catalog's table "
+            "has none here; use a temporary view)",
+            ["option:path"],
         )
     store = open_store(path, storage_options)
     check_shared(store)

@@ -13,11 +13,7 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.session import check_classic, check_java
 
 
-def test_a_connect_session_is_refused_by_name() -> None:
-    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        tablefmt.spark.read(connect(), "/nowhere")
-    assert caught.value.features == ["spark:connect"]
+def test_what_is_no_session_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         check_classic(object())
     assert caught.value.features == ["spark:classic"]

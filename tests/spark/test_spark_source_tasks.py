@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -117,6 +118,20 @@ def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: 
     few = read_arrow(spark, uri, 1, where="p = 2")
     assert rows_of(few) == rows_of(rows.where("p = 2"))
     assert "tablefmt_arrow_v1_4_of_12_files" in few._jdf.queryExecution().toString()
+
+
+def test_options_of_files_hold_on_the_arrow_plane_too(spark: Any, uri: str) -> None:
+    rows = spark.range(0, 1000, 1, 1)
+    commit = write_arrow(rows, uri, maxRecordsPerFile=300, compression="snappy")
+    assert commit.metrics["numFiles"] == 4
+    footers = [pq.read_metadata(path) for path in data_files(uri)]
+    assert sorted(f.num_rows for f in footers) == [100, 300, 300, 300]
+    assert {f.row_group(0).column(0).compression for f in footers} == {"SNAPPY", "UNCOMPRESSED"}
+    scattered = spark.range(0, 100, 1, 4).selectExpr("id", "id % 2 as p")
+    other = uri + " optimized"
+    commit = write_arrow(scattered, other, partition_by=["p"], optimizeWrite="true")
+    assert commit.metrics["numFiles"] == 2
+    assert sorted(tablefmt.open(other).to_arrow()["id"].to_pylist()) == list(range(100))
 
 
 def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:

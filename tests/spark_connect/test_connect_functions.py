@@ -144,6 +144,13 @@ def test_replacing_partitions_and_writing_once(connect: Any, uri: str) -> None:
     assert content(connect, uri) == [(3, "b"), (4, "a")]
 
 
+def test_optimized_writes_make_few_files(connect: Any, uri: str) -> None:
+    rows = connect.range(0, 100, 1, 4).selectExpr("id", "id % 2 as `a b`")
+    commit = write_arrow(rows, uri, partition_by=["a b"], optimizeWrite=True)
+    assert commit.metrics["numFiles"] == 2
+    assert len(content(connect, uri)) == 100
+
+
 def test_changes_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
     """INC-3."""
     write_arrow(connect.range(3), uri)

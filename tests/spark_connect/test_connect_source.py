@@ -18,7 +18,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tests.spark.looking import data_files, everything, rows_of
+from tests.spark.looking import data_files, everything
 from tests.spark_connect.conftest import new_session
 
 
@@ -255,17 +255,20 @@ def test_a_store_that_refuses_is_a_rejection(connect: Any, tmp_path: Path) -> No
         save(connect.range(1), str(place / "table"))
 
 
-def test_catalog_tables_read_and_insert(connect: Any, tmp_path: Path) -> None:
-    """Spark's catalog takes a path for a URI, so this one has nothing to unescape."""
-    uri = str(tmp_path / "table")
-    save(connect.range(2), uri)
-    connect.sql("drop table if exists t")
-    connect.sql(f"create table t using tablefmt options (path '{uri}')").collect()
-    try:
-        assert values(connect.sql("select * from t where id = 1")) == [(1,)]
-        connect.sql("insert into t values (7)").collect()
-        assert values(connect.table("t")) == [(0,), (1,), (7,)]
-        connect.sql("insert overwrite t values (8)").collect()
-        assert rows_of(tablefmt.open(uri).to_arrow()) == [repr((("id", 8),))]
-    finally:
-        connect.sql("drop table t").collect()
+def test_inserting_through_a_temporary_view(connect: Any, uri: str) -> None:
+    """By name and by position, with Spark's own casts."""
+    tablefmt.create(uri, "id BIGINT, p INT")
+    connect.sql(f"create or replace temporary view t using tablefmt options (path '{uri}')")
+    connect.sql("insert into t values (7, 1)").collect()
+    connect.sql("insert into t (p, id) values (2, 8)").collect()
+    assert values(load(connect, uri)) == [(7, 1), (8, 2)]
+    connect.sql("insert overwrite t values (9, 3)").collect()
+    assert values(load(connect, uri)) == [(9, 3)]
+
+
+def test_a_table_of_the_catalog_is_refused_by_name(connect: Any, uri: str) -> None:
+    """Spark would hand its options on at creation alone."""
+    tablefmt.create(uri, "id BIGINT")
+    with pytest.raises(UnsupportedFeatureError, match="TEMPORARY VIEW") as caught:
+        connect.sql(f"create table t using tablefmt options (path '{uri}')").collect()
+    assert caught.value.features == ["spark:catalog-table"]

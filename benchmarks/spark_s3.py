@@ -1,0 +1,153 @@
+"""S3 from Spark, both planes: MB/s of a write and a full scan, plain Parquet through s3a beside.
+
+python -m benchmarks.spark_s3 [--rows 2000000] [--rounds 3] [--jars FOLDER]
+
+The server is moto in a process of its own, on this machine and without latency: this tells what a
+plane costs in CPU, not how S3 will feel. A Spark without the jars takes the Arrow plane, so each
+plane has a JVM of its own; they run in turn. MB are those of the table's Parquet files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tablefmt.spark
+from benchmarks.harness import save, summary
+from benchmarks.spark_scan_write import source
+from tests.s3server import S3Server
+
+WAYS = ("tablefmt native", "tablefmt arrow", "parquet s3a")
+
+
+def timed(action: Callable[[], Any], times: int) -> list[float]:
+    """Seconds of each of some runs, after one that is not counted."""
+    found = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        action()
+        found.append(time.perf_counter() - start)
+    return found[1:]
+
+
+def s3a(options: dict[str, Any]) -> dict[str, str]:
+    """What plain Parquet needs to be told about the server."""
+    return {
+        "spark.hadoop.fs.s3a.endpoint": options["endpoint_url"],
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.access.key": options["key"],
+        "spark.hadoop.fs.s3a.secret.key": options["secret"],
+    }
+
+
+def one(way: str, bucket: str, options: dict[str, Any], given: argparse.Namespace) -> Any:
+    """Both measurements of one way in this process, and the bytes of its last table."""
+    conf = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    conf |= s3a(options) if way == "parquet s3a" else {}
+    jars = False if way == "tablefmt arrow" else given.jars or True
+    spark = tablefmt.spark.session("benchmark", master="local[2]", s3=jars, **conf)
+    spark.sparkContext.setLogLevel("ERROR")
+    frame = source(spark, given.rows)
+    place = f"{bucket}/{way.replace(' ', '-')}-{time.time_ns()}"
+    tables: list[str] = []
+
+    def write() -> None:
+        tables.append(f"{place}-{len(tables)}")
+        if way == "parquet s3a":
+            frame.write.option("compression", "zstd").parquet(f"s3a://{tables[-1]}")
+        else:
+            tablefmt.spark.write(frame, f"s3://{tables[-1]}", storageOptions=options)
+
+    def read() -> Any:
+        if way == "parquet s3a":
+            return spark.read.schema(frame.schema).parquet(f"s3a://{tables[-1]}")
+        return tablefmt.spark.read(spark, f"s3://{tables[-1]}", storage_options=options)
+
+    try:
+        found = {
+            "write": timed(write, 2),
+            "scan": timed(lambda: read().write.format("noop").mode("overwrite").save(), 3),
+            "aggregate": timed(lambda: read().selectExpr("sum(v)").collect(), 3),
+        }
+        assert read().count() == given.rows
+        return {"seconds": found, "table": tables[-1]}
+    finally:
+        spark.stop()
+
+
+def size_of(server: S3Server, table: str) -> int:
+    """Bytes of a table's Parquet files."""
+    bucket, _, prefix = table.partition("/")
+    pages = server.client().get_paginator("list_objects_v2")
+    return sum(
+        found["Size"]
+        for page in pages.paginate(Bucket=bucket, Prefix=f"{prefix}/")
+        for found in page.get("Contents", ())
+        if found["Key"].endswith(".parquet")
+    )
+
+
+def in_turn(given: argparse.Namespace) -> None:
+    """A process a way, the ways in turn, several rounds; results kept."""
+    server = S3Server()
+    seconds: dict[str, dict[str, list[float]]] = {way: {} for way in WAYS}
+    megabytes: dict[str, float] = {}
+    try:
+        bucket = server.new_bucket()
+        for _ in range(given.rounds):
+            for way in WAYS:
+                asked = json.dumps([bucket, server.options])
+                command = [sys.executable, "-m", "benchmarks.spark_s3", "--one", way]
+                command += ["--rows", str(given.rows), "--jars", given.jars]
+                run = subprocess.run(
+                    command,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    check=True,
+                    env={**os.environ, "TABLEFMT_BENCHMARK": asked},
+                )
+                answer = json.loads(run.stdout.splitlines()[-1])
+                megabytes[way] = size_of(server, answer["table"]) / 1e6
+                for what, found in answer["seconds"].items():
+                    seconds[way].setdefault(what, []).extend(found)
+                print(way, answer["seconds"], flush=True)
+    finally:
+        server.stop()
+    rates = {
+        way: {what: megabytes[way] / min(s) for what, s in found.items() if what != "aggregate"}
+        for way, found in seconds.items()
+    }
+    payload = {
+        "rows": given.rows,
+        "megabytes": megabytes,
+        "best_mb_per_s": rates,
+        "seconds": {way: summary(found) for way, found in seconds.items()},
+    }
+    save("spark_s3", payload)
+
+
+def main() -> None:
+    """Run and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jars", default="", help="a folder with the jars; else Maven Central")
+    parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        bucket, options = json.loads(os.environ["TABLEFMT_BENCHMARK"])
+        print(json.dumps(one(given.one, bucket, options, given)))
+    else:
+        in_turn(given)
+
+
+if __name__ == "__main__":
+    main()
