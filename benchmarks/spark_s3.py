@@ -50,7 +50,11 @@ def s3a(options: dict[str, Any]) -> dict[str, str]:
 
 def one(way: str, bucket: str, options: dict[str, Any], given: argparse.Namespace) -> Any:
     """Both measurements of one way in this process, and the bytes of its last table."""
-    conf = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+    conf = {
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # moto never says "100 Continue", and S3A would wait seconds for it at every PUT.
+        "spark.hadoop.fs.s3a.connection.expect.continue": "false",
+    }
     conf |= s3a(options) if way == "parquet s3a" else {}
     jars = False if way == "tablefmt arrow" else given.jars or True
     spark = tablefmt.spark.session("benchmark", master="local[2]", s3=jars, **conf)

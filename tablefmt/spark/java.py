@@ -69,7 +69,7 @@ def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
 def on_class_path(spark: Any) -> bool:
     """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
     loader = _loader(spark)
-    return loader.getClass().getName() != "java.net.URLClassLoader"
+    return bool(loader.getClass().getName() != "java.net.URLClassLoader")
 
 
 def _loaded(spark: Any, name: str) -> Any:

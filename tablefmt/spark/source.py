@@ -9,6 +9,7 @@ one query for all others of the same DataFrame, whatever their filters, and rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,6 +224,22 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
             discard(self.task.store, self.task.transaction)
 
 
+@contextmanager
+def _active(spark: Any) -> Iterator[None]:
+    """Spark looks for sources of the same name in the session that is active, whoever registers."""
+    if getattr(spark, "_jsparkSession", None) is None:
+        yield
+        return
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+
+
 def register_arrow(spark: Any, name: str = "tablefmt") -> None:
     """Make `format("tablefmt")` known to a session, and its errors to PySpark. Idempotent.
 
@@ -232,7 +249,8 @@ def register_arrow(spark: Any, name: str = "tablefmt") -> None:
     source: Any = TablefmtDataSource
     if name != source.name():
         source = type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
-    spark.dataSource.register(source)
+    with _active(spark):
+        spark.dataSource.register(source)
     known = spark.conf.get(REDACTED, "") or ""
     if SECRETS not in known:
         spark.conf.set(REDACTED, f"{known}|{SECRETS}" if known else SECRETS)
