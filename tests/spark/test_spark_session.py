@@ -43,6 +43,6 @@ def test_stores_that_spark_cannot_open_yet_are_refused_by_name(spark: Any) -> No
 def test_the_java_class_is_compiled_once_a_jvm(spark: Any) -> None:
     from tablefmt.spark import java
 
-    first = java._loaded(spark._jvm, "SnapshotFileIndex")
+    first = java._loaded(spark, "SnapshotFileIndex")
     again = java._loaded(spark.newSession()._jvm, "SnapshotFileIndex")
     assert first.hashCode() == again.hashCode()
