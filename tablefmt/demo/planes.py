@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tablefmt import spark as tablefmt_spark
-from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.operations.context import Commit
-from tablefmt.spark.relation import hadoop_root
+from tablefmt.spark.planes import choose
 from tablefmt.store.open import open_store
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -109,8 +108,4 @@ def make(
 
 def _spark_can(spark: Any, uri: str, storage_options: Mapping[str, Any] | None) -> bool:
     """Asked before anything is made."""
-    try:
-        hadoop_root(open_store(uri, storage_options))
-    except UnsupportedFeatureError:
-        return False
-    return True
+    return choose(spark, open_store(uri, storage_options)).kind == "native"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -36,6 +37,9 @@ from tablefmt.store.open import open_store
 PARTITION_COLUMNS = "__partition_columns"
 """Spark's name for what `partitionBy` was given, a JSON array."""
 
+RELATIONS_KEPT = 16
+"""Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
+
 _CATALOG_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
 )
@@ -44,6 +48,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 _log = logging.getLogger("tablefmt.spark")
 _sessions: dict[str, Any] = {}
+_relations: dict[tuple[str, ...], Any] = {}
+_keeping = threading.Lock()
 
 
 def remember(spark: Any) -> None:
@@ -132,10 +138,19 @@ def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, 
             "cannot follow yet; use tablefmt.spark.read(spark, uri)",
             ["spark:renamed-columns"],
         )
-    kept = spark._jvm.java.util.HashMap()
-    for key, value in storage.items():
-        kept.put(f"storage.{key}", value if isinstance(value, str) else json.dumps(value))
-    return to_relation(spark, context.store, files, uri, kept)
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in sorted(storage.items())}
+    key = (session.sessionUUID(), files.identity, uri, json.dumps(texts))
+    with _keeping:
+        relation = _relations.pop(key, None)
+        if relation is None:
+            kept = spark._jvm.java.util.HashMap()
+            for name, text in texts.items():
+                kept.put(f"storage.{name}", text)
+            relation = to_relation(spark, context.store, files, uri, kept)
+        _relations[key] = relation
+        while len(_relations) > RELATIONS_KEPT:
+            _relations.pop(next(iter(_relations)))
+    return relation
 
 
 def _save(session: Any, mode: str, given: Any, data: Any) -> None:
