@@ -44,5 +44,5 @@ def test_the_java_class_is_compiled_once_a_jvm(spark: Any) -> None:
     from tablefmt.spark import java
 
     first = java._loaded(spark, "SnapshotFileIndex")
-    again = java._loaded(spark.newSession()._jvm, "SnapshotFileIndex")
+    again = java._loaded(spark.newSession(), "SnapshotFileIndex")
     assert first.hashCode() == again.hashCode()
