@@ -8,10 +8,17 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.RelationProvider;
+import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.sources.StreamSourceProvider;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -21,8 +28,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class DefaultSource
-    implements DataSourceRegister, TableProvider, RelationProvider, CreatableRelationProvider {
+public class DefaultSource implements DataSourceRegister, TableProvider, RelationProvider,
+    SchemaRelationProvider, CreatableRelationProvider, StreamSourceProvider, StreamSinkProvider {
 
   public String shortName() {
     return "tablefmt";
@@ -31,7 +38,33 @@ public class DefaultSource
   public BaseRelation createRelation(
       SQLContext context, scala.collection.immutable.Map parameters) {
     return (BaseRelation) Bridge.call("load", new Object[] {
-        context.sparkSession(), Plain.map(parameters)});
+        context.sparkSession(), Plain.map(parameters), null});
+  }
+
+  public BaseRelation createRelation(SQLContext context,
+      scala.collection.immutable.Map parameters, StructType expected) {
+    return (BaseRelation) Bridge.call("load", new Object[] {
+        context.sparkSession(), Plain.map(parameters), expected.json()});
+  }
+
+  // Python refuses types, and names the column.
+  public boolean supportsDataType(DataType type) {
+    return true;
+  }
+
+  public scala.Tuple2 sourceSchema(SQLContext context, scala.Option schema, String name,
+      scala.collection.immutable.Map parameters) {
+    return (scala.Tuple2) Bridge.call("refuse", new Object[] {"readStream"});
+  }
+
+  public Source createSource(SQLContext context, String place, scala.Option schema, String name,
+      scala.collection.immutable.Map parameters) {
+    return (Source) Bridge.call("refuse", new Object[] {"readStream"});
+  }
+
+  public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters,
+      scala.collection.immutable.Seq partitionBy, OutputMode mode) {
+    return (Sink) Bridge.call("refuse", new Object[] {"writeStream"});
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode,

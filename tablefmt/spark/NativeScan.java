@@ -1,23 +1,22 @@
 package tablefmt;
 
-import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 
 /**
- * Optimizer rule: scans of catalog tables become scans of their files by Spark itself, and every
- * scan below a condition keeps the files that can hold matching rows.
+ * Optimizer rule: scans of catalog tables become scans of their files by Spark itself, every scan
+ * below a condition keeps the files that can hold matching rows, and a dynamic overwrite of a
+ * catalog table becomes one that the table can do.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -26,7 +25,30 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode plan) {
     refuse((LogicalPlan) plan);
-    return ((LogicalPlan) plan).transformUpWithSubqueries(new Swap());
+    LogicalPlan wanted = plan instanceof OverwritePartitionsDynamic
+        ? insertion((OverwritePartitionsDynamic) plan) : (LogicalPlan) plan;
+    return wanted.transformUpWithSubqueries(new Swap());
+  }
+
+  // Spark hands a dynamic overwrite to writers in tasks alone, and an append to a relation too. The
+  // rows go to the relation; what becomes of others there the write knows.
+  private static LogicalPlan insertion(OverwritePartitionsDynamic given) {
+    if (!given.write().isDefined() || !(given.write().get() instanceof SnapshotWrite)) {
+      return given;
+    }
+    // It is optimised, which no analyzer expects.
+    given.query().setAnalyzed();
+    // Both have the same parts, in every release of Spark; an append has the query once more.
+    Object[] parts = new Object[given.productArity() + 1];
+    for (int i = 0; i < given.productArity(); i++) {
+      parts[i] = given.productElement(i);
+    }
+    parts[parts.length - 1] = scala.Option.apply(given.query());
+    try {
+      return (LogicalPlan) AppendData.class.getConstructors()[0].newInstance(parts);
+    } catch (ReflectiveOperationException other) {
+      throw new IllegalStateException(other);
+    }
   }
 
   private static void refuse(LogicalPlan plan) {
@@ -56,10 +78,12 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
     }
   }
 
-  private static SnapshotRelation relation(Object node) {
+  // Spark's own rules make plain relations of ours.
+  private static HadoopFsRelation relation(Object node) {
     if (node instanceof LogicalRelation
-        && ((LogicalRelation) node).relation() instanceof SnapshotRelation) {
-      return (SnapshotRelation) ((LogicalRelation) node).relation();
+        && ((LogicalRelation) node).relation() instanceof HadoopFsRelation) {
+      HadoopFsRelation found = (HadoopFsRelation) ((LogicalRelation) node).relation();
+      return found.location() instanceof SnapshotFileIndex ? found : null;
     }
     return null;
   }
@@ -70,8 +94,8 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         return ((DataSourceV2ScanRelation) node).scan() instanceof SnapshotScan;
       }
       if (node instanceof Filter) {
-        SnapshotRelation below = relation(((Filter) node).child());
-        return below != null && !below.index().isNarrowed();
+        HadoopFsRelation below = relation(((Filter) node).child());
+        return below != null && !((SnapshotFileIndex) below.location()).isNarrowed();
       }
       return false;
     }
@@ -83,17 +107,19 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
       if (node instanceof Filter) {
         Filter filter = (Filter) node;
         LogicalRelation scan = (LogicalRelation) filter.child();
-        SnapshotRelation whole = relation(scan);
-        SnapshotFileIndex files = whole.index().narrowed(filter.condition());
+        HadoopFsRelation whole = relation(scan);
+        SnapshotFileIndex files =
+            ((SnapshotFileIndex) whole.location()).narrowed(filter.condition());
         return new Filter(filter.condition(), new LogicalRelation(
-            whole.with(files, whole.dataSchema()), scan.output(), scan.catalogTable(), false,
-            NONE));
+            SnapshotRelation.with(whole, files, whole.dataSchema()), scan.output(),
+            scan.catalogTable(), false, NONE));
       }
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) node;
       SnapshotScan asked = (SnapshotScan) scan.scan();
       SnapshotRelation whole = asked.relation();
       return new LogicalRelation(
-          whole.with(whole.index(), asked.readSchema()), scan.output(), NONE, false, NONE);
+          SnapshotRelation.with(whole, whole.index(), asked.readSchema()), scan.output(), NONE,
+          false, NONE);
     }
   }
 }

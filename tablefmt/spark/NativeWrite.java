@@ -8,16 +8,22 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.SortOrder$;
+import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.command.DataWritingCommandExec;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.DataType$;
 import org.apache.spark.sql.types.Metadata$;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.AccumulatorV2;
 
 /**
  * One write of data files, step by step. Lives on the driver alone.
@@ -146,8 +152,9 @@ public class NativeWrite {
    * @param options a JSON object: the writer's
    * @param group a column to have files of its own for every value of; null: none
    * @param folder where
+   * @return rows that the tasks of the job say they wrote; negative if this Spark does not say
    */
-  public void save(String options, String group, String folder) throws Exception {
+  public long save(String options, String group, String folder) throws Exception {
     org.apache.spark.sql.DataFrameWriter writer = rows.write().format("parquet").mode("append");
     JsonNode read = parsed(options);
     Iterator names = read.fieldNames();
@@ -158,7 +165,31 @@ public class NativeWrite {
     if (group != null) {
       writer = writer.partitionBy(new String[] {group});
     }
-    writer.save(folder);
+    SessionState state = session.sessionState();
+    QueryExecution done = state.executePlan(
+        ((org.apache.spark.sql.classic.DataFrameWriter) writer).saveCommand(
+            scala.Option$.MODULE$.apply(folder)),
+        state.executePlan$default$2());
+    done.assertCommandExecuted();
+    return rowsWritten(done.commandExecuted());
+  }
+
+  private static long rowsWritten(LogicalPlan result) {
+    Object plan = result instanceof CommandResult
+        ? ((CommandResult) result).commandPhysicalPlan() : null;
+    if (plan instanceof AdaptiveSparkPlanExec) {
+      plan = ((AdaptiveSparkPlanExec) plan).executedPlan();
+    }
+    if (!(plan instanceof DataWritingCommandExec)) {
+      return -1L;
+    }
+    scala.Option metric = ((DataWritingCommandExec) plan).cmd().metrics().get("numOutputRows");
+    if (!metric.isDefined()) {
+      return -1L;
+    }
+    // SQLMetric itself has two methods of that name, and Janino takes neither.
+    Object rows = ((AccumulatorV2) metric.get()).value();
+    return ((Number) rows).longValue();
   }
 
   private static Attribute column(LogicalPlan plan, String name) {

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -150,6 +151,12 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return result;
   }
 
+  // Of what a query selects Spark says CHAR(n) here, where the query itself says STRING.
+  private static StructType selected(Column[] columns) {
+    return CharVarcharUtils$.MODULE$.replaceCharVarcharWithStringInSchema(
+        CatalogV2Util.v2ColumnsToStructType(columns));
+  }
+
   private static Map storage(Map properties) {
     Map result = new HashMap();
     java.util.Iterator names = properties.keySet().iterator();
@@ -204,10 +211,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       inner().createTable(ident, info.columns(), info.partitions(), properties);
       return null;
     }
-    inner().createTable(ident, info.columns(), UNPARTITIONED, properties);
+    StructType schema = selected(info.columns());
+    inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
     return new StagedSnapshotTable(this, ident, true, location(ident, properties),
-        storage(properties), CatalogV2Util.v2ColumnsToStructType(info.columns()),
-        info.partitions(), properties);
+        storage(properties), schema, info.partitions(), properties);
   }
 
   public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) throws
@@ -233,8 +240,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       options.remove("path");
       options.remove("serialization.format");
       return new StagedSnapshotTable(this, ident, false,
-          new Path(there.location()).toString(), options,
-          CatalogV2Util.v2ColumnsToStructType(info.columns()), info.partitions(), properties);
+          new Path(there.location()).toString(), options, selected(info.columns()),
+          info.partitions(), properties);
     }
     inner().dropTable(ident);
     try {

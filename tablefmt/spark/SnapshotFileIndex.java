@@ -22,6 +22,9 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal$;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -59,9 +62,9 @@ public class SnapshotFileIndex implements FileIndex {
    * @param root the table's absolute path, as it is: nothing in it is escaped
    * @param files a line a file: size, tab, ordinal of its group, tab, path below the root
    * @param rows in all files; negative: unknown
-   * @param groups a line a group: its partition values, tabs between; text holds neither
+   * @param groups a line a group: its partition values, tabs between; see groups.py
    * @param columns the data columns that filters may name
-   * @param partitions columns that are not in the files: of type string, int, long or timestamp
+   * @param partitions columns whose value is that of the file's group
    */
   public SnapshotFileIndex(String identity, String scheme, String authority, String root,
       String files, long rows, String groups, StructType columns, StructType partitions) {
@@ -87,7 +90,7 @@ public class SnapshotFileIndex implements FileIndex {
     }
     this.total = sum;
     this.rows = rows;
-    this.values = rows(groups, partitions);
+    this.values = lines.length == 0 ? new InternalRow[0] : rows(groups, partitions);
     this.chosen = null;
     this.note = "";
   }
@@ -174,24 +177,69 @@ public class SnapshotFileIndex implements FileIndex {
     if (fields.length == 0) {
       return new InternalRow[] {InternalRow.empty()};
     }
-    String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
+    // One column of one group may be an empty string.
+    String[] lines = text.split("\n", -1);
     InternalRow[] result = new InternalRow[lines.length];
     for (int i = 0; i < lines.length; i++) {
       String[] parts = lines[i].split("\t", -1);
       Object[] row = new Object[fields.length];
       for (int c = 0; c < fields.length; c++) {
-        String kind = fields[c].dataType().typeName();
-        if (kind.equals("string")) {
-          row[c] = UTF8String.fromString(parts[c]);
-        } else if (kind.equals("integer")) {
-          row[c] = Integer.valueOf(parts[c]);
-        } else {
-          row[c] = Long.valueOf(parts[c]);
-        }
+        row[c] = parts[c].equals("\\N") ? null : value(parts[c], fields[c].dataType());
       }
       result[i] = new GenericInternalRow(row);
     }
     return result;
+  }
+
+  private static Object value(String text, DataType type) {
+    if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
+      return Decimal$.MODULE$.apply(
+          new java.math.BigDecimal(text), decimal.precision(), decimal.scale());
+    }
+    String kind = type.typeName();
+    if (kind.equals("string")) {
+      return UTF8String.fromString(unescaped(text));
+    }
+    if (kind.equals("binary")) {
+      byte[] bytes = new byte[text.length() / 2];
+      for (int i = 0; i < bytes.length; i++) {
+        bytes[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
+      }
+      return bytes;
+    }
+    if (kind.equals("boolean")) {
+      return Boolean.valueOf(text);
+    }
+    if (kind.equals("byte")) {
+      return Byte.valueOf(text);
+    }
+    if (kind.equals("short")) {
+      return Short.valueOf(text);
+    }
+    if (kind.equals("integer") || kind.equals("date")) {
+      return Integer.valueOf(text);
+    }
+    if (kind.equals("long") || kind.startsWith("timestamp")) {
+      return Long.valueOf(text);
+    }
+    throw new IllegalStateException("no partition column can be of type " + kind);
+  }
+
+  private static String unescaped(String text) {
+    if (text.indexOf('\\') < 0) {
+      return text;
+    }
+    StringBuilder result = new StringBuilder();
+    for (int i = 0; i < text.length(); i++) {
+      char next = text.charAt(i);
+      if (next == '\\') {
+        i++;
+        next = text.charAt(i) == 't' ? '\t' : text.charAt(i) == 'n' ? '\n' : '\\';
+      }
+      result.append(next);
+    }
+    return result.toString();
   }
 
   public scala.collection.immutable.Seq rootPaths() {

@@ -13,25 +13,40 @@ import org.apache.spark.sql.types.StructType;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotRelation extends HadoopFsRelation implements InsertableRelation {
+  private static final String INSERT =
+      "org.apache.spark.sql.execution.datasources.PreprocessTableInsertion";
+  private static final StackWalker CALLERS =
+      StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE);
+
   private final SnapshotFileIndex index;
   private final String uri;
   private final Object storage;
   private final String[] partitionBy;
 
   /**
+   * @param format by which the files are read
    * @param uri where INSERT writes; null for what is no table
    * @param storage storage options, as Python wants them back
    * @param partitionBy the table's partition columns; the files hold them too
    */
   public SnapshotRelation(SnapshotFileIndex index, StructType columns,
-      scala.collection.immutable.Map options, SparkSession session, String uri, Object storage,
-      String[] partitionBy) {
-    super(index, index.partitionSchema(), columns, (scala.Option) scala.None$.MODULE$,
-        new ParquetFileFormat(), options, session);
+      ParquetFileFormat format, scala.collection.immutable.Map options, SparkSession session,
+      String uri, Object storage, String[] partitionBy) {
+    super(index, index.partitionSchema(), columns, (scala.Option) scala.None$.MODULE$, format,
+        options, session);
     this.index = index;
     this.uri = uri;
     this.storage = storage;
     this.partitionBy = partitionBy;
+  }
+
+  /**
+   * Columns whose values are those of a file, so that Spark prunes by them. INSERT is told of none:
+   * it would take the table for a folder of files, and put its own there.
+   */
+  public StructType partitionSchema() {
+    return CALLERS.getCallerClass().getName().startsWith(INSERT)
+        ? new StructType() : super.partitionSchema();
   }
 
   public SnapshotFileIndex index() {
@@ -50,15 +65,16 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
     return partitionBy;
   }
 
-  /** The same files through another index, or with other columns. */
-  public SnapshotRelation with(SnapshotFileIndex files, StructType columns) {
-    return new SnapshotRelation(
-        files, columns, options(), sparkSession(), uri, storage, partitionBy);
+  /** The files of a relation through another index, or with other columns. */
+  static HadoopFsRelation with(
+      HadoopFsRelation whole, SnapshotFileIndex files, StructType columns) {
+    return new HadoopFsRelation(files, files.partitionSchema(), columns, whole.bucketSpec(),
+        whole.fileFormat(), whole.options(), whole.sparkSession());
   }
 
   public void insert(Dataset data, boolean overwrite) {
     Bridge.call("insert", new Object[] {
-        data.sparkSession(), uri, storage, data, overwrite ? "overwrite" : "append", null, null,
-        new String[0]});
+        data.sparkSession(), uri, storage, data, overwrite ? "overwrite as set" : "append", null,
+        null, new String[0]});
   }
 }

@@ -1,11 +1,18 @@
 package tablefmt;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.OptionalLong;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -13,8 +20,8 @@ import org.apache.spark.sql.types.StructType;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class SnapshotScan
-    implements ScanBuilder, Scan, SupportsPushDownRequiredColumns, SupportsReportStatistics {
+public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequiredColumns,
+    SupportsReportStatistics, SupportsRuntimeV2Filtering {
   private final SnapshotRelation relation;
   private StructType columns;
 
@@ -23,8 +30,41 @@ public class SnapshotScan
     this.columns = columns;
   }
 
+  /** Partition columns stay: they cost nothing, and a scan of files has them all. */
   public void pruneColumns(StructType required) {
-    this.columns = required;
+    List kept = new ArrayList(java.util.Arrays.asList(required.fields()));
+    StructField[] partitions = relation.partitionSchema().fields();
+    for (int i = 0; i < partitions.length; i++) {
+      boolean has = false;
+      for (int c = 0; c < required.fields().length; c++) {
+        has = has || required.fields()[c].name().equals(partitions[i].name());
+      }
+      if (!has) {
+        kept.add(partitions[i]);
+      }
+    }
+    this.columns = new StructType((StructField[]) kept.toArray(new StructField[0]));
+  }
+
+  /** By these Spark may prune when a query runs. It asks the rule's scan, not this one. */
+  public NamedReference[] filterAttributes() {
+    StructField[] partitions = relation.partitionSchema().fields();
+    NamedReference[] result = new NamedReference[partitions.length];
+    for (int i = 0; i < result.length; i++) {
+      result[i] = Expressions.column(
+          "`" + partitions[i].name().replace("`", "``") + "`");
+    }
+    return result;
+  }
+
+  public void filter(Predicate[] predicates) {}
+
+  public Predicate[] pushedPredicates() {
+    return new Predicate[0];
+  }
+
+  public boolean supportsIterativePushdown() {
+    return false;
   }
 
   public Scan build() {

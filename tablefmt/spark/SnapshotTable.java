@@ -59,9 +59,12 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public Set capabilities() {
-    Set result = new HashSet();
+    Set result = new Capabilities();
     result.add(TableCapability.BATCH_READ);
     result.add(TableCapability.V1_BATCH_WRITE);
+    // Spark wants both for a dynamic overwrite, which NativeScan then puts in another form.
+    result.add(TableCapability.BATCH_WRITE);
+    result.add(TableCapability.OVERWRITE_DYNAMIC);
     result.add(TableCapability.TRUNCATE);
     result.add(TableCapability.OVERWRITE_BY_FILTER);
     return result;
@@ -94,6 +97,19 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   protected String[] partitionNames() {
     return SessionCatalog.names(partitioning);
+  }
+
+  /** Nobody but a stream asks for those of streams, and Spark's own refusal is vague. */
+  private static class Capabilities extends HashSet {
+    public boolean contains(Object asked) {
+      if (asked == TableCapability.MICRO_BATCH_READ) {
+        Bridge.call("refuse", new Object[] {"readStream"});
+      }
+      if (asked == TableCapability.STREAMING_WRITE) {
+        Bridge.call("refuse", new Object[] {"writeStream"});
+      }
+      return super.contains(asked);
+    }
   }
 
   public boolean equals(Object other) {

@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.util.V2ExpressionSQLBuilder;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
@@ -21,7 +22,8 @@ import org.apache.spark.sql.sources.InsertableRelation;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotWrite
-    implements WriteBuilder, SupportsOverwriteV2, V1Write, InsertableRelation {
+    implements WriteBuilder, SupportsOverwriteV2, SupportsDynamicOverwrite, V1Write,
+    InsertableRelation {
   private final SnapshotTable table;
   private final Map options;
   private String mode;
@@ -58,6 +60,12 @@ public class SnapshotWrite
             return text.toString();
           }
         });
+    return this;
+  }
+
+  public WriteBuilder overwriteDynamicPartitions() {
+    this.mode = "overwrite";
+    options.put("partitionOverwriteMode", "dynamic");
     return this;
   }
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tablefmt.data.conform import match_columns
 from tablefmt.data.read import read_files
 from tablefmt.data.write import write_data
-from tablefmt.errors import StoreError, UnsupportedFeatureError
+from tablefmt.errors import StoreError
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import AddedFiles, Metadata
@@ -115,20 +115,6 @@ class WriteTask:
             return
 
 
-def check_shared(store: Store) -> None:
-    """Make sure that other processes see the same store.
-
-    Raises:
-        UnsupportedFeatureError: memory://, which every process has for itself.
-    """
-    if store.identity.startswith("memory:"):
-        raise UnsupportedFeatureError(
-            "a table at memory:// exists in one process alone, and Spark's workers are others; "
-            "use a local path or s3://, or read and write through Arrow with tablefmt.open()",
-            ["spark:memory"],
-        )
-
-
 def check_columns(given: Schema, schema: Schema) -> None:
     """Refuse rows that do not fit before any task runs. Raises SchemaMismatchError (DAT-2)."""
     match_columns(to_arrow(given), schema)
@@ -136,7 +122,8 @@ def check_columns(given: Schema, schema: Schema) -> None:
 
 def groups_of(files: pa.Table) -> list[pa.Table]:
     """Files in their order, in groups that are each worth a task. At least one file a group."""
-    columns = [n for n in ("path", "size", "rows", "footer") if n in files.column_names]
+    wanted_columns = ("path", "size", "rows", "footer", "deleted", "vector")
+    columns = [n for n in wanted_columns if n in files.column_names]
     files = files.select(columns).combine_chunks()
     sizes = files["size"].to_pylist()
     wanted = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))

@@ -1,6 +1,7 @@
 """What Spark's driver asks of Python: the verbs behind `format("tablefmt")` and SQL.
 
-The Java classes beside this module decide nothing; each of their calls comes in here.
+The Java classes beside this module decide nothing; each of their calls comes in here. What is a
+Java map or array of text there comes as JSON text: one call into the JVM an element would be slow.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from tablefmt.errors import (
 )
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.schema import Schema
-from tablefmt.model.shapes import nullable, physical
 from tablefmt.operations.context import CommitOptions
 from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
 from tablefmt.spark.failures import marked
+from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import snapshot_files
 from tablefmt.spark.relation import to_relation
-from tablefmt.spark.write import open_context, open_if_there, write
+from tablefmt.spark.write import write
 from tablefmt.store.open import open_store
 
 PARTITION_COLUMNS = "__partition_columns"
 """Spark's name for what `partitionBy` was given, a JSON array."""
+
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+"""Spark's setting of what an overwrite replaces."""
 
 RELATIONS_KEPT = 16
 """Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
@@ -78,12 +82,23 @@ def answer(request: Any) -> Any:
         return _FAILED + "".join(traceback.format_exception(error))
 
 
-def _load(session: Any, given: Any) -> Any:
-    """A relation for `spark.read.format("tablefmt")`, pinned to a version."""
-    options = parse_read_options(dict(given))
-    return _relation(
-        session, _path(options.path), options.storage_options, options.version, options.timestamp
-    )
+def _load(session: Any, given: Any, columns: str | None) -> Any:
+    """A relation for `spark.read.format("tablefmt")`, pinned to a version.
+
+    `columns` are those that the reader was told to expect, if any.
+    """
+    options = parse_read_options(json.loads(given))
+    uri = _path(options.path)
+    relation = _relation(session, uri, options.storage_options, options.version, options.timestamp)
+    if columns is not None:
+        ours, theirs = _shapes(relation.schema().json()), _shapes(columns)
+        if ours != theirs:
+            raise SchemaMismatchError(
+                f"the reader was told {_shown(theirs)}, and the table at {uri} has {_shown(ours)}; "
+                "leave schema() out, and choose columns with select()",
+                _different(ours, theirs),
+            )
+    return relation
 
 
 def _open(
@@ -97,34 +112,48 @@ def _open(
 ) -> Any:
     """A relation for a table of the catalog; its columns have to be those of the catalog."""
     uri = place(uri)
-    options = parse_read_options({**dict(storage), "path": uri})
+    options = parse_read_options({**json.loads(storage), "path": uri})
     at = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
     relation = _relation(session, uri, options.storage_options, _version(version), at)
-    ours = [_shape(f) for f in json.loads(relation.schema().json())["fields"]]
-    theirs = [_shape(f) for f in json.loads(columns)["fields"]]
+    ours, theirs = _shapes(relation.schema().json()), _shapes(columns)
     if version is None and micros is None and ours != theirs:
         raise SchemaMismatchError(
             f"Spark's catalog has other columns for {name} than the table at {uri}: "
             f"{_shown(theirs)} against {_shown(ours)}; "
             f"tablefmt.spark.sync(spark, {name.replace('`', '')!r}) brings the catalog up to date",
-            sorted({n for n, _ in ours} ^ {n for n, _ in theirs}),
+            _different(ours, theirs),
         )
     return relation
 
 
-def _shape(field: Mapping[str, Any]) -> tuple[str, str]:
-    """Name and type of a column; whether it may be NULL is not Spark's to keep."""
-    return field["name"], _folded_type(field["type"])
+_Shapes = list[tuple[str, str]]
+
+
+def _shapes(columns: str) -> _Shapes:
+    """Names and types of columns; whether they may be NULL is not Spark's to keep."""
+    return [(f["name"], _folded_type(f["type"])) for f in json.loads(columns)["fields"]]
+
+
+def _different(ours: _Shapes, theirs: _Shapes) -> list[str]:
+    """Columns of another name or type; all of them where only their order differs."""
+    return sorted({n for n, _ in set(ours) ^ set(theirs)}) or [n for n, _ in theirs]
 
 
 def _folded_type(given: Any) -> str:
-    text = json.dumps(given, sort_keys=True)
-    for flag in ("nullable", "containsNull", "valueContainsNull"):
-        text = text.replace(f'"{flag}": false', f'"{flag}": true')
-    return text
+    return json.dumps(_plain_type(given), sort_keys=True)
 
 
-def _shown(columns: list[tuple[str, str]]) -> str:
+def _plain_type(given: Any) -> Any:
+    """Spark's JSON form of a type, with neither nullability nor metadata."""
+    if isinstance(given, list):
+        return [_plain_type(item) for item in given]
+    if not isinstance(given, dict):
+        return given
+    dropped = ("nullable", "containsNull", "valueContainsNull", "metadata")
+    return {name: _plain_type(item) for name, item in given.items() if name not in dropped}
+
+
+def _shown(columns: _Shapes) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns).replace('"', "")
 
 
@@ -132,12 +161,6 @@ def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, 
     spark = _session(session)
     context = open_context(open_store(uri, storage))
     files = snapshot_files(context, version, at)
-    if physical(files.schema) != files.schema:
-        raise UnsupportedFeatureError(
-            "this table's columns have other names in its files, which format('tablefmt') and SQL "
-            "cannot follow yet; use tablefmt.spark.read(spark, uri)",
-            ["spark:renamed-columns"],
-        )
     texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in sorted(storage.items())}
     key = (session.sessionUUID(), files.identity, uri, json.dumps(texts))
     with _keeping:
@@ -155,12 +178,14 @@ def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, 
 
 def _save(session: Any, mode: str, given: Any, data: Any) -> None:
     """`df.write.format("tablefmt").save()`."""
-    options = dict(given)
+    options = json.loads(given)
     by_option = _pop(options, "partitionBy")
     columns = _pop(options, PARTITION_COLUMNS)
     _pop(options, "__clustering_columns")
     names = json.loads(columns) if columns else [n.strip() for n in (by_option or "").split(",")]
     uri = _path(_pop(options, "path"))
+    if mode == "Overwrite":
+        options.update(_as_set(_session(session), uri, options))
     write(
         _frame(session, data),
         uri,
@@ -168,6 +193,20 @@ def _save(session: Any, mode: str, given: Any, data: Any) -> None:
         partition_by=[name for name in names if name],
         **options,
     )
+
+
+def _as_set(spark: Any, uri: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What the session says that an overwrite replaces, unless its options say it.
+
+    Spark's own sources heed this setting too, for tables with partitions.
+    """
+    told = {name.casefold().replace("_", "") for name in given}
+    dynamic = (spark.conf.get(OVERWRITE_MODE, None) or "").casefold() == "dynamic"
+    if not dynamic or told & {"replacewhere", "partitionoverwritemode"}:
+        return {}
+    context = open_if_there(open_store(uri, parse_options(dict(given)).storage_options))
+    partitioned = context is not None and context.view.head.metadata.partition_by
+    return {"partitionOverwriteMode": "dynamic"} if partitioned else {}
 
 
 def _insert(
@@ -180,33 +219,41 @@ def _insert(
     options: Any,
     partition_by: Any,
 ) -> None:
-    """INSERT into a table, or the rows of CREATE TABLE AS SELECT."""
+    """INSERT into a table, or the rows of CREATE TABLE AS SELECT.
+
+    Args:
+        mode: of `write`; "overwrite as set": whatever the session says an overwrite replaces.
+        where: what an overwrite replaces; None: all.
+    """
     if uri is None:
         raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
     uri = place(uri)
-    given = {**dict(storage or {}), **dict(options or {})}
+    given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
     for name in ("path", "versionAsOf", "timestampAsOf"):
         _pop(given, name)
     if where is not None:
         given["replaceWhere"] = where
-    write(_frame(session, data), uri, mode=mode, partition_by=list(partition_by), **given)
+    if mode == "overwrite as set":
+        mode = "overwrite"
+        given.update(_as_set(_session(session), uri, given))
+    write(_frame(session, data), uri, mode=mode, partition_by=json.loads(partition_by), **given)
 
 
 def _define(
     session: Any, uri: str, storage: Any, columns: str, partition_by: Any, given: Any
 ) -> Any:
     """CREATE TABLE: the columns of the table that is there from now on."""
-    stored, uri = dict(storage), place(uri)
+    stored, uri = json.loads(storage), place(uri)
     store = open_store(uri, parse_options(stored).storage_options)
     described = json.loads(columns)
     wanted = schema_from(described) if described["fields"] else None
-    names = list(partition_by)
+    names = json.loads(partition_by)
     context = open_if_there(store)
     if context is None and wanted is None:
         context = open_context(store)
     elif context is None:
         context = create(
-            store, wanted, partition_by=names, properties=_properties(dict(given), stored)
+            store, wanted, partition_by=names, properties=_properties(json.loads(given), stored)
         )
     metadata = context.view.head.metadata
     if wanted is not None:
@@ -221,13 +268,12 @@ def _define(
 
 
 def _check_same(wanted: Schema, there: Schema, uri: str) -> None:
-    ours = [_shape(f) for f in to_spark_json(nullable(there))["fields"]]
-    theirs = [_shape(f) for f in to_spark_json(nullable(wanted))["fields"]]
+    ours, theirs = (_shapes(json.dumps(to_spark_json(s))) for s in (there, wanted))
     if ours != theirs:
         raise SchemaMismatchError(
             f"there is a table at {uri} with other columns: {_shown(ours)}, not {_shown(theirs)}; "
             "leave the columns out of CREATE TABLE to take it as it is",
-            sorted({n for n, _ in ours} ^ {n for n, _ in theirs}),
+            _different(ours, theirs),
         )
 
 
@@ -244,14 +290,14 @@ def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[st
 
 
 def _truncate(session: Any, uri: str, storage: Any) -> None:
-    store = open_store(place(uri), parse_options(dict(storage)).storage_options)
+    store = open_store(place(uri), parse_options(json.loads(storage)).storage_options)
     context = open_context(store)
     overwrite(context, None, CommitOptions())
 
 
 def _native(session: Any, path: str, given: Any) -> bool:
     """Whether Spark itself reads and writes the files of the table there."""
-    stored = {k: v for k, v in dict(given).items() if k.casefold().startswith("storage")}
+    stored = {k: v for k, v in json.loads(given).items() if k.casefold().startswith("storage")}
     storage = parse_read_options(stored).storage_options
     return plane_for(_session(session), open_store(path, storage)).kind == "native"
 
@@ -263,7 +309,7 @@ def _refuse(what: str) -> None:
 
 
 def _options(given: Any) -> None:
-    parse_read_options(dict(given))
+    parse_read_options(json.loads(given))
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {

@@ -12,7 +12,11 @@ from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.ddl import to_spark_json
-from tablefmt.spark.relation import Files, Groups, to_dataframe
+from tablefmt.spark.arrow_plane import changes_arrow
+from tablefmt.spark.groups import Groups
+from tablefmt.spark.planes import plane_for
+from tablefmt.spark.read import check_whole
+from tablefmt.spark.relation import Files, to_dataframe
 
 
 def changes_dataframe(spark: Any, changes: Changes) -> Any:
@@ -22,10 +26,14 @@ def changes_dataframe(spark: Any, changes: Changes) -> Any:
     whole commits. Spec: INC-3, INC-4.
 
     Raises:
-        UnsupportedFeatureError: INC-4, or a store that Spark cannot open yet.
+        UnsupportedFeatureError: INC-4, or memory://.
     """
-    found = changes.file_changes
     snapshot, store = changes.snapshot, changes.view.store
+    if plane_for(spark, store).kind == "arrow":
+        return changes_arrow(spark, changes)
+    found = changes.file_changes
+    for change in found:
+        check_whole(change.files)
     tables = [change.files for change in found] or [snapshot.files.slice(0, 0)]
     files = Files(
         identity=(

@@ -32,7 +32,14 @@ _SAVE_MODE = re.compile(
     r'\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\] The data source "tablefmt" [^\n]* the "?(\w+)"? mode',
     re.IGNORECASE,
 )
-_UNREGISTERED = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] [^\n:]*: tablefmt\. ", re.IGNORECASE)
+_UNREGISTERED = re.compile(
+    r"\[DATA_SOURCE_NOT_FOUND\] [^\n:]*: tablefmt\. |Python is not connected: call tablefmt\.spark"
+    r"|`tablefmt, in a session without tablefmt`",
+    re.IGNORECASE,
+)
+_BY_PATH = re.compile(
+    r"\[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY\] [^\n:]*: tablefmt\b", re.IGNORECASE
+)
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +84,12 @@ def translated(text: str) -> TablefmtError | None:
             "this Spark session does not know tablefmt yet; call tablefmt.spark.register(spark) "
             "once a session",
             ["spark:unregistered"],
+        )
+    if _BY_PATH.search(text):
+        return UnsupportedFeatureError(
+            "Spark's SQL takes no path of tablefmt in place of a table's name; name it first: "
+            "CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…'), or CREATE TABLE",
+            ["sql:path"],
         )
     return None
 

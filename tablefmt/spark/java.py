@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -27,6 +29,7 @@ SOURCES = (
     "Plain",
     "SessionCatalog",
     "SnapshotFileIndex",
+    "SnapshotFormat",
     "SnapshotRelation",
     "SnapshotScan",
     "SnapshotTable",
@@ -37,9 +40,14 @@ SOURCES = (
 """Classes of the package `tablefmt`, each in the .java file of its name beside this module."""
 
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+_FOLDER = "tablefmt-classes-"
 _CLASSES = "tablefmt.classes"
 _LOADER = "tablefmt.loader"
 _installing = threading.Lock()
+_trying = threading.Lock()
+_folders: list[str] = []
+_problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
+_log = logging.getLogger("tablefmt.spark")
 
 
 @lru_cache(maxsize=1)
@@ -64,6 +72,26 @@ def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
     for at, argument in enumerate(arguments):
         array[at] = argument
     return _loaded(spark, name).getConstructors()[0].newInstance(array)
+
+
+def problem(spark: Any) -> str | None:
+    """Why the JVM of a classic session cannot have the classes; None if it can.
+
+    Found out once a JVM. A Spark that lacks what they need is said so in one warning.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = gateway(spark)
+    with _trying:
+        if jvm not in _problems:
+            try:
+                new_instance(spark, "Bridge")
+                _problems[jvm] = None
+            except (UnsupportedFeatureError, Py4JError, TypeError) as error:
+                _withdraw()
+                _problems[jvm] = str(error).splitlines()[0]
+                _log.warning("Arrow plane: rows go through Python, because %s", _problems[jvm])
+        return _problems[jvm]
 
 
 def on_class_path(spark: Any) -> bool:
@@ -93,9 +121,11 @@ def _loader(spark: Any) -> Any:
 
 def _install(spark: Any) -> Any:
     jvm = spark._jvm
-    folder = tempfile.mkdtemp(prefix="tablefmt-classes-")
+    compiled = _compiled(spark)
+    folder = tempfile.mkdtemp(prefix=_FOLDER)
+    _folders.append(folder)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, code in _compiled(spark).items():
+    for name, code in compiled.items():
         _write(folder, name, code)
     _write(folder, _SERVICE, b"tablefmt.DefaultSource\n")
     url = jvm.java.io.File(folder).toURI().toURL()
@@ -108,6 +138,12 @@ def _install(spark: Any) -> Any:
     urls = gateway(spark).new_array(jvm.java.net.URL, 1)
     urls[0] = url
     return jvm.java.net.URLClassLoader(urls, context)
+
+
+def _withdraw() -> None:
+    """Let Spark find no data source of ours in classes that turned out to be of no use."""
+    for folder in _folders:
+        shutil.rmtree(os.path.join(folder, "META-INF"), ignore_errors=True)
 
 
 def _write(folder: str, name: str, content: bytes) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.data.footer import describe_files
+from tablefmt.errors import CommitRejectedError
 from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
@@ -132,10 +133,11 @@ def write_native(
 
     Raises:
         SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. Spark's own exceptions if the
-        query fails. Either way nothing stays under the folder.
+        query fails. CommitRejectedError: the files are not all that Spark wrote. Either way nothing
+        stays under the folder.
     """
     try:
-        _run(frame, store, transaction, metadata, spread)
+        said = _run(frame, store, transaction, metadata, spread)
         folder = data_folder(transaction)
         written = [(found.key, found.size) for found in store.list_after(folder)]
         added = describe_files(store, written, metadata, stats)
@@ -144,6 +146,7 @@ def write_native(
             if key not in kept:
                 store.delete(key)
         s3.remove_markers(store, folder)
+        _check_whole(said, 0 if added is None else added.rows)
         if added is not None:
             store.sync(added.columns["path"])
             return added
@@ -170,7 +173,23 @@ def remove_folder(spark: Any, store: Store, transaction: str) -> None:
         discard(store, transaction)
 
 
-def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> None:
+def _check_whole(said: int, found: int) -> None:
+    """A committer that does not fit the session publishes no files, and says that all is well.
+
+    Args:
+        said: rows that Spark's tasks wrote; negative if this Spark does not say.
+        found: rows in the files that are there.
+    """
+    if 0 <= said != found:
+        raise CommitRejectedError(
+            f"Spark wrote {said} rows and the files that it published hold {found}; look for "
+            "settings of this session about committers (spark.sql.sources.commitProtocolClass, "
+            "fs.s3a.committer, mapreduce.fileoutputcommitter)"
+        )
+
+
+def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> int:
+    """Rows that Spark's tasks say they wrote; negative if they do not say."""
     from pyspark.errors import AnalysisException
 
     steps = alignment(frame, metadata.schema)
@@ -193,7 +212,8 @@ def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread:
         write.rebalance(group, spread.shuffle_bytes)
     elif group is not None:
         write.keepOrder(group)
-    write.save(json.dumps(options), group, root / data_folder(transaction))
+    rows: int = write.save(json.dumps(options), group, root / data_folder(transaction))
+    return rows
 
 
 def _settings(root: HadoopRoot, spread: Layout) -> tuple[dict[str, str], dict[str, str]]:

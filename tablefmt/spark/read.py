@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
-from tablefmt.snapshot.load import LogView
+from tablefmt.spark.arrow_plane import read_arrow
+from tablefmt.spark.opened import open_context
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.relation import Files, to_dataframe
 from tablefmt.store.open import open_store
@@ -32,24 +37,39 @@ def read(
 
     Raises:
         TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
-        UnsupportedFeatureError: a Connect session, or a store that Spark cannot open yet.
+        UnsupportedFeatureError: a store that Spark cannot open yet, or rows were deleted.
     """
-    store = open_store(uri, storage_options)
-    if plane_for(spark, store).kind == "arrow":
-        from tablefmt.spark.arrow_plane import read_arrow
-
-        return read_arrow(spark, uri, version, timestamp, storage_options)
-    return read_at(spark, TableContext(store, LogView.open(store)), version, timestamp)
+    return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
 
 
 def read_at(spark: Any, context: TableContext, version: int | None, timestamp: Time | None) -> Any:
     """The same on an open table."""
+    if plane_for(spark, context.store).kind == "arrow":
+        snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
+        return read_arrow(spark, context.store, snapshot)
     return to_dataframe(spark, context.store, snapshot_files(context, version, timestamp))
+
+
+def check_whole(files: pa.Table) -> None:
+    """Refuse files of which single rows are gone: Spark's own scan would give them.
+
+    Raises:
+        UnsupportedFeatureError: `deleted` is above zero somewhere.
+    """
+    touched = pc.sum(pc.greater(files["deleted"], 0)).as_py()
+    if touched:
+        raise UnsupportedFeatureError(
+            f"single rows of {touched} data files were deleted, and Spark's own scan cannot leave "
+            "them out yet; read the table with tablefmt.open(...).to_arrow(), or in a Spark "
+            "Connect session",
+            ["spark:row-deletes"],
+        )
 
 
 def snapshot_files(context: TableContext, version: int | None, timestamp: Time | None) -> Files:
     """The files of one version of an open table. Raises as `read`."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
+    check_whole(snapshot.files)
     return Files(
         identity=f"{context.store.identity}#{snapshot.table_id}@{snapshot.version}",
         columns=snapshot.files,

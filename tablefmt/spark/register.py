@@ -14,9 +14,9 @@ from typing import Any
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.spark import bridge, failures, java
+from tablefmt.spark.opened import open_context
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.session import check_classic, is_connect
-from tablefmt.spark.write import open_context
 from tablefmt.store.open import open_store
 
 CATALOG = "spark.sql.catalog.spark_catalog"
@@ -43,11 +43,14 @@ def register(spark: Any) -> None:
         _log.info("tablefmt: Arrow plane, a Spark Connect session has no JVM at hand")
         return
     check_classic(spark)
+    if java.problem(spark):
+        source.register_arrow(spark)
+        return
     try:
         _native(spark)
     except UnsupportedFeatureError as error:
         source.register_arrow(spark)
-        _log.warning("tablefmt: Arrow plane, rows go through Python: %s", error)
+        _log.warning("Arrow plane: rows go through Python, because %s", error)
         return
     source.register_arrow(spark, "tablefmt_arrow")
 

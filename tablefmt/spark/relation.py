@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.parse import parse_conjuncts
-from tablefmt.model.predicate import all_of, quote_name
+from tablefmt.model.predicate import all_of
+from tablefmt.model.prune import may_match
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import physical
-from tablefmt.snapshot.prune import may_match
 from tablefmt.spark import java
+from tablefmt.spark.groups import Groups, partition_groups
 from tablefmt.spark.s3 import s3_place
 from tablefmt.store.protocol import Store
 
@@ -43,18 +44,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
-    """Columns that are not in the files, with one value a group of files."""
-
-    columns: str
-    """Spark's JSON form of a StructType; types string, integer, long, timestamp."""
-    values: str
-    """A line a group: its values, tabs between; timestamps as µs."""
-    of_file: pa.Array
-    """Per file the ordinal of its group."""
-
-
-@dataclass(frozen=True, slots=True)
 class Files:
     """Files to scan."""
 
@@ -65,6 +54,7 @@ class Files:
     schema: Schema
     partition_ids: frozenset[int]
     groups: Groups | None = None
+    """None: by their partition values."""
 
 
 def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
@@ -76,14 +66,13 @@ def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
     from pyspark.sql import DataFrame
 
     relation = to_relation(spark, store, files)
-    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
-    return _logical(frame, files.schema)
+    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 
 def to_relation(
     spark: Any, store: Store, files: Files, uri: str | None = None, storage: Any = None
 ) -> Any:
-    """A relation of the JVM over exactly these files, columns under their physical names.
+    """A relation of the JVM over exactly these files, columns under their logical names.
 
     Args:
         spark: a classic session.
@@ -95,8 +84,8 @@ def to_relation(
     Raises: as `to_dataframe`.
     """
     root = hadoop_root(store)
-    columns = java.java_schema(spark, json.dumps(to_spark_json(physical(files.schema))))
-    groups = files.groups
+    columns = java.java_schema(spark, json.dumps(to_spark_json(files.schema)))
+    groups = files.groups or partition_groups(files.columns, files.schema, files.partition_ids)
     partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
     by = files.partition_ids
     rows = pc.sum(files.columns["rows"]).as_py() or 0
@@ -119,12 +108,22 @@ def to_relation(
         "SnapshotRelation",
         index,
         columns,
+        _format(spark, files.schema, columns),
         java.scala_map(spark, {**READ_OPTIONS, **root.settings}),
         spark._jsparkSession,
         uri,
         storage,
         java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
     )
+
+
+def _format(spark: Any, schema: Schema, columns: Any) -> Any:
+    """Spark's own Parquet, or one that knows the names in the files (SCH-3)."""
+    named = physical(schema)
+    if named == schema:
+        return spark._jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    inside = java.java_schema(spark, json.dumps(to_spark_json(named)))
+    return java.new_instance(spark, "SnapshotFormat", columns, inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +162,14 @@ def hadoop_root(store: Store) -> HadoopRoot:
 
 
 def pruner(files: Files) -> Callable[[str], bytes | None]:
-    """What the JVM asks: condition text (physical names, times in UTC) to a bit a file.
+    """What the JVM asks: condition text (logical names, times in UTC) to a bit a file.
 
     Whatever goes wrong keeps every file: an answer of None.
     """
-    names = physical(files.schema)
 
     def survivors(text: str) -> bytes | None:
         try:
-            understood, _ = parse_conjuncts(text, names, "UTC")
+            understood, _ = parse_conjuncts(text, files.schema, "UTC")
             if not understood:
                 return None
             mask = may_match(all_of(understood), files.columns, files.partition_ids)
@@ -196,22 +194,3 @@ def file_lines(files: pa.Table, groups: Groups | None) -> str:
         pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_py()
         for part in parts
     )
-
-
-def _logical(frame: Any, schema: Schema) -> Any:
-    """Physical to logical names, where they differ."""
-    renamed = physical(schema)
-    if renamed == schema:
-        return frame
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructType
-
-    types = StructType.fromJson(to_spark_json(schema))
-    columns = []
-    for before, after, target in zip(renamed.fields, schema.fields, types, strict=True):
-        column = functions.col(quote_name(before.name))
-        if before.type != after.type:
-            column = column.cast(target.dataType)
-        columns.append(column.alias(after.name))
-    rest = frame.columns[len(schema.fields) :]
-    return frame.select(*columns, *(functions.col(quote_name(name)) for name in rest))

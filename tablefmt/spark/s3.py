@@ -84,11 +84,12 @@ def s3_place(store: Store) -> S3Place:
     Raises:
         UnsupportedFeatureError: `why_not` says why.
     """
-    problem = why_not(store)
+    bucket, path = _address(store)
+    access = _access(store)
+    problem = _problem(bucket, access)
     if problem:
         raise UnsupportedFeatureError(problem, ["spark:s3"])
-    bucket, path = _address(store)
-    settings = bucket_settings(bucket, _access(store))
+    settings = bucket_settings(bucket, access)
     text = json.dumps([bucket, sorted(settings.items())])
     digest = hmac.new(_SALT, text.encode(), hashlib.sha256).hexdigest()
     scheme = f"s3a-{digest[:10]}"
@@ -103,13 +104,7 @@ def s3_place(store: Store) -> S3Place:
 
 def why_not(store: Store) -> str:
     """Why Hadoop cannot open an S3 table as s3fs does; "" if it can."""
-    bucket, _ = _address(store)
-    if not _BUCKET.fullmatch(bucket):
-        return f"Hadoop cannot open the bucket {bucket!r}: its name is no host's name"
-    names = _access(store).untranslated
-    if names:
-        return f"Hadoop has no counterpart of the storage options {', '.join(map(repr, names))}"
-    return ""
+    return _problem(_address(store)[0], _access(store))
 
 
 def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
@@ -163,6 +158,15 @@ def remove_markers(store: Store, folder: str) -> None:
     remove = getattr(store, "delete_folder_marker", None)
     if remove is not None:
         remove(folder)
+
+
+def _problem(bucket: str, access: S3Access) -> str:
+    if not _BUCKET.fullmatch(bucket):
+        return f"Hadoop cannot open the bucket {bucket!r}: its name is no host's name"
+    if access.untranslated:
+        names = ", ".join(map(repr, access.untranslated))
+        return f"Hadoop has no counterpart of the storage options {names}"
+    return ""
 
 
 def _address(store: Store) -> tuple[str, str]:

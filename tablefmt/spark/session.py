@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark import failures
 
 JAVA_MIN = 17
 PYSPARK_MIN = (4, 1)
@@ -52,6 +53,7 @@ def session(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    failures.install()
     settings = {**DEFAULTS, **conf}
     jars: list[str] = []
     if s3:

@@ -25,24 +25,20 @@ from pyspark.sql.types import StructType
 
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.bounds import stats_columns
-from tablefmt.errors import SchemaMismatchError, TableNotFoundError, UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.context import TableContext, discard
-from tablefmt.operations.create import definition
+from tablefmt.operations.context import discard
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
-from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark import failures
-from tablefmt.spark.arrow_plane import check_partitioning, commit_first
 from tablefmt.spark.arrow_tasks import (
     ReadTask,
     WriteTask,
     check_columns,
-    check_shared,
     described,
     groups_of,
     merged,
@@ -53,9 +49,11 @@ from tablefmt.spark.arrow_tasks import (
 )
 from tablefmt.spark.failures import carrying
 from tablefmt.spark.native import Layout, layout
+from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options, parse_read_options
+from tablefmt.spark.planes import check_shared
+from tablefmt.spark.write import check_partitioning, commit_first, prepare_first
 from tablefmt.store.open import open_store
-from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
 FORMAT = "tablefmt"
@@ -109,7 +107,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
     def _snapshot(self) -> tuple[Store, Snapshot]:
         options = parse_read_options(self.options)
         store = _store(options.path, options.storage_options)
-        context = TableContext(store, LogView.open(store))
+        context = open_context(store)
         if self.pinned is not None:
             return store, context.view.snapshot(self.pinned)
         point = context.resolve_point(options.version, options.timestamp)
@@ -121,7 +119,7 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
         self.task = ReadTask(store, snapshot.schema)
-        self.groups = [packed(group) for group in groups_of(snapshot.files)]
+        self.groups = [packed(group) for group in groups_of(snapshot.with_vectors(snapshot.files))]
 
     def __getstate__(self) -> dict[str, Any]:
         """The groups travel as partitions, not with every task."""
@@ -197,7 +195,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
                     exist_ok=not self.overwrite,
                 )
                 return
-            context = TableContext(store, LogView.open(store))
+            context = open_context(store)
             if not self.overwrite:
                 append_files(
                     context, transaction, added, metadata, commit, read_version=self.read_version
@@ -265,15 +263,9 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     store = _store(path, parsed.storage_options)
     rows = nullable(schema_from(schema))
     transaction = SYSTEM.nonce()
-    try:
-        context = TableContext(store, LogView.open(store))
-    except TableNotFoundError:
-        if parsed.replace_where:
-            raise UnsupportedFeatureError(
-                "replaceWhere needs a table that is there", ["option:replaceWhere"]
-            ) from None
-        metadata = definition(rows, partition_by, {})
-        ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
+    context = open_if_there(store)
+    if context is None:
+        metadata = prepare_first(store, rows, partition_by, parsed)
         task = _task(store, transaction, metadata, rows, layout(parsed.files, metadata, None))
         return TablefmtWriter(
             task, parsed, partition_by, overwrite=overwrite, read_version=None, applied=False

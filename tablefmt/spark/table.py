@@ -7,10 +7,8 @@ from typing import Any
 
 from tablefmt.model.times import Time
 from tablefmt.operations.context import Commit
-from tablefmt.spark import arrow_plane
 from tablefmt.spark.changes import changes_dataframe
 from tablefmt.spark.options import parse_options
-from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import read_at
 from tablefmt.spark.write import append_rows, overwrite_rows
 from tablefmt.table import Table
@@ -19,11 +17,10 @@ from tablefmt.table import open as open_table
 
 
 class SparkTable:
-    """A table and a classic session. Reads and writes begin at the newest version."""
+    """A table and a session. Reads and writes begin at the newest version."""
 
     def __init__(self, spark: Any, table: Table) -> None:
         self.spark = spark
-        self._native = plane_for(spark, table.context.store).kind == "native"
         self.table = table
         """The same table through Arrow: everything that needs no Spark."""
 
@@ -37,13 +34,11 @@ class SparkTable:
             VersionNotFoundError, InvalidRangeError: no such version or time.
         """
         self.table.refresh()
-        read = read_at if self._native else arrow_plane.read_arrow_at
-        return read(self.spark, self.table.context, version, timestamp)
+        return read_at(self.spark, self.table.context, version, timestamp)
 
     def append(self, df: Any, **options: Any) -> Commit:
         """Add the rows of a DataFrame. `options` and errors: as `tablefmt.spark.write`."""
-        append = append_rows if self._native else arrow_plane.append_arrow
-        return append(self.table.context, df, parse_options(options))
+        return append_rows(self.table.context, df, parse_options(options))
 
     def overwrite(
         self, df: Any, *, where: str | None = None, dynamic_partitions: bool = False, **options: Any
@@ -56,16 +51,14 @@ class SparkTable:
             options["replaceWhere"] = where
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
-        overwrite = overwrite_rows if self._native else arrow_plane.overwrite_arrow
-        return overwrite(self.table.context, df, parse_options(options))
+        return overwrite_rows(self.table.context, df, parse_options(options))
 
     def changes(self, **bounds: Any) -> Any:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
         """
-        changes = changes_dataframe if self._native else arrow_plane.changes_arrow
-        return changes(self.spark, self.table.changes(**bounds))
+        return changes_dataframe(self.spark, self.table.changes(**bounds))
 
     def history(self, limit: int | None = None) -> Any:
         """`Table.history` as a DataFrame, newest first."""

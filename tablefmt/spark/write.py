@@ -1,4 +1,4 @@
-"""Writing a DataFrame as one commit."""
+"""Writing a DataFrame as one commit, whoever writes its files: Spark itself, or Arrow."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from tablefmt.errors import (
     InvalidRangeError,
     SchemaMismatchError,
     TableExistsError,
-    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.context import Commit, TableContext
+from tablefmt.operations.context import Commit, TableContext, discard
 from tablefmt.operations.create import create, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.snapshot.head import Head
-from tablefmt.snapshot.load import LogView
+from tablefmt.spark import failures
 from tablefmt.spark.align import narrowed
-from tablefmt.spark.native import layout, remove_folder, write_native
+from tablefmt.spark.arrow_plane import files_arrow
+from tablefmt.spark.native import layout, write_native
+from tablefmt.spark.opened import open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
-_DOES_NOT_FIT = ("CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
+_DOES_NOT_FIT = ("[CAST_OVERFLOW", "[NUMERIC_VALUE_OUT_OF_RANGE")
 
 MODES = ("append", "overwrite", "error", "ignore")
 
@@ -39,11 +41,11 @@ MODES = ("append", "overwrite", "error", "ignore")
 def write(
     df: Any, uri: str, *, mode: str = "append", partition_by: Sequence[str] = (), **options: Any
 ) -> Commit:
-    """Write the rows of `df` in one commit; the files are written by Spark itself.
+    """Write the rows of `df` in one commit; the files are written in Spark's tasks.
 
     Args:
-        df: a DataFrame of a classic session. Columns go by name (DAT-2), types by Spark's rules
-            for INSERT.
+        df: a DataFrame, of a classic session or a Connect one. Columns go by name (DAT-2), types by
+            Spark's rules for INSERT.
         uri: where the table is; without one there, it is made with the columns of `df`.
         mode: append; overwrite; error (or errorifexists): only make a new table; ignore: do
             nothing if there is a table.
@@ -55,18 +57,15 @@ def write(
         TableExistsError: mode is error.
         SchemaMismatchError, ConstraintViolationError: the data does not fit.
         InvalidRangeError: a mode or an option's value that makes no sense.
-        UnsupportedFeatureError: an unknown option, a Connect session, or a store that Spark cannot
-            open yet.
+        UnsupportedFeatureError: an unknown option, a table that needs a newer writer, memory://.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
-        Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files.
+        Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files,
+        and tasks that Spark had not stopped yet: no entry names those.
     """
     parsed = parse_options(options)
     mode = _mode(mode, parsed)
     store = open_store(uri, parsed.storage_options)
-    if plane_for(df.sparkSession, store).kind == "arrow":
-        from tablefmt.spark.arrow_plane import write_arrow
-
-        return write_arrow(df, uri, mode=mode, partition_by=partition_by, **options)
+    failures.install()
     context = open_if_there(store)
     if context is None:
         return _write_first(df, store, mode, partition_by, parsed)
@@ -74,7 +73,7 @@ def write(
         raise TableExistsError(store.uri)
     if mode == "ignore":
         return context.no_op(context.environment.nonce(), NAME)
-    _check_partitioning(context, partition_by)
+    check_partitioning(context.view.head.metadata, partition_by)
     if mode == "append":
         return append_rows(context, df, parsed)
     return overwrite_rows(context, df, parsed)
@@ -118,19 +117,6 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
     )
 
 
-def open_if_there(store: Store) -> TableContext | None:
-    """The table at the root of a store, at its newest version; None if there is none."""
-    try:
-        return open_context(store)
-    except TableNotFoundError:
-        return None
-
-
-def open_context(store: Store) -> TableContext:
-    """The table at the root of a store, at its newest version. Raises TableNotFoundError."""
-    return TableContext(store, LogView.open(store))
-
-
 def _mode(mode: str, options: WriteOptions) -> str:
     folded = mode.casefold()
     folded = "error" if folded == "errorifexists" else folded
@@ -144,12 +130,13 @@ def _mode(mode: str, options: WriteOptions) -> str:
     return folded
 
 
-def _check_partitioning(context: TableContext, partition_by: Sequence[str]) -> None:
+def check_partitioning(there: Metadata, partition_by: Sequence[str]) -> None:
+    """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    there = context.view.head.metadata.partition_names
-    if names and [n.casefold() for n in names] != [n.casefold() for n in there]:
+    known = there.partition_names
+    if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
         raise SchemaMismatchError(
-            f"the table is partitioned by {', '.join(map(repr, there)) or 'nothing'}, not by "
+            f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
             f"{', '.join(map(repr, names))}; leave partition_by out",
             names,
         )
@@ -163,17 +150,21 @@ def _files(
     options: WriteOptions,
     head: Head | None,
 ) -> AddedFiles | None:
-    from pyspark.errors import ArithmeticException
+    """The one choice of a plane."""
+    from pyspark.errors import PySparkException
 
+    spark = df.sparkSession
+    native = plane_for(spark, store).kind == "native"
     stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
-    session_rows = int(df.sparkSession.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
+    session_rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
     spread = layout(options.files, metadata, head, session_rows)
     try:
-        return write_native(df, store, transaction, metadata, stats, spread)
-    except ArithmeticException as error:
+        produce = write_native if native else files_arrow
+        return produce(df, store, transaction, metadata, stats, spread)
+    except PySparkException as error:
         # The query may overflow by itself, which is its own affair.
         columns = narrowed(df, metadata.schema)
-        if not columns or not str(error.getCondition()).startswith(_DOES_NOT_FIT):
+        if not columns or not any(condition in str(error) for condition in _DOES_NOT_FIT):
             raise
         raise SchemaMismatchError(
             f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
@@ -189,32 +180,59 @@ def _write_first(
 
     As Spark's own CREATE TABLE AS, this makes every column nullable.
     """
+    schema = nullable(schema_from(df.schema))
+    metadata = prepare_first(store, schema, partition_by, options)
+    transaction = SYSTEM.nonce()
+    added = _files(df, store, transaction, metadata, options, None)
+    exist_ok = mode == "append"
+    return commit_first(store, schema, partition_by, transaction, added, options, exist_ok=exist_ok)
+
+
+def prepare_first(
+    store: Store, schema: Schema, partition_by: Sequence[str], options: WriteOptions
+) -> Metadata:
+    """Before the files of a table that is not there yet are written; what it will be.
+
+    Raises:
+        UnsupportedFeatureError: replaceWhere. SchemaMismatchError: as `create`. UnsafeStoreError.
+    """
     if options.replace_where:
         raise UnsupportedFeatureError(
             "replaceWhere needs a table that is there", ["option:replaceWhere"]
         )
-    schema = nullable(schema_from(df.schema))
     metadata = definition(schema, partition_by, {})
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
-    transaction = SYSTEM.nonce()
-    added = _files(df, store, transaction, metadata, options, None)
+    return metadata
+
+
+def commit_first(
+    store: Store,
+    schema: Schema,
+    partition_by: Sequence[str],
+    transaction: str,
+    added: AddedFiles | None,
+    options: WriteOptions,
+    *,
+    exist_ok: bool,
+) -> Commit:
+    """Make a table, and commit files that were written before it was there.
+
+    Raises:
+        TableExistsError: another one was made meanwhile; the files are removed.
+        As `append_files`.
+    """
+    metadata = definition(schema, partition_by, {})
     try:
-        context = create(store, schema, partition_by=partition_by, exist_ok=mode == "append")
+        context = create(store, schema, partition_by=partition_by, exist_ok=exist_ok)
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
         # Who made it meanwhile may have been this very write.
         already = context.applied(options.commit, None, NAME)
-        if already is not None:
-            remove_folder(df.sparkSession, store, transaction)
-            return already
     except Exception:
-        remove_folder(df.sparkSession, store, transaction)
+        discard(store, transaction)
         raise
-    return append_files(
-        context,
-        transaction,
-        added,
-        metadata,
-        options.commit,
-        read_version=context.view.head.version,
-    )
+    if already is not None:
+        discard(store, transaction)
+        return already
+    version = context.view.head.version
+    return append_files(context, transaction, added, metadata, options.commit, read_version=version)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
+from tablefmt.spark.java import problem
 from tablefmt.spark.relation import Files, pruner
 
 ZONE = "America/New_York"
@@ -37,6 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         },
     )
     session.sparkContext.setLogLevel("OFF")
+    # Falling back would answer most tests too.
+    assert problem(session) is None
     yield session
     session.stop()
 

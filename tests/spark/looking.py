@@ -41,3 +41,24 @@ def data_files(uri: str) -> list[str]:
 
 def everything(uri: str) -> list[str]:
     return sorted(str(p) for p in Path(uri).rglob("*") if p.is_file())
+
+
+def strays(uri: str, before: list[str]) -> list[str]:
+    """What a write that failed has changed: nothing, or orphans that it could not remove.
+
+    Spark tells that a job failed before it has stopped all of its tasks, and one that still runs
+    may leave a file after the clean-up. Such a file has to lie in the folder of a transaction that
+    no entry names.
+
+    Returns:
+        Every file that is missing, new in the log, or new in a folder that an entry names.
+    """
+    found = set(everything(uri))
+    logs = (Path(path).read_text("utf-8") for path in before if "/_log/" in path)
+    named = "".join(logs)
+    return [*(set(before) - found), *(p for p in found - set(before) if not _orphan(p, uri, named))]
+
+
+def _orphan(path: str, uri: str, named: str) -> bool:
+    room, transaction, *_ = Path(path).relative_to(uri).parts
+    return room == "data" and len(transaction) == 32 and transaction not in named

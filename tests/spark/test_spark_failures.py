@@ -13,7 +13,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tests.spark.looking import data_files, everything
+from tests.spark.looking import data_files, everything, strays
 
 
 def failing(message: str, *, attempts: int) -> Any:
@@ -49,34 +49,42 @@ def test_a_task_that_is_tried_again_leaves_one_copy(
 
 def test_a_first_write_that_fails_leaves_no_table(spark: Any, uri: str) -> None:
     """F2."""
-    frame = spark.range(0, 300, numPartitions=3).mapInPandas(
+    one = spark.range(300, numPartitions=1).selectExpr("if(id = 299, raise_error('no'), id) as id")
+    with pytest.raises(Exception, match="no"):
+        tablefmt.spark.write(one, uri)
+    assert everything(uri) == []
+    several = spark.range(0, 300, numPartitions=3).mapInPandas(
         failing("every attempt fails", attempts=9), "id long"
     )
     with pytest.raises(Exception, match="every attempt fails"):
-        tablefmt.spark.write(frame, uri)
-    assert everything(uri) == []
+        tablefmt.spark.write(several, uri)
+    assert strays(uri, []) == []
     assert not tablefmt.exists(uri)
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_write_that_fails_leaves_no_version_and_no_file(spark: Any, uri: str, mode: str) -> None:
-    """F2."""
+    """F2: of one task; and of several, of which some may still run when the job has failed."""
     tablefmt.spark.write(spark.range(5), uri)
     before = everything(uri)
-    frame = spark.range(0, 300, numPartitions=3).mapInPandas(
+    one = spark.range(300, numPartitions=1).selectExpr("if(id = 299, raise_error('no'), id) as id")
+    with pytest.raises(Exception, match="no"):
+        tablefmt.spark.write(one, uri, mode=mode)
+    assert everything(uri) == before
+    assert len(list((Path(uri) / "data").iterdir())) == 1
+    several = spark.range(0, 300, numPartitions=3).mapInPandas(
         failing("every attempt fails", attempts=9), "id long"
     )
     with pytest.raises(Exception, match="every attempt fails"):
-        tablefmt.spark.write(frame, uri, mode=mode)
-    assert everything(uri) == before
-    assert len(list((Path(uri) / "data").iterdir())) == 1
+        tablefmt.spark.write(several, uri, mode=mode)
+    assert strays(uri, before) == []
     assert sorted(r.id for r in tablefmt.spark.read(spark, uri).collect()) == [0, 1, 2, 3, 4]
 
 
 def test_a_value_that_does_not_fit_leaves_nothing(spark: Any, uri: str) -> None:
     """SCH-5: the cast that an INSERT does fails for a value that is too large."""
     tablefmt.create(uri, "id INT")
-    frame = spark.range((1 << 31) - 1, (1 << 31) + 1)
+    frame = spark.range((1 << 31) - 1, (1 << 31) + 1, numPartitions=1)
     with pytest.raises(tablefmt.errors.SchemaMismatchError) as caught:
         tablefmt.spark.write(frame, uri)
     assert caught.value.columns == ["id"]

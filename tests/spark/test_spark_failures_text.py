@@ -206,6 +206,16 @@ def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
     )
     assert isinstance(unknown, UnsupportedFeatureError)
     assert "tablefmt.spark.register(spark)" in str(unknown)
+    for text in (
+        "Python is not connected: call tablefmt.spark.register(spark)",
+        "Table `tablefmt, in a session without tablefmt`.`spark`.`register(spark)` does not support",
+    ):
+        assert "once a session" in str(translated(text))
+    by_path = (
+        "[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY] Unsupported data source type for direct query"
+    )
+    assert "TEMPORARY VIEW" in str(translated(f"{by_path} on files: tablefmt SQLSTATE: 0A000"))
+    assert translated(f"{by_path} on files: tablefmt2 SQLSTATE: 0A000") is None
     assert translated("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tabelfmt. x") is None
     assert (
         translated(

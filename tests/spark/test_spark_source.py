@@ -159,7 +159,7 @@ def test_errors_are_those_of_the_package(spark: Any, uri: str) -> None:
 def test_a_failing_query_is_sparks_own_error_and_leaves_nothing(spark: Any, uri: str) -> None:
     from pyspark.errors import PySparkException
 
-    bad = spark.range(3).selectExpr("if(id = 1, raise_error('no luck'), id) as id")
+    bad = spark.range(0, 3, 1, 1).selectExpr("if(id = 1, raise_error('no luck'), id) as id")
     with pytest.raises(PySparkException, match="no luck"):
         bad.write.format("tablefmt").save(uri)
     assert everything(uri) == []

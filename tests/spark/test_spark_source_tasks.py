@@ -12,7 +12,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.entry import AddedFiles
-from tablefmt.spark.arrow_plane import read_arrow, write_arrow
+from tablefmt.spark import planes, read, write
 from tablefmt.spark.arrow_tasks import (
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
@@ -106,30 +106,37 @@ def test_read_options_that_make_no_sense_are_refused_by_name(
         parse_read_options(options)
 
 
+@pytest.fixture
+def arrow_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No store is one that Spark opens itself."""
+    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+
+
+@pytest.mark.usefixtures("arrow_alone")
 def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: str) -> None:
     """The same rows as the native plane; every attempt's files have names of their own."""
     rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 3 as p", "string(id) as s")
-    commit = write_arrow(rows, uri, partition_by=["p"])
+    commit = write(rows, uri, partition_by=["p"])
     assert commit.metrics["numOutputRows"] == 1000
     assert len(data_files(uri)) == commit.metrics["numFiles"] == 12
-    write_arrow(spark.range(5).selectExpr("id", "id % 3 as p"), uri, mode="overwrite")
-    assert rows_of(read_arrow(spark, uri, 1)) == rows_of(rows)
-    assert rows_of(read_arrow(spark, uri)) == rows_of(tablefmt.open(uri).to_arrow())
-    few = read_arrow(spark, uri, 1, where="p = 2")
-    assert rows_of(few) == rows_of(rows.where("p = 2"))
-    assert "tablefmt_arrow_v1_4_of_12_files" in few._jdf.queryExecution().toString()
+    write(spark.range(5).selectExpr("id", "id % 3 as p"), uri, mode="overwrite")
+    assert rows_of(read(spark, uri, version=1)) == rows_of(rows)
+    assert rows_of(read(spark, uri)) == rows_of(tablefmt.open(uri).to_arrow())
+    plan = read(spark, uri, version=1)._jdf.queryExecution().toString()
+    assert "tablefmt_arrow_v1_12_files" in plan
 
 
+@pytest.mark.usefixtures("arrow_alone")
 def test_options_of_files_hold_on_the_arrow_plane_too(spark: Any, uri: str) -> None:
     rows = spark.range(0, 1000, 1, 1)
-    commit = write_arrow(rows, uri, maxRecordsPerFile=300, compression="snappy")
+    commit = write(rows, uri, maxRecordsPerFile=300, compression="snappy")
     assert commit.metrics["numFiles"] == 4
     footers = [pq.read_metadata(path) for path in data_files(uri)]
     assert sorted(f.num_rows for f in footers) == [100, 300, 300, 300]
     assert {f.row_group(0).column(0).compression for f in footers} == {"SNAPPY", "UNCOMPRESSED"}
     scattered = spark.range(0, 100, 1, 4).selectExpr("id", "id % 2 as p")
     other = uri + " optimized"
-    commit = write_arrow(scattered, other, partition_by=["p"], optimizeWrite="true")
+    commit = write(scattered, other, partition_by=["p"], optimizeWrite="true")
     assert commit.metrics["numFiles"] == 2
     assert sorted(tablefmt.open(other).to_arrow()["id"].to_pylist()) == list(range(100))
 

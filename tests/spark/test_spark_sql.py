@@ -110,7 +110,7 @@ def test_create_as_select_that_fails_leaves_no_table(spark: Any, tmp_path: Path)
     with pytest.raises(Exception, match="no luck"):
         spark.sql(
             f"CREATE TABLE made USING tablefmt OPTIONS (path '{place}') "
-            "AS SELECT if(id = 1, raise_error('no luck'), id) AS id FROM range(3)"
+            "AS SELECT if(id = 1, raise_error('no luck'), id) AS id FROM range(0, 3, 1, 1)"
         )
     assert not spark.catalog.tableExists("made")
     assert everything(place) == []

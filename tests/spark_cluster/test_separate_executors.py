@@ -72,10 +72,10 @@ def test_an_executor_killed_in_a_write_leaves_one_copy_of_every_row(
     assert (said["numFiles"], said["numOutputRows"]) == (12, 20_000)
 
 
-def test_a_task_that_fails_for_good_leaves_no_version_and_no_file(
+def test_a_task_that_fails_for_good_leaves_no_version_and_orphans_at_most(
     clustered: dict[str, Any],
 ) -> None:
-    assert clustered["failing_task"] == {"raised": True, "same": True}
+    assert clustered["failing_task"] == {"raised": True, "strays": []}
 
 
 def test_a_session_stopped_in_a_write_leaves_no_version(clustered: dict[str, Any]) -> None:

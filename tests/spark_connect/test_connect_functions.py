@@ -1,4 +1,4 @@
-"""The functions of the Arrow plane on a Connect session: same rows, same errors, one commit."""
+"""The functions on a Connect session: same rows, same errors, one commit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
+import tablefmt.spark
 from tablefmt.errors import (
     CommitUnknownError,
     ConstraintViolationError,
@@ -23,7 +24,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark.arrow_plane import changes_arrow, read_arrow, write_arrow
+from tablefmt.spark import read, write
 from tests.spark.looking import data_files, everything, frame_from, rows_of
 
 UTC = dt.timezone.utc
@@ -71,31 +72,31 @@ def given() -> pa.Table:
 
 
 def content(spark: Any, uri: str, **point: Any) -> list[Any]:
-    return sorted(map(tuple, read_arrow(spark, uri, **point).collect()), key=repr)
+    return sorted(map(tuple, read(spark, uri, **point).collect()), key=repr)
 
 
 def test_every_type_goes_there_and_back_both_ways(connect: Any, uri: str, given: pa.Table) -> None:
     """DAT-1, DAT-4."""
     tablefmt.create(uri, given.schema)
     frame = frame_from(connect, given)
-    assert write_arrow(frame, uri).metrics["numOutputRows"] == 3
+    assert write(frame, uri).metrics["numOutputRows"] == 3
     assert rows_of(tablefmt.open(uri).to_arrow()) == rows_of(given)
-    assert rows_of(read_arrow(connect, uri), given.schema) == rows_of(given)
+    assert rows_of(read(connect, uri), given.schema) == rows_of(given)
     again = connect.read.format("tablefmt").load(uri)
     assert rows_of(again, given.schema) == rows_of(given)
     again.write.format("tablefmt").mode("overwrite").save(uri)
     assert rows_of(tablefmt.open(uri).to_arrow()) == rows_of(given)
-    assert read_arrow(connect, uri).schema == again.schema
+    assert read(connect, uri).schema == again.schema
 
 
 def test_each_partition_value_is_exact(connect: Any, uri: str) -> None:
     """VAL-2, ADD-4: one file a value; no value in a path."""
     rows = pa.table({"id": list(range(len(NASTY) * 2)), "p": pa.array(NASTY * 2, pa.string())})
     table = tablefmt.create(uri, rows.schema, partition_by=["p"])
-    write_arrow(frame_from(connect, rows).coalesce(1), uri)
+    write(frame_from(connect, rows).coalesce(1), uri)
     files = table.refresh().context.view.snapshot().files
     assert sorted(map(repr, files["partition.2"].to_pylist())) == sorted(map(repr, NASTY))
-    assert rows_of(read_arrow(connect, uri)) == rows_of(rows)
+    assert rows_of(read(connect, uri)) == rows_of(rows)
     frame_from(connect, rows).coalesce(1).write.format("tablefmt").mode("overwrite").save(uri)
     files = table.refresh().context.view.snapshot().files
     assert sorted(map(repr, files["partition.2"].to_pylist())) == sorted(map(repr, NASTY))
@@ -103,40 +104,40 @@ def test_each_partition_value_is_exact(connect: Any, uri: str) -> None:
 
 def test_modes_do_what_they_say(connect: Any, uri: str) -> None:
     one, two = connect.range(1), connect.range(1, 2)
-    assert write_arrow(one, uri, mode="error").version == 1
+    assert write(one, uri, mode="error").version == 1
     with pytest.raises(TableExistsError):
-        write_arrow(two, uri, mode="errorifexists")
-    assert write_arrow(two, uri, mode="ignore").no_op
+        write(two, uri, mode="errorifexists")
+    assert write(two, uri, mode="ignore").no_op
     assert content(connect, uri) == [(0,)]
-    assert write_arrow(two, uri).version == 2
+    assert write(two, uri).version == 2
     assert content(connect, uri) == [(0,), (1,)]
-    assert write_arrow(two, uri, mode="Overwrite").operation == "OVERWRITE"
+    assert write(two, uri, mode="Overwrite").operation == "OVERWRITE"
     assert content(connect, uri) == [(1,)]
     assert content(connect, uri, version=2) == [(0,), (1,)]
     with pytest.raises(InvalidRangeError, match="upsert"):
-        write_arrow(two, uri, mode="upsert")
+        write(two, uri, mode="upsert")
 
 
 def test_a_dataframe_stays_at_the_version_it_was_made_at(connect: Any, uri: str) -> None:
-    write_arrow(connect.range(3), uri)
-    frame = read_arrow(connect, uri)
-    write_arrow(connect.range(3, 9), uri)
+    write(connect.range(3), uri)
+    frame = read(connect, uri)
+    write(connect.range(3, 9), uri)
     assert frame.count() == 3
     assert len(frame.collect()) == 3
     assert frame.where("id = 1").union(frame.where("id = 2")).count() == 2
-    newest = read_arrow(connect, uri)
+    newest = read(connect, uri)
     assert newest.join(frame, "id", "left_anti").count() == 6
     assert "tablefmt_arrow_v2_" in newest._explain_string()
 
 
 def test_replacing_partitions_and_writing_once(connect: Any, uri: str) -> None:
     rows = connect.sql("select 1 as id, 'a' as p union all select 2, 'b'")
-    write_arrow(rows, uri, partition_by=["p"])
+    write(rows, uri, partition_by=["p"])
     new = connect.sql("select 3 as id, 'b' as p")
-    write_arrow(new, uri, mode="overwrite", replaceWhere="p = 'b'")
+    write(new, uri, mode="overwrite", replaceWhere="p = 'b'")
     assert content(connect, uri) == [(1, "a"), (3, "b")]
     for _ in range(2):
-        done = write_arrow(
+        done = write(
             connect.sql("select 4 as id, 'a' as p"), uri, mode="overwrite",
             partitionOverwriteMode="dynamic", application=("job", 1),
         )  # fmt: skip
@@ -146,23 +147,24 @@ def test_replacing_partitions_and_writing_once(connect: Any, uri: str) -> None:
 
 def test_optimized_writes_make_few_files(connect: Any, uri: str) -> None:
     rows = connect.range(0, 100, 1, 4).selectExpr("id", "id % 2 as `a b`")
-    commit = write_arrow(rows, uri, partition_by=["a b"], optimizeWrite=True)
+    commit = write(rows, uri, partition_by=["a b"], optimizeWrite=True)
     assert commit.metrics["numFiles"] == 2
     assert len(content(connect, uri)) == 100
 
 
 def test_changes_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
     """INC-3."""
-    write_arrow(connect.range(3), uri)
-    write_arrow(connect.range(3, 5), uri, mode="overwrite")
+    write(connect.range(3), uri)
+    write(connect.range(3, 5), uri, mode="overwrite")
     changes = tablefmt.open(uri).changes(starting_version=1)
-    assert rows_of(changes_arrow(connect, changes), changes.schema) == rows_of(changes.to_arrow())
+    found = tablefmt.spark.open(connect, uri).changes(starting_version=1)
+    assert rows_of(found, changes.schema) == rows_of(changes.to_arrow())
 
 
 def test_casts_are_those_of_an_insert(connect: Any, uri: str) -> None:
     """DAT-2."""
     tablefmt.create(uri, "id BIGINT, s STRUCT<a: BIGINT, b: STRING>, d DOUBLE, t STRING")
-    write_arrow(connect.sql("select named_struct('B', 'x', 'A', 1) as S, 2 as ID, 3 as t"), uri)
+    write(connect.sql("select named_struct('B', 'x', 'A', 1) as S, 2 as ID, 3 as t"), uri)
     assert tablefmt.open(uri).to_arrow().to_pylist() == [
         {"id": 2, "s": {"a": 1, "b": "x"}, "d": None, "t": "3"}
     ]
@@ -185,7 +187,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(
     tablefmt.create(uri, "id BIGINT NOT NULL, p INT")
     before = everything(uri)
     with pytest.raises(kind) as caught:
-        write_arrow(connect.sql(query), uri)
+        write(connect.sql(query), uri)
     assert type(caught.value) is kind
     if columns is not None:
         assert caught.value.columns == columns  # type: ignore[attr-defined]
@@ -194,20 +196,21 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(
 
 def test_errors_are_those_of_every_other_entry_point(connect: Any, uri: str) -> None:
     with pytest.raises(TableNotFoundError):
-        read_arrow(connect, uri)
-    write_arrow(connect.range(10), uri)
+        read(connect, uri)
+    write(connect.range(10), uri)
     with pytest.raises(VersionNotFoundError):
-        read_arrow(connect, uri, 5)
+        read(connect, uri, version=5)
     with pytest.raises(InvalidRangeError):
-        read_arrow(connect, uri, 1, "2024-01-01")
-    for call in (lambda: read_arrow(connect, "memory://t"),
-                 lambda: write_arrow(connect.range(1), "memory://t")):  # fmt: skip
+        read(connect, uri, version=1, timestamp="2024-01-01")
+    tablefmt.create("memory://t", "id BIGINT", exist_ok=True)
+    for call in (lambda: read(connect, "memory://t"),
+                 lambda: write(connect.range(1), "memory://t")):  # fmt: skip
         with pytest.raises(UnsupportedFeatureError, match="memory://"):
             call()
     path = Path(data_files(uri)[0])
     path.write_bytes(path.read_bytes()[:-3] + b"xyz")
     with pytest.raises(CorruptDataError, match=path.name):
-        read_arrow(connect, uri).collect()
+        read(connect, uri).collect()
 
 
 def test_a_task_that_is_tried_again_leaves_one_copy(connect: Any, uri: str, tmp_path: Path) -> None:
@@ -224,7 +227,7 @@ def test_a_task_that_is_tried_again_leaves_one_copy(connect: Any, uri: str, tmp_
                 raise RuntimeError("the first attempt fails")
 
     frame = connect.range(0, 3000, 1, 3).mapInArrow(failing, "id long")
-    commit = write_arrow(frame, uri)
+    commit = write(frame, uri)
     assert Path(flag).exists()
     assert commit.metrics["numOutputRows"] == 3000
     assert len(data_files(uri)) == commit.metrics["numFiles"]
@@ -233,11 +236,11 @@ def test_a_task_that_is_tried_again_leaves_one_copy(connect: Any, uri: str, tmp_
 
 def test_writers_at_once_lose_nothing(connect: Any, uri: str) -> None:
     """CMT-1: two appends, one after the other in the log."""
-    write_arrow(connect.range(0, 1), uri)
+    write(connect.range(0, 1), uri)
     done: list[Any] = []
 
     def writing(start: int) -> None:
-        done.append(write_arrow(connect.range(start, start + 5), uri))
+        done.append(write(connect.range(start, start + 5), uri))
 
     threads = [threading.Thread(target=writing, args=(10 * i,)) for i in (1, 2)]
     for thread in threads:
@@ -252,13 +255,13 @@ def test_files_of_a_commit_that_may_be_there_are_kept(
     connect: Any, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMT-9."""
-    write_arrow(connect.range(1), uri)
+    write(connect.range(1), uri)
     before = len(data_files(uri))
 
     def lost(*_: Any, **__: Any) -> Any:
         raise CommitUnknownError("ab" * 16, 2)
 
-    monkeypatch.setattr("tablefmt.spark.arrow_plane.append_files", lost)
+    monkeypatch.setattr("tablefmt.spark.write.append_files", lost)
     with pytest.raises(CommitUnknownError):
-        write_arrow(connect.range(0, 5, 1, 1), uri)
+        write(connect.range(0, 5, 1, 1), uri)
     assert len(data_files(uri)) == before + 1

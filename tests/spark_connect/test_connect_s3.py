@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tablefmt
-from tablefmt.spark.arrow_plane import read_arrow, write_arrow
+from tablefmt.spark import read, write
 from tests.s3server import S3Server
 
 
@@ -28,12 +28,12 @@ def test_functions_write_and_read_with_storage_options(
 ) -> None:
     """STO-11; secrets are in no plan, log line or entry."""
     options = s3_server.options
-    commit = write_arrow(
+    commit = write(
         connect.range(0, 100, 1, 4).selectExpr("id", "id % 2 as p"), s3_uri,
         partition_by=["p"], storageOptions=options,
     )  # fmt: skip
     assert commit.metrics["numOutputRows"] == 100
-    frame = read_arrow(connect, s3_uri, storage_options=options)
+    frame = read(connect, s3_uri, storage_options=options)
     assert frame.selectExpr("sum(id)").collect()[0][0] == 4950
     assert s3_server.secret not in plans(frame)
     assert s3_server.secret not in repr(frame)

@@ -119,7 +119,7 @@ def test_a_job_that_fails_leaves_no_version_no_object_and_no_upload(
 ) -> None:
     version = tablefmt.spark.write(spark.range(3), root, storage_options=options).version
     before = keys(s3_server, root)
-    bad = spark.range(0, 1000, 1, 2).selectExpr("IF(id = 999, raise_error('no'), id) AS id")
+    bad = spark.range(0, 1000, 1, 1).selectExpr("IF(id = 999, raise_error('no'), id) AS id")
     with pytest.raises(Exception, match="no"):
         tablefmt.spark.write(bad, root, storage_options=options)
     assert keys(s3_server, root) == before

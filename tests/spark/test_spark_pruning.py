@@ -1,0 +1,208 @@
+"""Files that Spark leaves out by what it learns while a query runs, and what it knows of sizes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tests.spark.looking import data_files, frame_from, rows_of
+
+UTC = dt.timezone.utc
+
+VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "boolean": (pa.bool_(), [True, False, None]),
+    "byte": (pa.int8(), [-128, 0, 127, None]),
+    "short": (pa.int16(), [-1, 5, None]),
+    "integer": (pa.int32(), [-(1 << 31), 7, None]),
+    "long": (pa.int64(), [-(1 << 63), 7, None]),
+    "string": (pa.string(), ["", "a\tb\\n\nc", "ß/%=", r"\N", None]),
+    "binary": (pa.binary(), [b"", b"\0\xff", None]),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(2024, 11, 3), None]),
+    "timestamp": (
+        pa.timestamp("us", "UTC"),
+        # The first two are the same time on a clock in New York.
+        [
+            dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC),
+            dt.datetime(2024, 11, 3, 6, 30, tzinfo=UTC),
+            dt.datetime(1899, 12, 31, 23, 59, 59, 999999, UTC),
+            None,
+        ],
+    ),
+    "timestamp_ntz": (
+        pa.timestamp("us"),
+        [dt.datetime(2024, 3, 10, 2, 30), dt.datetime(1, 1, 1, 0, 0, 0, 1), None],
+    ),
+    "decimal_small": (pa.decimal128(9, 7), [Decimal("-0.0000001"), Decimal("12.5"), None]),
+    "decimal_large": (pa.decimal128(38, 10), [Decimal("9" * 28 + ".5"), Decimal(0), None]),
+    "double": (pa.float64(), [float("nan"), 1.5, 0.0, None]),
+    "float": (pa.float32(), [float("inf"), -1.5, None]),
+}
+
+
+@pytest.fixture(autouse=True)
+def registered(spark: Any) -> Iterator[None]:
+    tablefmt.spark.register(spark)
+    yield
+    spark.sql("DROP TABLE IF EXISTS facts")
+
+
+@pytest.fixture(params=["plain", "adaptive"])
+def execution(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+    spark.conf.set("spark.sql.adaptive.enabled", str(request.param == "adaptive").lower())
+    yield request.param
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+
+
+def by_path(spark: Any, uri: str) -> Any:
+    return spark.read.format("tablefmt").load(uri)
+
+
+def by_function(spark: Any, uri: str) -> Any:
+    return tablefmt.spark.read(spark, uri)
+
+
+def by_name(spark: Any, uri: str) -> Any:
+    spark.sql(f"CREATE TABLE IF NOT EXISTS facts USING tablefmt OPTIONS (path '{uri}')")
+    return spark.table("facts")
+
+
+WAYS = [by_path, by_function, by_name]
+
+
+def scans(frame: Any) -> list[Any]:
+    """The scans of tables of ours in the plan of a query that has run."""
+    found = []
+    waiting = [frame._jdf.queryExecution().executedPlan()]
+    while waiting:
+        node = waiting.pop()
+        name = node.getClass().getSimpleName()
+        if name == "AdaptiveSparkPlanExec":
+            waiting.append(node.executedPlan())
+        elif name.endswith("QueryStageExec"):
+            waiting.append(node.plan())
+        elif name == "FileSourceScanExec":
+            if node.relation().location().getClass().getSimpleName() == "SnapshotFileIndex":
+                found.append(node)
+        else:
+            children = node.children()
+            waiting += [children.apply(i) for i in range(children.size())]
+    return found
+
+
+def files_read(frame: Any) -> int:
+    (scan,) = scans(frame)
+    return int(scan.metrics().apply("numFiles").value())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_join_with_a_small_table_leaves_files_out(
+    spark: Any, uri: str, execution: str, way: Callable[[Any, str], Any]
+) -> None:
+    """PRN-3: only what the other side of the join has is opened."""
+    from pyspark.sql import functions
+
+    days = spark.range(1000).selectExpr("id", "cast(id % 10 as int) as day", "id * 2 as v")
+    tablefmt.spark.write(days.coalesce(1), uri, partition_by=["day"])
+    tablefmt.spark.write(days.coalesce(1), uri)
+    assert len(data_files(uri)) == 20
+    names = spark.createDataFrame(
+        [(i, f"d{i % 5}", i % 2) for i in range(10)], "d int, n string, k int"
+    )
+    joined = way(spark, uri).join(
+        functions.broadcast(names.where("n = 'd3' and k = 1")), functions.expr("day = d")
+    )
+    found = joined.selectExpr("id")
+    assert sorted(r.id for r in found.collect()) == sorted([*range(3, 1000, 10)] * 2)
+    assert files_read(found) == 2
+    filtered = joined.where("id < 500").groupBy("n").agg({"v": "sum"})
+    assert [tuple(r) for r in filtered.collect()] == [("d3", 2 * sum(range(6, 1000, 20)))]
+    assert files_read(filtered) == 2
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("way", WAYS)
+def test_partitions_of_every_type_prune_and_give_exact_values(
+    spark: Any, uri: str, name: str, way: Callable[[Any, str], Any]
+) -> None:
+    """VAL-2, DAT-8, PRN-3: values come from the log; those of floats from the files."""
+    from pyspark.sql import functions
+
+    kind, values = VALUES[name]
+    given = pa.table({"id": range(len(values)), "p": pa.array(values, kind)})
+    tablefmt.create(uri, given.schema, partition_by=["p"])
+    tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
+    frame = way(spark, uri)
+    assert rows_of(frame, given.schema) == rows_of(given)
+    for at in range(len(values) - 1):
+        one = frame_from(spark, given.slice(at, 1)).withColumnsRenamed({"id": "i", "p": "q"})
+        # A condition that Spark takes for selective, and cannot evaluate before it runs.
+        one = one.where("i >= 0 and rand() >= 0")
+        joined = frame.join(one.hint("broadcast"), functions.expr("p = q")).select("id")
+        assert [r.id for r in joined.collect()] == [at]
+        exact = "double" not in name and "float" not in name
+        assert files_read(joined) == (1 if exact else len(values) - 1)
+    assert [r.id for r in frame.where("p is null").collect()] == [len(values) - 1]
+
+
+def test_conditions_on_partitions_are_answered_by_the_log(spark: Any, uri: str) -> None:
+    frame = spark.range(100).selectExpr("id", "concat('p', id % 10) as p", "id % 10 as n")
+    tablefmt.spark.write(frame.coalesce(1), uri, partition_by=["p", "n"])
+    for way in WAYS:
+        for condition, files in [
+            ("p = 'p3'", 1),
+            ("substr(p, 2) = '4'", 1),
+            ("n % 5 = 2 and p like 'p%'", 2),
+            ("n = 3 or p = 'p4'", 2),
+            ("p = 'p3' or id = 99", 2),
+            ("n = (select 7L)", 1),
+            ("n > 100", 0),
+        ]:
+            found = way(spark, uri).where(condition)
+            assert rows_of(found) == rows_of(frame.where(condition)), condition
+            assert files_read(found) == files, condition
+
+
+def test_an_insert_with_a_partition_into_a_view_of_a_path_writes_no_files_beside_the_log(
+    spark: Any, uri: str
+) -> None:
+    """Spark takes such an INSERT for one into a folder of files, which it must not find here."""
+    from pyspark.errors import AnalysisException
+
+    tablefmt.spark.write(spark.sql("select 1L id, 'a' p"), uri, partition_by=["p"])
+    before = data_files(uri)
+    by_path(spark, uri).createOrReplaceTempView("a_path")
+    with pytest.raises(AnalysisException):
+        spark.sql("INSERT INTO a_path PARTITION (p = 'b') VALUES (2)")
+    assert data_files(uri) == before
+    spark.sql("INSERT INTO a_path VALUES (2, 'b')")
+    assert rows_of(by_path(spark, uri)) == rows_of(pa.table({"id": [1, 2], "p": ["a", "b"]}))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spark_knows_how_large_a_table_is(
+    spark: Any, uri: str, way: Callable[[Any, str], Any]
+) -> None:
+    """The side of a join that is just small enough is broadcast, and one byte more is not."""
+    from pyspark.sql import functions
+
+    tablefmt.spark.write(spark.range(1000).selectExpr("id", "id % 7 as k").coalesce(1), uri)
+    size = sum(Path(path).stat().st_size for path in data_files(uri))
+    key = "spark.sql.autoBroadcastJoinThreshold"
+    frame = way(spark, uri)
+    assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == size
+    many = spark.range(1_000_000).selectExpr("id as n")
+    try:
+        for threshold, kind in ((size, "BroadcastHashJoin"), (size - 1, "SortMergeJoin")):
+            spark.conf.set(key, threshold)
+            joined = many.join(frame, functions.expr("n = id"), "left")
+            assert kind in joined._jdf.queryExecution().executedPlan().toString()
+    finally:
+        spark.conf.unset(key)
