@@ -76,8 +76,6 @@ class Peers:
                 written_under=head.metadata,
                 read_version=head.version,
                 add=AddedFiles(columns),
-                added_rows=3,
-                added_bytes=700,
             )
             commit(context.store, plan, context.environment, context.view)
 

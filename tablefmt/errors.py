@@ -14,7 +14,7 @@ TablefmtError
 ├── UnsupportedFeatureError  UnsafeStoreError
 ├── StoreError                        the store cannot answer: credentials, bucket, network, disk
 └── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
-    InvalidPredicateError  IdempotenceError
+    InvalidPredicateError  IdempotenceError  TransactionStateError
 
 Every class has a stable `kind` and keeps what it was built with as attributes; nobody has to read
 a message to decide. Messages end with what to do next. No secret ever enters an error.
@@ -101,6 +101,7 @@ class ConcurrentModificationException(TablefmtError):
         winner_version: ID version of the commit that stands in the way.
         winner_operation: Its operation's name.
         rule: Id of the rule in spec/conflicts.md that decided.
+        cell: The cell of the matrices that applied, in words; None where none was asked.
         evidence: What both touched, with counts; at most 10 items a kind.
         advice: What to do next, one sentence.
     """
@@ -115,6 +116,7 @@ class ConcurrentModificationException(TablefmtError):
         winner_version: int,
         winner_operation: str,
         rule: str,
+        cell: str | None = None,
         evidence: Mapping[str, Any] | None = None,
         advice: str | None = None,
     ) -> None:
@@ -127,7 +129,22 @@ class ConcurrentModificationException(TablefmtError):
         self.winner_version = winner_version
         self.winner_operation = winner_operation
         self.rule = rule
+        self.cell = cell
         self.evidence = dict(evidence or {})
+
+    def explain(self) -> str:
+        """The whole story for a person, several lines."""
+        lines = [
+            f"{type(self).__name__}: {self.reason}.",
+            f"  winner    version {self.winner_version}, {self.winner_operation}",
+            f"  rule      {self.rule} (spec/conflicts.md)",
+        ]
+        if self.cell is not None:
+            lines.append(f"  cell      {self.cell}")
+        for name, found in self.evidence.items():
+            if not name.endswith("_count"):
+                lines.append(f"  {name:<9} {_listed(found, self.evidence.get(name + '_count'))}")
+        return "\n".join([*lines, f"  advice    Nothing was committed. {self.advice}"])
 
     def as_dict(self) -> dict[str, Any]:
         """The same for a machine."""
@@ -137,9 +154,18 @@ class ConcurrentModificationException(TablefmtError):
             "winner_version": self.winner_version,
             "winner_operation": self.winner_operation,
             "rule": self.rule,
+            "cell": self.cell,
             "evidence": self.evidence,
             "advice": self.advice,
         }
+
+
+def _listed(found: Any, count: int | None) -> str:
+    """Items with how many more there are."""
+    if not isinstance(found, list):
+        return str(found)
+    more = f" and {count - len(found)} more" if count is not None and count > len(found) else ""
+    return ", ".join(map(str, found)) + more
 
 
 class ConcurrentAppendException(ConcurrentModificationException):
@@ -317,6 +343,12 @@ class MergeCardinalityError(TablefmtError):
     """Several source rows would change one target row."""
 
     kind = "merge_cardinality"
+
+
+class TransactionStateError(TablefmtError):
+    """A transaction that was committed or aborted, or that holds another operation already."""
+
+    kind = "transaction_state"
 
 
 class InvalidPredicateError(TablefmtError, ValueError):

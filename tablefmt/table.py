@@ -13,19 +13,21 @@ from tablefmt.changes.range import Bounds
 from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidRangeError
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
+from tablefmt.operations.alter import Alter, Alteration, alter
 from tablefmt.operations.append import append
-from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.context import Commit, TableContext, commit_options
 from tablefmt.operations.create import create as create_table
+from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.scan import Scan
+from tablefmt.operations.transaction import Transaction
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import KeyNotFoundError, Store
@@ -49,7 +51,7 @@ class Table:
         when = self.context.view.timeline.time_versions[self.version]
         return (
             f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
-            f"files={sums.files}, rows={sums.rows}, bytes={sums.bytes})"
+            f"files={sums.files}, rows={sums.rows - sums.deleted}, bytes={sums.bytes})"
         )
 
     @property
@@ -131,6 +133,29 @@ class Table:
     def truncate(self, where: Condition = None, **commit: Any) -> Commit:
         """Overwrite with nothing."""
         return overwrite(self.context, None, commit_options(commit), where=where)
+
+    def delete(self, where: Condition = None, **commit: Any) -> Commit:
+        """Take out the rows for which the condition is true; all of them for None.
+
+        See operations/delete.py for what it raises.
+        """
+        return delete(self.context, where, commit_options(commit))
+
+    @property
+    def alter(self) -> Alter[Commit]:
+        """Changes of schema and properties: `alter.set_properties({...})` and so on."""
+        return Alter(self._alter)
+
+    def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
+        return alter(self.context, alteration, commit_options(commit))
+
+    def transaction(self, *, read_version: int | None = None) -> Transaction:
+        """Begin a transaction that reads one version, by default the newest there is now.
+
+        Raises:
+            VersionNotFoundError, InvalidRangeError: no such version.
+        """
+        return Transaction(self.context, read_version)
 
     def scan(
         self,
@@ -262,17 +287,3 @@ def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> boo
     except KeyNotFoundError:
         return False
     return True
-
-
-def commit_options(given: Mapping[str, Any]) -> CommitOptions:
-    """The keywords that every operation takes.
-
-    Raises:
-        InvalidRangeError: a keyword that is not one of them, or a value of the wrong kind.
-    """
-    unknown = sorted(set(given) - {"application", "user_metadata", "deadline"})
-    if unknown:
-        raise InvalidRangeError(
-            f"unknown argument {', '.join(unknown)}; there are application, user_metadata, deadline"
-        )
-    return CommitOptions(**given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def _shown(table: Any) -> Json:
         "timestamp": table.timestamp,
         "partition_by": list(table.partition_by),
         "properties": dict(table.properties),
-        "files": [_shown_file(file) for file in table.scan().files().to_pylist()],
+        "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
     }
     # Last, for it goes to the newest version.
     history = table.history().sort_by("version").to_pylist()
@@ -95,9 +95,23 @@ def _shown_entry(entry: Json) -> Json:
     return {**entry, **maps, "userMetadata": json.loads(entry["userMetadata"] or "{}")}
 
 
-def _shown_file(file: Json) -> Json:
+def _shown_file(table: Any, file: Json) -> Json:
     partition = {name: make_golden.encode(v) for name, v in file.get("partition", {}).items()}
-    return {**file, "partition": partition}
+    gone = (
+        table.context.view.snapshot(table.version).positions(file["id"]) if file["deleted"] else []
+    )
+    return {**file, "partition": partition, "gone": _runs(gone)}
+
+
+def _runs(positions: Iterable[int]) -> list[list[int]]:
+    """Ascending positions as first and end of runs."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position:
+            runs[-1][1] += 1
+        else:
+            runs.append([position, position + 1])
+    return runs
 
 
 def _expected(document: Json) -> Json:
@@ -117,7 +131,8 @@ def _expected(document: Json) -> Json:
 
 def _expected_file(file: Json) -> Json:
     """A row of `files()`; its partition values as VAL-1 writes them."""
-    shown = {key: file[key] for key in ("id", "path", "size", "rows", "partition")}
+    keys = ("id", "path", "size", "rows", "deleted", "gone", "partition")
+    shown = {key: file[key] for key in keys}
     return {**shown, "version": file["added"]}
 
 

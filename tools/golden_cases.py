@@ -7,6 +7,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+from golden_rows import row_cases
 from make_golden import HOUR, START, Json, Maker, canonical, field, hex_of, schema_of, seal
 
 LONG = [field(1, "x", "long")]
@@ -25,6 +26,7 @@ def cases() -> Iterator[Maker]:
     yield from bad_paths()
     yield from bad_contents()
     yield from bad_schemas()
+    yield from row_cases()
 
 
 def three(name: str) -> Maker:

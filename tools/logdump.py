@@ -22,6 +22,7 @@ from typing import Any
 
 import fsspec
 import pyarrow.parquet as pq
+from logrows import check_lineage, check_moves, take_rows
 from logrules import (
     TIMELESS,
     TOTALS,
@@ -58,6 +59,7 @@ class Replay:
         self.metadata: Json = {}
         self.fields: dict[str, Json] = {}
         self.files: dict[int, Json] = {}
+        self.removed: dict[int, Json] = {}
         self.applications: dict[str, int] = {}
         self.next_id, self.metadata_version = 1, 0
 
@@ -75,10 +77,10 @@ class Replay:
         require({len(row) for row in scope} <= {len(keys)}, "ENT-5", "has a scope of another width")
         single = not any(isinstance(value, list | dict) for row in scope for value in row)
         require(single, "ENT-5", "has a scope of values that are lists or objects")
-        files = dict(self.files)
+        files, removed = dict(self.files), {}
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")
-            del files[identity]
+            removed[identity] = files.pop(identity)
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
         paths = {file["path"] for file in self.files.values()}
         for identity, file in enumerate(added, self.next_id):
@@ -87,20 +89,25 @@ class Replay:
             named = {fields[str(i)]["name"]: file["partition"][str(i)] for i in keys}
             file |= {"id": identity, "added": version, "partition": named}
             files[identity] = file
+        take_rows(entry, files, removed, self.load)
+        removed = {**self.removed, **removed}
+        check_lineage(entry, added, files, removed)
         changed = "protocol" in entry or "metadata" in entry
         next_id = self.next_id + len(added)
         metadata_version = version if changed else self.metadata_version
         rows = sum(file["rows"] for file in files.values())
         size = sum(file["size"] for file in files.values())
         sums = dict(zip(TOTALS, (len(files), rows, size, next_id, metadata_version), strict=True))
+        sums["deleted"] = sum(file["deleted"] for file in files.values())
         for name, value in sums.items():
-            said = entry["totals"][name]
+            said = entry["totals"].get(name, 0)
             require(said == value, "RPL-3", f"has totals.{name} {said}; replay gives {value}")
+        check_moves(entry, self.entry.get("totals", sums), sums)
         if "application" in entry:
             app = entry["application"]
             self.applications = {**self.applications, app["id"]: app["version"]}
         self.version, self.entry, self.protocol = version, entry, protocol
-        self.metadata, self.fields, self.files = metadata, fields, files
+        self.metadata, self.fields, self.files, self.removed = metadata, fields, files, removed
         self.next_id, self.metadata_version = next_id, metadata_version
         return added
 
@@ -301,7 +308,7 @@ def entry_lines(item: Json) -> list[str]:
         return [f"version {item['version']}: unreadable, {item['size']} bytes"]
     operation, add = entry.get("operation"), entry.get("add") or {}
     operation = operation if isinstance(operation, dict) else {}
-    removed = entry.get("remove") or []
+    removed, deletes = entry.get("remove") or [], entry.get("delete") or {}
     lines = [
         f"version {item['version']}  {instant(entry.get('timestamp'))}"
         f"  (time version {instant(entry.get('time_version'))})",
@@ -313,6 +320,10 @@ def entry_lines(item: Json) -> list[str]:
         lines.append(f"  adds {len(item['added'])} files, {rows} rows; removes {compact(removed)}")
     for file in item["added"]:
         lines.append(f"    + {file_line(file)}")
+    if isinstance(deletes, dict) and isinstance(deletes.get("rows"), list):
+        lines.append(f"  takes rows {compact(deletes['rows'])} out of {compact(deletes['file'])}")
+    elif deletes:
+        lines.append(f"  takes rows out of files, {compact(deletes)}")
     for name in ("totals", "application", "user_metadata", "protocol", "metadata"):
         if name in entry:
             lines.append(f"  {name} {compact(entry[name])}")
@@ -323,7 +334,8 @@ def file_line(file: Json) -> str:
     """A data file for people."""
     partition = f"  {compact(file['partition'])}" if file["partition"] else ""
     name = f"#{file['id']} {compact(file['path'])}"
-    return f"{name}  {file['rows']} rows  {file['size']} bytes{partition}"
+    gone = f", {file['deleted']} of them gone" if file["deleted"] else ""
+    return f"{name}  {file['rows']} rows{gone}  {file['size']} bytes{partition}"
 
 
 def state_lines(state: Json) -> list[str]:

@@ -25,6 +25,7 @@ MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
+DELETES_PATH = re.compile(r"deletes/[0-9a-f]{32}\.parquet\Z")
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 FIELD_ID = re.compile(r"[1-9]\d*\Z", re.ASCII)
 DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z", re.ASCII)
@@ -126,8 +127,16 @@ def _natural(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _positive(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
 def _ascending(shape: Any) -> Callable[[Any], bool]:
     return lambda value: fits(value, [shape]) and sorted(set(value)) == value
+
+
+def _different(value: Any) -> bool:
+    return fits(value, [_positive]) and len(set(value)) == len(value)
 
 
 def _map_of(shape: Any) -> Callable[[Any], bool]:
@@ -141,12 +150,20 @@ BASIS = {
     "granularity": {"row", "file", "transaction"},
     "blind": bool,
     "scope": (None, {"partitions": [list]}, {"predicate": str}),
+    "predicate?": str,
 }
+SUMS = {**dict.fromkeys(TOTALS, _natural), "deleted?": _positive}
 FIELD = {"id": int, "name": str, "nullable": bool, "physical": str, "type": (str, dict)}
 SCHEMA = {"fields": [FIELD], "last_id": int}
 SIDE = {"files": _natural, "path": SIDE_PATH, "sha256": HEX64, "size": _natural}
 COLUMNS = {"path": [str], "size": [_natural], "rows": [_natural]}
 COLUMNS |= {f"{name}?": _map_of(list) for name in PER_FILE}
+COLUMNS |= {"updated?": [bool], "keys?": [(None, str)]}
+TEXTS = [(None, str)]
+DELETE = {"file": [_positive], "rows": [_positive], "deleted": TEXTS, "updated": TEXTS}
+LINEAGE = {"output": [_natural], "input": [_positive], "start": [_natural], "rows": [_positive]}
+LINEAGE |= {"dropped": TEXTS}
+UPDATE = {"keys": _different, "set": (None, _ascending(_positive))}
 ENTRY: dict[str, tuple[str, Any]] = {
     "format": ("ENT-3", int),
     "table": ("ENT-3", HEX32),
@@ -157,11 +174,14 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "previous": ("ENT-3", (None, HEX64)),
     "operation": ("ENT-4", OPERATION),
     "basis": ("ENT-5", BASIS),
-    "totals": ("ENT-6", dict.fromkeys(TOTALS, _natural)),
+    "totals": ("ENT-6", SUMS),
     "protocol?": ("ENT-7", {"reader": _ascending(str), "writer": _ascending(str)}),
     "metadata?": ("ENT-8", {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}),
     "add?": ("ADD-1", ({"side": SIDE}, COLUMNS)),
     "remove?": ("ENT-3", lambda value: value and _ascending(int)(value)),
+    "delete?": ("DEL-1", ({"side": {**SIDE, "path": DELETES_PATH}}, DELETE)),
+    "lineage?": ("LIN-1", LINEAGE),
+    "update?": ("ENT-9", UPDATE),
     "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
     "user_metadata?": ("ENT-3", dict),
 }
@@ -200,6 +220,7 @@ def files_of(
     """
     groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
+    arrays += [add[name] for name in ("footer", "updated", "keys") if name in add]
     count = len(add["path"])
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
     ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
@@ -223,7 +244,7 @@ def files_of(
                 check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
         except Refusal as refusal:
             remarks.append(refusal.args)
-        files.append({"path": path, "size": size, "rows": rows, **own})
+        files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
     return files
 
 

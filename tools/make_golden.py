@@ -16,7 +16,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from golden_positions import Marks, delete_columns
 
 Json = dict[str, Any]
 
@@ -132,6 +133,7 @@ class Maker:
         self.expected: Json = {}
         self.documents: list[Json] = []
         self.live: dict[int, Json] = {}
+        self.gone: dict[int, set[int]] = {}
         self.next_id, self.metadata_version = 1, 0
         self.metadata: Json = {}
         self.protocol: Json = {"reader": [], "writer": []}
@@ -178,11 +180,16 @@ class Maker:
         *,
         change: Callable[[Json], object] | None = None,
         side: bool = False,
+        delete: Mapping[int, Marks] | None = None,
+        delete_side: bool = False,
         time: int | None = None,
         scope: Json | None = None,
         **fields: Any,
     ) -> None:
-        """Write the next entry; `change` may spoil its JSON before it is sealed."""
+        """Write the next entry; `change` may spoil its JSON before it is sealed.
+
+        `delete`: positions deleted, and updated, by the id of a file.
+        """
         version = len(self.documents)
         self.metadata = fields.get("metadata", self.metadata)
         self.protocol = fields.get("protocol", self.protocol)
@@ -193,6 +200,9 @@ class Maker:
         for file in add:
             self.live[self.next_id] = file
             self.next_id += 1
+        for identity, marks in (delete or {}).items():
+            self.gone.setdefault(identity, set()).update(*marks)
+        deleted = sum(len(self.gone.get(identity, ())) for identity in self.live)
         timestamp = START + version * HOUR if time is None else time
         timeless = kind in ("MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER")
         carried = self.documents[-1]["time_version"] if timeless else timestamp
@@ -219,6 +229,7 @@ class Maker:
                 "bytes": sum(file["size"] for file in self.live.values()),
                 "next_id": self.next_id,
                 "metadata_version": self.metadata_version,
+                **({"deleted": deleted} if deleted else {}),
             },
             **({} if version else {"protocol": self.protocol}),
             **({"remove": list(remove)} if remove else {}),
@@ -227,6 +238,9 @@ class Maker:
         if add:
             columns = self._columns(add)
             document["add"] = self._side(columns, version) if side else columns
+        if delete:
+            columns = delete_columns(delete)
+            document["delete"] = self._delete_side(columns, version) if delete_side else columns
         if change is not None:
             change(document)
         self.documents.append(document)
@@ -259,6 +273,19 @@ class Maker:
         count = len(columns["path"])
         return {"side": {"files": count, "path": path, "sha256": digest, "size": len(raw)}}
 
+    def _delete_side(self, columns: Json, version: int) -> Json:
+        flat = {name: pa.array(columns[name], pa.int64()) for name in ("file", "rows")}
+        for name in ("deleted", "updated"):
+            raw = [text and base64.b64decode(text) for text in columns[name]]
+            flat[name] = pa.array(raw, pa.binary())
+        sink = io.BytesIO()
+        pq.write_table(pa.table(flat), sink, write_page_checksum=True)
+        path = f"deletes/{hex_of(self.name, version)}.parquet"
+        self.objects[path] = sink.getvalue()
+        digest = hashlib.sha256(sink.getvalue()).hexdigest()
+        count, size = len(columns["file"]), len(sink.getvalue())
+        return {"side": {"files": count, "path": path, "sha256": digest, "size": size}}
+
     def append(self, *rows: Json, **other: Any) -> None:
         """Commit one file of these rows."""
         self.commit("INSERT", "WRITE", (self.file(list(rows)),), **other)
@@ -278,8 +305,9 @@ class Maker:
         ]
         rows = [
             {f["name"]: row.get(f["physical"]) for f in fields}
-            for file in self.live.values()
-            for row in file["content"]
+            for identity, file in self.live.items()
+            for position, row in enumerate(file["content"])
+            if position not in self.gone.get(identity, ())
         ]
         version = len(self.documents) - 1
         self.expected = {"version": version, "files": files, "rows": plain_rows(rows), **more}

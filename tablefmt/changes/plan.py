@@ -36,6 +36,7 @@ class FileChanges:
     change: str
     """INSERT or DELETE."""
     files: pa.Table
+    """As `read_files` takes them: those deleted have the rows that were live till then."""
 
 
 def plan_changes(view: LogView, snapshot: Snapshot, range_: Covered) -> list[FileChanges]:
@@ -48,6 +49,7 @@ def plan_changes(view: LogView, snapshot: Snapshot, range_: Covered) -> list[Fil
 
     Raises:
         UnsupportedFeatureError: INC-4, a commit in the range changed rows otherwise.
+        CorruptEntryError: DEL-1, DEL-2, DEL-4.
     """
     if range_.empty:
         return []
@@ -66,9 +68,17 @@ def plan_changes(view: LogView, snapshot: Snapshot, range_: Covered) -> list[Fil
         timestamp = view.timeline.timestamps[version]
         for change, places in ((DELETE, gone), (INSERT, came)):
             if version in places:
-                files = snapshot.columns.take(pa.array(places[version]))
+                files = _files(snapshot, places[version], version - (change == DELETE))
                 found.append(FileChanges(version, timestamp, change, files))
     return found
+
+
+def _files(snapshot: Snapshot, places: NDArray[np.int64], version: int) -> pa.Table:
+    """Files with the rows they had at a version: those that went before came and went earlier."""
+    ids = snapshot.ids[places]
+    files = snapshot.columns.take(pa.array(places)).append_column("id", pa.array(ids))
+    gone = pa.array(snapshot.deltas.counts(ids, version))
+    return snapshot.with_vectors(files.append_column("deleted", gone), version)
 
 
 def _by_version(

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
@@ -93,22 +95,36 @@ def difference(before: Snapshot, after: Snapshot) -> Json:
     # The later one of the two knows every file that the other knows.
     known = before if len(before.ids) > len(after.ids) else after
     was, is_now = (_live(known, s.version) for s in (before, after))
-    came = file_records(known.select(is_now & ~was), known.metadata)
-    went = file_records(known.select(was & ~is_now), known.metadata)
+    gone, gone_now = (known.deltas.counts(known.ids, s.version) for s in (before, after))
+    came = _records(known, is_now & ~was, gone_now)
+    went = _records(known, was & ~is_now, gone)
+    # Of files in both states: positive where the later version has fewer rows.
+    fewer = (gone_now - gone)[was & is_now]
     return {
         "from": _summary(before),
         "to": _summary(after),
         "files_added": came,
         "files_removed": went,
-        "rows_added": sum(file["rows"] for file in came),
-        "rows_removed": sum(file["rows"] for file in went),
+        "rows_added": _rows(came) + int(-fewer[fewer < 0].sum()),
+        "rows_removed": _rows(went) + int(fewer[fewer > 0].sum()),
         "columns": _columns(before, after),
         "properties": _properties(before, after),
         "partition_by": _partitioning(before, after),
     }
 
 
-def _live(known: Snapshot, version: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _records(known: Snapshot, mask: NDArray[np.bool_], gone: NDArray[np.int64]) -> list[Json]:
+    """The files that `mask` marks, with the rows that are `gone` from each of all files."""
+    files = known.select(mask)
+    at = files.column_names.index("deleted")
+    return file_records(files.set_column(at, "deleted", pa.array(gone[mask])), known.metadata)
+
+
+def _rows(files: list[Json]) -> int:
+    return sum(file["rows"] - file["deleted"] for file in files)
+
+
+def _live(known: Snapshot, version: int) -> NDArray[np.bool_]:
     return (known.added <= version) & (known.removed > version)
 
 

@@ -10,8 +10,17 @@ import pyarrow as pa
 
 from tablefmt.cli.output import Json
 from tablefmt.cli.values import plain_column
-from tablefmt.log.side import read_side
-from tablefmt.model.entry import Entry, Metadata, PartitionScope, PredicateScope, Scope, SideFile
+from tablefmt.log.side import read_deletes, read_side
+from tablefmt.model.entry import (
+    Entry,
+    Lineage,
+    Metadata,
+    PartitionScope,
+    PredicateScope,
+    Scope,
+    SideFile,
+)
+from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.schema import schema_to_json
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.files import added_table
@@ -44,21 +53,29 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "granularity": basis.granularity,
             "blind": basis.blind,
             "scope": _scope(basis.scope),
+            **({} if basis.predicate is None else {"predicate": basis.predicate}),
         },
         "added": added_files(store, entry, metadata),
         "removed_ids": list(entry.remove),
+        "deletes": row_deletes(store, entry),
         "totals": {
             "files": entry.totals.files,
             "rows": entry.totals.rows,
             "bytes": entry.totals.bytes,
             "next_id": entry.totals.next_id,
             "metadata_version": entry.totals.metadata_version,
+            "deleted": entry.totals.deleted,
         },
         "table": entry.table,
         "transaction": entry.transaction,
         "previous": entry.previous,
         "user_metadata": dict(entry.user_metadata),
     }
+    if entry.lineage is not None:
+        record["lineage"] = lineage_records(entry.lineage)
+    if entry.update is not None:
+        chosen = None if entry.update.set is None else list(entry.update.set)
+        record["update"] = {"set": chosen, "keys": list(entry.update.keys)}
     if entry.application is not None:
         mine = entry.application
         record["application"] = {"id": mine.id, "version": mine.version, "digest": mine.digest}
@@ -76,6 +93,36 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
     return record
 
 
+def row_deletes(store: Store, entry: Entry) -> list[Json]:
+    """How many rows an entry takes out of files as deleted, and as updated; a record a file."""
+    if entry.delete is None:
+        return []
+    if isinstance(entry.delete, SideFile):
+        columns = read_deletes(store, entry.delete)
+    else:
+        columns = delete_columns(entry.delete)
+    return [
+        {"id": file, "deleted": len(marks.deleted), "updated": len(marks.updated)}
+        for file, marks in marks_of(columns).items()
+    ]
+
+
+def lineage_records(lineage: Lineage) -> list[Json]:
+    """A record a run: which output it is part of, of which file, from where, how many rows."""
+    return [
+        {
+            "output": output,
+            "input": file,
+            "start": start,
+            "rows": rows,
+            "dropped": 0 if dropped is None else len(decode_positions(dropped)),
+        }
+        for output, file, start, rows, dropped in zip(
+            lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped, strict=True
+        )
+    ]
+
+
 def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
     """The files an entry adds, in the order of their ids."""
     if entry.add is None:
@@ -90,7 +137,9 @@ def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
 
 
 def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -> list[Json]:
-    """Files as records: id, path, size, rows, partition by name; with `bounds` those too."""
+    """Files as records: id, path, size, rows, partition by name, and, where the version that is
+    looked at is known, the rows that are gone; with `bounds` those too.
+    """
     names = {f.id: f.name for f in metadata.schema.fields}
     rows = [
         {"id": i, "path": p, "size": s, "rows": r, "partition": {}}
@@ -98,6 +147,9 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
             *(files[name].to_pylist() for name in ("id", "path", "size", "rows")), strict=True
         )
     ]
+    if "deleted" in files.column_names:
+        for row, gone in zip(rows, files["deleted"].to_pylist(), strict=True):
+            row["deleted"] = gone
     for name in files.column_names:
         group, dot, field_id = name.partition(".")
         if not dot or int(field_id) not in names or not (bounds or group == "partition"):

@@ -30,6 +30,8 @@ from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
 FILE_COLUMNS = ("id", "path", "size", "rows", "partition")
+DELETE_COLUMNS = ("id", "deleted", "updated")
+LINEAGE_COLUMNS = ("output", "input", "start", "rows", "dropped")
 LOG_COLUMNS = ("version", "timestamp", "operation", "files", "rows", "bytes", "total rows")
 
 
@@ -127,7 +129,10 @@ def _line(record: Json) -> list[Any]:
     rows = sum(file["rows"] for file in added)
     size = sum(file["size"] for file in added)
     head = [record["version"], record["timestamp"], record["operation"]]
-    return [*head, files, f"+{rows}", f"+{size}", record["totals"]["rows"]]
+    gone = sum(file["deleted"] + file["updated"] for file in record["deletes"])
+    changed = f"+{rows} -{gone}" if gone else f"+{rows}"
+    sums = record["totals"]
+    return [*head, files, changed, f"+{size}", sums["rows"] - sums["deleted"]]
 
 
 @click.command()
@@ -156,7 +161,8 @@ def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
 
 def print_entry(record: Json) -> None:
     """An entry for people: what was done, what it went by, each file."""
-    plain = {k: v for k, v in record.items() if k not in ("added", "removed", "removed_ids")}
+    tables = ("added", "removed", "removed_ids", "deletes", "lineage")
+    plain = {k: v for k, v in record.items() if k not in tables}
     flat: Json = {}
     for name, value in plain.items():
         if isinstance(value, dict) and name in ("basis", "totals"):
@@ -169,6 +175,10 @@ def print_entry(record: Json) -> None:
         if files:
             click.echo(f"{title} {len(files)} files")
             print_table(FILE_COLUMNS, [[f[c] for c in FILE_COLUMNS] for f in files])
+    for title, columns in (("deletes", DELETE_COLUMNS), ("lineage", LINEAGE_COLUMNS)):
+        if record.get(title):
+            click.echo(title)
+            print_table(columns, [[line[c] for c in columns] for line in record[title]])
 
 
 @click.command()

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.cli.arguments import Point, as_of_option, on_table, open_table, version_of
 from tablefmt.cli.entries import file_records
@@ -82,7 +83,7 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
     if as_json:
         print_document(found)
         return
-    names = ("id", "path", "size", "rows", "version", "partition")
+    names = ("id", "path", "size", "rows", "deleted", "version", "partition")
     print_table(names, [[record[name] for name in names] for record in found])
 
 
@@ -105,7 +106,7 @@ def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
 def partition_records(snapshot: Snapshot) -> list[Json]:
     """Values by name, files, rows and bytes of each partition; one record if unpartitioned."""
     keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
-    live = snapshot.files.select([*keys, "rows", "size"])
+    live = snapshot.files.select([*keys, "rows", "deleted", "size"])
     if keys:
         live = live.sort_by([(key, "ascending") for key in keys])
     return _summed(live, keys, snapshot.metadata.partition_names)
@@ -114,7 +115,8 @@ def partition_records(snapshot: Snapshot) -> list[Json]:
 def _summed(live: pa.Table, keys: list[str], names: list[str]) -> list[Json]:
     found: dict[str, Any] = {}
     columns = [plain_column(live[key]) for key in keys]
-    rows, sizes = live["rows"].to_pylist(), live["size"].to_pylist()
+    rows = pc.subtract(live["rows"], live["deleted"]).to_pylist()
+    sizes = live["size"].to_pylist()
     for at in range(live.num_rows):
         values = {name: column[at] for name, column in zip(names, columns, strict=True)}
         record = found.setdefault(

@@ -10,8 +10,22 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.aside import Aside
+from tablefmt.commit.combiner import line_of
 from tablefmt.commit.environment import Environment
-from tablefmt.commit.plan import NOTHING, Plan, Removed, entry_on, removed_from
+from tablefmt.commit.judge import Judge
+from tablefmt.commit.plan import (
+    NOTHING,
+    Plan,
+    Removed,
+    entry_on,
+    left_out,
+    removed_from,
+    removed_ids,
+)
 from tablefmt.commit.protocol import (
     ALREADY_APPLIED,
     Attempt,
@@ -23,23 +37,25 @@ from tablefmt.commit.protocol import (
     Put,
     Reply,
     Winner,
-    backoff_seconds,
     start,
     step,
+    wait_seconds,
 )
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
     Conflicted,
     Outcome,
+    Overtaken,
     Rejected,
     Unknown,
 )
-from tablefmt.conflict.check import Mine, Same, check
+from tablefmt.conflict.verdict import Passed
 from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
-from tablefmt.log.reader import read_tail
+from tablefmt.log.outline import outlines
+from tablefmt.log.reader import read_tail_bytes
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.head import advance, check_writable, same_table
 from tablefmt.snapshot.load import LogView
@@ -65,8 +81,10 @@ class Done:
     outcome: Outcome
     entry: StoredEntry | None = None
     """The entry as committed; None unless `outcome` is Committed."""
-    rebased_over: list[int] = field(default_factory=list)
-    """Versions of the winners that this commit went on top of after losing to them."""
+    rebased_over: list[Passed] = field(default_factory=list)
+    """The winners since the version that was read that this commit went on top of."""
+    left_out: list[str] = field(default_factory=list)
+    """Paths of files of the plan that did not come: compactions that won have done their work."""
 
 
 class Driver:
@@ -84,13 +102,15 @@ class Driver:
         self.plan = plan
         self.environment = environment
         self.view = view
-        self.mine: Mine = plan.mine()
+        self.judge = Judge(store, plan)
+        self.aside = Aside(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
-        self.rebased_over: list[int] = []
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
+        self.met: dict[int, bytes] = {}
+        """Entries read or made on the way, by version."""
 
     def run(self) -> Done:
         """Contest versions until one is decided. See `commit`."""
@@ -99,52 +119,77 @@ class Driver:
             return Done(Rejected(problem))
         if self.view is None:
             return self._contest(0)
-        # Threads that share a handle take turns: they would only race each other for one version.
-        with self.view.lock:
+        # Threads of one process take turns: they would only race each other for one version.
+        line = line_of(self.store.identity)
+        with line.turn(self.expires - self.environment.monotonic()) as turn, self.view.lock:
+            self._take_over(self.view, turn.found)
             early = self._overtaken(self.view)
-            if early is not None:
-                return Done(early)
-            return self._contest(self.view.head.version + 1)
+            done = Done(early) if early else self._contest(self.view.head.version + 1)
+            turn.left.extend(sorted(self.met.items()))
+        return done
+
+    def _take_over(self, view: LogView, found: Sequence[tuple[int, bytes]]) -> None:
+        """Take in what other threads of this process met or made while this one waited."""
+        known = view.head.version
+        bodies = [body for version, body in found if version > known]
+        if not bodies or found[0][0] > known + 1:
+            return
+        entries = [decode(body, version) for version, body in enumerate(bodies, known + 1)]
+        if entries[0].entry.previous == view.head.digest:
+            view.absorb(entries)
 
     def _overtaken(self, view: LogView) -> Outcome | None:
         """CMT-6: what this handle took in since the transaction read counts like a lost race."""
         if self.plan.read_version is None:
             return None
         try:
-            entries = view.entries_after(self.plan.read_version)
+            winners = self._judged(view.entries_after(self.plan.read_version))
         except StoreError as error:
             return Rejected(str(error).rstrip("."))
-        for winner in self._judged(entries):
+        for winner in winners:
             if winner.verdict is ALREADY_APPLIED:
                 return AlreadyApplied(winner.version)
             if winner.verdict is not None:
-                return Conflicted(winner.verdict)
+                return _stopped(winner.verdict)
         return None
 
     def _contest(self, version: int) -> Done:
         following: Next
-        attempt, following = start(self.plan.transaction, version)
+        busy = self.view is not None and self.view.contended
+        attempt, following = start(self.plan.transaction, version, look=busy)
         with ExitStack() as turn:
             raced = False
             while isinstance(following, Put | Get):
+                if following.backoff:
+                    turn.close()
+                    raced = False
+                    self._wait(attempt)
                 if isinstance(following, Get) and not raced:
-                    # A race is lost: read and create undisturbed where the store can (STO-14).
+                    # There are others: read and create undisturbed where the store can (STO-14).
                     turn.enter_context(self.store.turn(entry_key(version)))
                     raced = True
                 attempt, following = step(attempt, self._request(attempt, following))
+        if self.view is not None:
+            self.view.contended = attempt.version > version
+        passed = self.judge.passed
+        if isinstance(following, Conflicted):
+            return Done(_stopped(following.conflict), None, passed)
         if not isinstance(following, Committed):
-            return Done(following, None, self.rebased_over)
+            return Done(following, None, passed)
         try:
-            return Done(following, self._committed(following.version), self.rebased_over)
+            stored = self._committed(following.version)
         except StoreError as error:
-            return Done(Unknown(following.version, str(error).rstrip(".")), None, self.rebased_over)
+            return Done(Unknown(following.version, str(error).rstrip(".")), None, passed)
+        add = self.plan.add
+        paths = [] if add is None else add.columns["path"]
+        gone = left_out(self.plan, self.judge.mine)
+        return Done(following, stored, passed, [paths[index] for index in gone])
+
+    def _wait(self, attempt: Attempt) -> None:
+        pause = wait_seconds(attempt, self.environment.fraction())
+        self.environment.sleep(min(pause, max(0.0, self.expires - self.environment.monotonic())))
 
     def _request(self, attempt: Attempt, request: Put | Get) -> Reply:
-        if request.backoff:
-            pause = backoff_seconds(attempt.backoffs, self.environment.fraction())
-            self.environment.sleep(
-                min(pause, max(0.0, self.expires - self.environment.monotonic()))
-            )
         if self.environment.monotonic() >= self.expires and attempt.requests > 0:
             return Expired()
         if isinstance(request, Put):
@@ -169,7 +214,8 @@ class Driver:
             head = self.view.head if self.view is not None else None
             if head is not None:
                 check_writable(head)
-            entry = entry_on(self.plan, head, self._removed(), self._now_us())
+            entry = entry_on(self.plan, self.judge.mine, head, self._removed(), self._now_us())
+            entry = self.aside.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode(entry)
             stored = StoredEntry(entry, digest(body))
@@ -191,49 +237,68 @@ class Driver:
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
-        if self.plan.replacing is None or self.view is None:
+        ids = removed_ids(self.judge.mine)
+        if self.view is None or (self.plan.replacing is None and len(ids) == 0):
             return NOTHING
-        return removed_from(self.view.snapshot().in_scope(self.plan.replacing.predicate))
+        if self.plan.replacing is not None:
+            assert len(ids) == 0, "an OVERWRITE that read nothing keeps no removals"
+            return removed_from(self.view.snapshot().in_scope(self.plan.replacing.predicate))
+        files = self.view.snapshot().files
+        chosen = files.filter(pc.is_in(files["id"], pa.array(ids)))
+        assert chosen.num_rows == len(ids), "what is removed is live"
+        return removed_from(chosen)
 
     def _winners(self, version: int) -> Reply:
         try:
-            entries = self._read(version)
+            winners = self._read(version)
         except StoreError as error:
             return NoAnswer(str(error)) if error.retryable else Refused(str(error).rstrip("."))
-        if not entries:
+        if not winners:
             return Missing()
-        winners = tuple(self._judged(entries))
-        own = any(w.transaction == self.plan.transaction for w in winners)
-        if not own and all(w.verdict is None for w in winners):
-            self.rebased_over.extend(w.version for w in winners)
         return Found(winners)
 
-    def _read(self, version: int) -> list[StoredEntry]:
-        """The entries from `version` on, taken in by the view."""
+    def _read(self, version: int) -> tuple[Winner, ...]:
+        """The entries from `version` on, taken in by the view and judged."""
         try:
-            entries = read_tail(self.store, version)
+            bodies = read_tail_bytes(self.store, version)
+            self.met.update(enumerate(bodies, version))
+            if self.view is not None and self.judge.goes_by_outlines and bodies:
+                passed = self._passed_over(self.view, bodies)
+                if passed:
+                    return passed
+            entries = [decode(body, at) for at, body in enumerate(bodies, version)]
             if self.view is not None and entries:
                 same_table(self.view.head, entries[0])
                 self.view.absorb(entries)
-            return entries
         except (CorruptTableError, UnsupportedFeatureError):
             # What is ours is committed, whatever is wrong above it (CMT-4).
             known = self.entries.get(version)
             if known is None or self.store.get_many([entry_key(version)]) != [known[0]]:
                 raise
-            return [known[1]]
+            entries = [known[1]]
+        return self._judged(entries)
 
-    def _judged(self, entries: Sequence[StoredEntry]) -> list[Winner]:
-        judged = []
+    def _passed_over(self, view: LogView, bodies: Sequence[bytes]) -> tuple[Winner, ...]:
+        """The entries after the head, unread but for the last; none if they have to be read."""
+        seen = outlines(bodies, view.head.version + 1, view.head.digest)
+        if any(one.transaction == self.plan.transaction for one in seen):
+            return ()
+        if seen:
+            view.pass_over(bodies, decode(bodies[-1], seen[-1].version))
+            self.judge.follow_outlines(seen)
+        return tuple(Winner(one.version, one.transaction) for one in seen)
+
+    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Winner, ...]:
+        judged: list[Winner] = []
+        decided = False
         for stored in entries:
             entry = stored.entry
-            verdict: object = None
-            if entry.transaction != self.plan.transaction:
-                verdict = check(entry, self.mine)
-            if verdict is Same.ALREADY_APPLIED:
-                verdict = ALREADY_APPLIED
+            # What is above an own entry, or above what stands in the way, decides nothing.
+            decided = decided or entry.transaction == self.plan.transaction
+            verdict = None if decided else self.judge.judge(entry)
+            decided = decided or verdict is not None
             judged.append(Winner(entry.version, entry.transaction, verdict))
-        return judged
+        return tuple(judged)
 
     def _committed(self, version: int) -> StoredEntry:
         known = self.entries.get(version)
@@ -246,6 +311,8 @@ class Driver:
             self.store.sync([entry_key(version)])
         if self.view is not None:
             self.view.absorb([stored])
+        if known is not None:
+            self.met[version] = known[0]
         return stored
 
     def _far_clock(self) -> str | None:
@@ -255,6 +322,10 @@ class Driver:
         if ahead <= CLOCK_AHEAD_MAX_US:
             return None
         return f"this machine's clock is {ahead // 1_000_000} s ahead of the store's; set it right"
+
+
+def _stopped(verdict: object) -> Outcome:
+    return verdict if isinstance(verdict, Overtaken) else Conflicted(verdict)
 
 
 def commit(

@@ -1,8 +1,8 @@
 """What one transaction wants to commit, and the entry that says it on top of a given parent. Pure.
 
 Everything that depends on the parent is computed here, and nowhere else: version, times, sums, ids,
-and what an OVERWRITE removes. A re-base is this function on another parent. Spec: CMT-2, TIM-1,
-TIM-2, ENT-6, CFL-3.
+and what an OVERWRITE removes. A re-base is this function on another parent, with the transaction's
+facts as the winners left them. Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.conflict.check import Mine
+from tablefmt.conflict.facts import NO_IDS, Group, Ids, Mine, Output, Read, own_file
 from tablefmt.model.entry import (
     NOT_LOGICAL,
     AddedFiles,
     Application,
     Basis,
     Entry,
+    Lineage,
     Metadata,
     Operation,
     ProtocolFeatures,
+    RowDeletes,
+    RowUpdate,
     Scope,
-    SideFile,
     Totals,
 )
+from tablefmt.model.positions import Marks, encode_positions, row_deletes
 from tablefmt.model.predicate import Predicate
 from tablefmt.snapshot.head import Head
 
@@ -49,22 +53,37 @@ class Plan:
     transaction: str
     operation: Operation
     scope: Scope = None
+    predicate: str | None = None
+    """The condition of a DELETE, UPDATE or MERGE as text."""
     blind: bool = False
     floating: bool = False
     """See `Mine.floating`."""
     granularity: str = "row"
     isolation: str = "WriteSerializable"
+    delete_mode: str = "merge-on-read"
     table: str | None = None
     """The id of a table that is being created; None for one that exists."""
     written_under: Metadata | None = None
     """The metadata the data files were written under; None when a table is created."""
     read_version: int | None = None
-    add: AddedFiles | SideFile | None = None
-    added_rows: int = 0
-    added_bytes: int = 0
+    next_id: int = 1
+    """`Totals.next_id` at the read version."""
+    add: AddedFiles | None = None
     replacing: Replacing | None = None
+    reads: tuple[Read, ...] = ()
+    removes: Ids = field(default_factory=lambda: NO_IDS)
+    """Files that go whole, by an UPDATE. Ascending."""
+    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    """Rows taken out of files that stay; and of `removes`, which rows were updated or deleted."""
+    groups: tuple[Group, ...] = ()
+    """Of a compaction."""
+    carried: tuple[Output, ...] = ()
+    """See `Mine.carried`."""
+    update: RowUpdate | None = None
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
+    promises: bool = False
+    """See `Mine.promises`."""
     application: Application | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,6 +97,26 @@ class Plan:
             metadata=self.written_under,
             floating=self.floating,
             application=self.application,
+            delete_mode=self.delete_mode,
+            read_version=self.read_version,
+            next_id=self.next_id,
+            reads=self.reads,
+            removes=self.removes,
+            deletes=self.deletes,
+            groups=self.groups,
+            carried=self.carried,
+            promises=self.promises,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to say but an application version."""
+        return (
+            self.add is None
+            and self.replacing is None
+            and self.protocol is None
+            and self.metadata is None
+            and not (len(self.removes) or self.deletes or self.groups)
         )
 
 
@@ -88,34 +127,52 @@ class Removed:
     ids: Sequence[int] = ()
     rows: int = 0
     bytes: int = 0
+    deleted: int = 0
+    """Rows of theirs that were taken out before."""
 
 
 NOTHING = Removed()
 
 
 def removed_from(files: pa.Table) -> Removed:
-    """Removals for live files with the columns `id`, `rows` and `size`."""
+    """Removals for live files with the columns `id`, `rows`, `size` and `deleted`."""
     if files.num_rows == 0:
         return NOTHING
     return Removed(
         files["id"].to_pylist(),
         pc.sum(files["rows"]).as_py(),
         pc.sum(files["size"]).as_py(),
+        pc.sum(files["deleted"]).as_py() or 0,
     )
 
 
-def entry_on(plan: Plan, parent: Head | None, removed: Removed, now_us: int) -> Entry:
+def removed_ids(mine: Mine) -> Ids:
+    """The files that go by their ids, whatever the parent holds besides. Ascending."""
+    parts = [mine.removes, *(group.inputs for group in mine.groups)]
+    return np.unique(np.concatenate(parts))
+
+
+def is_overtaken(plan: Plan, mine: Mine) -> bool:
+    """Whether winners did all of a compaction already, so that there is nothing left to commit."""
+    return bool(plan.groups) and not mine.groups and plan.application is None
+
+
+def entry_on(plan: Plan, mine: Mine, parent: Head | None, removed: Removed, now_us: int) -> Entry:
     """The entry of `plan` right after `parent`; version 0 for None.
 
     Args:
         plan: the transaction.
+        mine: its facts as the winners followed left them.
         parent: the head it goes on top of.
-        removed: what `plan.replacing` comes to on that parent.
+        removed: what `plan.replacing` and `removed_ids` come to on that parent.
         now_us: the writer's clock.
     """
     version = 0 if parent is None else parent.version + 1
     before = parent.totals if parent else _EMPTY
-    added = len(plan.add) if plan.add is not None else 0
+    add, names = _added(plan, mine, before.next_id)
+    count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
+    deletes = row_deletes({names.get(file, file): marks for file, marks in mine.deletes.items()})
+    taken_out = _taken_out(deletes, removed)
     timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
     table = parent.table if parent else plan.table
@@ -127,27 +184,32 @@ def entry_on(plan: Plan, parent: Head | None, removed: Removed, now_us: int) -> 
         time_version=timestamp if parent is None or logical else parent.time_version,
         transaction=plan.transaction,
         previous=parent.digest if parent else None,
-        operation=_measured(plan, added, removed),
+        operation=_measured(plan, add, deletes, removed),
         basis=Basis(
             read_version=plan.read_version,
             isolation=plan.isolation,
             granularity=plan.granularity,
             blind=plan.blind,
             scope=plan.scope,
+            predicate=plan.predicate,
         ),
         totals=Totals(
-            files=before.files + added - len(removed.ids),
-            rows=before.rows + plan.added_rows - removed.rows,
-            bytes=before.bytes + plan.added_bytes - removed.bytes,
-            next_id=before.next_id + added,
+            files=before.files + count - len(removed.ids),
+            rows=before.rows + rows - removed.rows,
+            bytes=before.bytes + size - removed.bytes,
+            next_id=before.next_id + count,
             metadata_version=version
             if plan.metadata is not None or plan.protocol is not None
             else before.metadata_version,
+            deleted=before.deleted + taken_out - removed.deleted,
         ),
         protocol=plan.protocol,
         metadata=plan.metadata,
-        add=plan.add,
+        add=add,
         remove=removed.ids,
+        delete=deletes,
+        lineage=_lineage(mine, names, before.next_id),
+        update=plan.update,
         application=plan.application,
         user_metadata=plan.user_metadata,
     )
@@ -156,16 +218,67 @@ def entry_on(plan: Plan, parent: Head | None, removed: Removed, now_us: int) -> 
 _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
-def _measured(plan: Plan, added: int, removed: Removed) -> Operation:
+def left_out(plan: Plan, mine: Mine) -> list[int]:
+    """Indices of files of `plan.add` that do not come: the outputs of groups that were dropped."""
+    kept = {index for group in mine.groups for index, _ in group.outputs}
+    return sorted({i for group in plan.groups for i, _ in group.outputs} - kept)
+
+
+def _added(plan: Plan, mine: Mine, first_id: int) -> tuple[AddedFiles | None, dict[int, int]]:
+    """The files that come, and by `own_file` the ids that they get."""
+    if plan.add is None:
+        return None, {}
+    gone = frozenset(left_out(plan, mine))
+    if not gone:
+        return plan.add, {own_file(i): first_id + i for i in range(len(plan.add))}
+    kept = [i for i in range(len(plan.add)) if i not in gone]
+    names = {own_file(i): first_id + at for at, i in enumerate(kept)}
+    columns = {name: [c[i] for i in kept] for name, c in plan.add.columns.items()}
+    return (AddedFiles(columns) if kept else None), names
+
+
+def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
+    """Rows taken out of files that stay."""
+    if deletes is None:
+        return 0
+    gone = frozenset(removed.ids)
+    pairs = zip(deletes.file, deletes.rows, strict=True)
+    return sum(rows for file, rows in pairs if file not in gone)
+
+
+def _lineage(mine: Mine, names: Mapping[int, int], first_id: int) -> Lineage | None:
+    outputs = [*mine.carried, *(output for group in mine.groups for output in group.outputs)]
+    lines = [
+        (names[own_file(index)] - first_id, run)
+        for index, runs in sorted(outputs, key=lambda output: output[0])
+        for run in runs
+    ]
+    if not lines:
+        return None
+    return Lineage(
+        output=[output for output, _ in lines],
+        input=[run.file for _, run in lines],
+        start=[run.start for _, run in lines],
+        rows=[run.rows for _, run in lines],
+        dropped=[encode_positions(run.dropped) if run.dropped else None for _, run in lines],
+    )
+
+
+def _measured(
+    plan: Plan, add: AddedFiles | None, deletes: RowDeletes | None, removed: Removed
+) -> Operation:
     """The operation with Delta's metric names; removals are known only on a parent."""
-    if added == 0 and plan.replacing is None:
-        return plan.operation
     metrics = dict(plan.operation.metrics)
-    metrics.update(numFiles=added, numOutputRows=plan.added_rows, numOutputBytes=plan.added_bytes)
+    if add is not None or plan.replacing is not None:
+        rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
+        count = len(add) if add is not None else 0
+        metrics.update(numFiles=count, numOutputRows=rows, numOutputBytes=size)
     if plan.replacing is not None:
-        metrics.update(
-            numRemovedFiles=len(removed.ids),
-            numRemovedBytes=removed.bytes,
-            numDeletedRows=removed.rows,
-        )
-    return replace(plan.operation, metrics=metrics)
+        metrics.update(numDeletedRows=removed.rows - removed.deleted)
+    if plan.replacing is not None or removed.ids:
+        metrics.update(numRemovedFiles=len(removed.ids), numRemovedBytes=removed.bytes)
+    if deletes is not None:
+        gone = frozenset(removed.ids)
+        changed = sum(file not in gone for file in deletes.file)
+        metrics.update(numDeletionVectorsAdded=changed)
+    return replace(plan.operation, metrics=metrics) if metrics else plan.operation

@@ -33,6 +33,11 @@ BACKOFF_BASE_SECONDS: Final = 0.01
 """Longest wait before the first repetition; about one round trip to a near object store."""
 BACKOFF_CAP_SECONDS: Final = 2.0
 """Longest wait ever: short against any sensible deadline, so a recovered store is found soon."""
+RACE_CAP_SECONDS: Final = 0.32
+"""Longest wait after a lost race. Of 32 writers on a store that takes 30 ms for a put, each then
+sends 7 puts a commit instead of 20, and all together commit as fast as before."""
+FREE_RACES: Final = 1
+"""Races lost without a wait: the first one may only say that the head was an old one."""
 _DOUBLINGS_MAX: Final = 16
 """Past this the cap holds anyway; it keeps the power small."""
 
@@ -75,7 +80,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The reply to a `Get` that found nothing at the contested version."""
+    """The reply to a `Get` that found nothing at the contested version.
+
+    To a look, a `Get` before anything was sent, it says that the version is free.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ class Put:
 
     version: int
     backoff: bool = False
-    """True: wait `backoff_seconds(attempt.backoffs, ...)` first; the bytes were sent before."""
+    """True: wait `wait_seconds(attempt, ...)` first; the bytes were sent before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ class Get:
 
     version: int
     backoff: bool = False
-    """True: wait `backoff_seconds(attempt.backoffs, ...)` first."""
+    """True: wait `wait_seconds(attempt, ...)` first."""
 
 
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
@@ -121,16 +129,22 @@ class Attempt:
     maybe_sent: bool = False
     """True if a put at `version` may have been applied or may still arrive."""
     backoffs: int = 0
-    """How often a request was repeated at `version`; the first argument of `backoff_seconds`."""
+    """How often a request was repeated at `version`."""
+    races: int = 0
+    """Versions lost after a put was sent for them."""
     requests: int = 0
     """Requests answered so far, at all versions."""
 
 
-def start(transaction: str, version: int) -> tuple[Attempt, Put]:
-    """Contest `version` (>= 0) with the entry of `transaction` (not empty). Spec: CMT-2."""
+def start(transaction: str, version: int, *, look: bool = False) -> tuple[Attempt, Put | Get]:
+    """Contest `version` (>= 0) with the entry of `transaction` (not empty). Spec: CMT-2.
+
+    With `look`, the log is read from that version on before anything is sent.
+    """
     assert transaction, "a transaction has a nonce"
     assert version >= 0, version
-    return Attempt(transaction=transaction, version=version, first=version), Put(version)
+    attempt = Attempt(transaction=transaction, version=version, first=version, reading=look)
+    return attempt, Get(version) if look else Put(version)
 
 
 def step(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
@@ -167,6 +181,8 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
         return _after_lost_race(attempt, reply.winners)
     backoffs = attempt.backoffs + 1
     if isinstance(reply, Missing):
+        if not attempt.maybe_sent:
+            return _answered(attempt, reading=False), Put(version)
         return _answered(attempt, reading=False, backoffs=backoffs), Put(version, backoff=True)
     assert isinstance(reply, NoAnswer), f"{reply} is no reply to a get"
     return _answered(attempt, backoffs=backoffs), Get(version, backoff=True)
@@ -184,8 +200,13 @@ def _after_lost_race(attempt: Attempt, winners: tuple[Winner, ...]) -> tuple[Att
         if winner.verdict is not None:
             return _answered(attempt), Conflicted(winner.verdict)
     version = winners[-1].version + 1
-    attempt = _answered(attempt, version=version, reading=False, maybe_sent=False, backoffs=0)
-    return attempt, Put(version)
+    races = attempt.races + (1 if attempt.maybe_sent else 0)
+    # What a look found is new: nobody is known to be after the version above it.
+    look = attempt.maybe_sent and races > FREE_RACES
+    attempt = _answered(
+        attempt, version=version, reading=look, maybe_sent=False, backoffs=0, races=races
+    )
+    return attempt, Get(version, backoff=True) if look else Put(version)
 
 
 def _answered(attempt: Attempt, **changes: Any) -> Attempt:
@@ -242,6 +263,19 @@ def backoff_seconds(attempt_number: int, random_fraction: float) -> float:
     assert 0.0 <= random_fraction <= 1.0, random_fraction
     doublings = min(attempt_number - 1, _DOUBLINGS_MAX)
     return random_fraction * min(BACKOFF_CAP_SECONDS, BACKOFF_BASE_SECONDS * 2.0**doublings)
+
+
+def wait_seconds(attempt: Attempt, random_fraction: float) -> float:
+    """How long to wait before a request with `backoff` of this attempt. Spec: CMT-10.
+
+    Args:
+        attempt: as returned with the request.
+        random_fraction: Uniform in [0, 1], drawn anew for every wait.
+    """
+    if attempt.backoffs:
+        return backoff_seconds(attempt.backoffs, random_fraction)
+    longest = backoff_seconds(attempt.races - FREE_RACES, 1.0)
+    return random_fraction * min(RACE_CAP_SECONDS, longest)
 
 
 def _version_of(transaction: str, winners: tuple[Winner, ...]) -> int | None:

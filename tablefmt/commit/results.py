@@ -41,6 +41,14 @@ class Conflicted:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Others did all of a compaction before; there is nothing left, and ours was not written."""
+
+    version: int
+    """ID version of the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """The entry may be in the log, or may still arrive. The writer keeps its files."""
 
@@ -57,5 +65,7 @@ class NotCommitted:
 
 
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
-Outcome: TypeAlias = Union[Committed, AlreadyApplied, Rejected, Conflicted, Unknown]  # noqa: UP007
+Outcome: TypeAlias = Union[  # noqa: UP007
+    Committed, AlreadyApplied, Rejected, Conflicted, Overtaken, Unknown
+]
 Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown]  # noqa: UP007

@@ -1,89 +1,51 @@
 """May `mine` commit on top of `winner`? The checks in the order of the specification. Pure.
 
-Here: INSERT and OVERWRITE that read nothing, METADATA and PROTOCOL as winners, and application
-ids. Operations that read the table add their read set to `Mine` and their checks to `_CHECKS`.
-Spec: CFL-1 .. CFL-6 (spec/conflicts.md).
+Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19 (spec/conflicts.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, Union
+from collections.abc import Callable
 
-from tablefmt.conflict.matrix import FILE_BLIND, Cell, transaction_cell
+from tablefmt.conflict.appended import may_have_read, new_files
+from tablefmt.conflict.cells import cell_text, kind_of, rule_for
+from tablefmt.conflict.compactions import cannot_take_over
+from tablefmt.conflict.evidence import Evidence, conflict, of_added, of_files, of_partitions
+from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.ids import shared
+from tablefmt.conflict.matrix import ROW, Cell, Rule, profile_of, transaction_cell
+from tablefmt.conflict.scope import overlap
+from tablefmt.conflict.taken import (
+    taken_of_inputs,
+    taken_of_read,
+    taken_of_removals,
+)
+from tablefmt.conflict.verdict import Conflict, Same, Verdict
 from tablefmt.errors import (
-    ConcurrentModificationException,
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     ConcurrentWriteException,
     MetadataChangedException,
     ProtocolChangedException,
-    UnsupportedFeatureError,
 )
-from tablefmt.model.entry import (
-    Application,
-    Entry,
-    Metadata,
-    OperationClass,
-    PartitionScope,
-    Scope,
-)
-
-EVIDENCE_MAX = 10
-"""Most items of one kind that evidence names."""
+from tablefmt.model.entry import NOT_LOGICAL, Metadata, OperationClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mine:
-    """What the commit that wants to go on top did, and on what it relied."""
+def check(winner: Winner, mine: Mine) -> Verdict:
+    """The first check that applies decides (CFL-1).
 
-    cls: OperationClass
-    granularity: str
-    isolation: str
-    scope: Scope
-    metadata: Metadata | None
-    """The metadata the data files were written under; None when a table is created."""
-    floating: bool = False
-    """An autocommit blind append: it depends on nothing it read, so a changed schema stops it only
-    if its files do not fit (CFL-5)."""
-    application: Application | None = None
+    Args:
+        winner: an entry above the version that `mine` read. Those before it were followed.
+        mine: as `follow` left it.
 
+    Returns:
+        None if `mine` may go on top: call `follow` then.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """Why not. `error` is the exception that a caller raises."""
-
-    error: type[ConcurrentModificationException]
-    rule: str
-    reason: str
-    winner_version: int
-    winner_operation: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-    def exception(self) -> ConcurrentModificationException:
-        """The exception with all fields."""
-        return self.error(
-            self.reason,
-            winner_version=self.winner_version,
-            winner_operation=self.winner_operation,
-            rule=self.rule,
-            evidence=self.evidence,
-        )
-
-
-class Same(Enum):
-    """The winner is this very write, sent by somebody else before."""
-
-    ALREADY_APPLIED = "already applied"
-
-
-Verdict = Union[Conflict, Same, None]  # noqa: UP007 - evaluated at run time in 3.10
-"""None: it may go on top."""
-
-
-def check(winner: Entry, mine: Mine) -> Verdict:
-    """The first check that applies decides (CFL-1)."""
+    Raises:
+        CorruptEntryError: the winner's lineage or hashes of keys are damaged.
+    """
     for each in _CHECKS:
         verdict = each(winner, mine)
         if verdict is not None:
@@ -91,80 +53,183 @@ def check(winner: Entry, mine: Mine) -> Verdict:
     return None
 
 
-def _protocol(winner: Entry, mine: Mine) -> Verdict:
-    if winner.protocol is None:
+def _protocol(winner: Winner, mine: Mine) -> Verdict:
+    if winner.entry.protocol is None:
         return None
-    created = winner.version == 0 and mine.metadata is None
+    created = winner.entry.version == 0 and mine.metadata is None
     reason = "another writer created the table" if created else "the winner changed the protocol"
-    return _conflict(winner, ProtocolChangedException, "CFL-4", reason)
+    return conflict(winner, ProtocolChangedException, "CFL-4", reason)
 
 
-def _metadata(winner: Entry, mine: Mine) -> Verdict:
-    if winner.metadata is None:
+def _metadata(winner: Winner, mine: Mine) -> Verdict:
+    if winner.entry.metadata is None:
         return None
     if mine.floating and mine.metadata is not None:
-        misfit = misfit_of(mine.metadata, winner.metadata)
+        misfit = misfit_of(mine.metadata, winner.entry.metadata)
         if misfit is None:
             return None
-        return _conflict(winner, MetadataChangedException, "CFL-5", misfit)
+        return conflict(winner, MetadataChangedException, "CFL-5", misfit)
     reason = "the winner changed schema, properties or partitioning"
-    return _conflict(winner, MetadataChangedException, "CFL-5", reason)
+    return conflict(winner, MetadataChangedException, "CFL-5", reason)
 
 
-def _application(winner: Entry, mine: Mine) -> Verdict:
-    theirs, own = winner.application, mine.application
+def _application(winner: Winner, mine: Mine) -> Verdict:
+    theirs, own = winner.entry.application, mine.application
     if theirs is None or own is None or theirs.id != own.id:
         return None
-    if (theirs.version, theirs.digest) == (own.version, own.digest):
+    differs = None not in (theirs.digest, own.digest) and theirs.digest != own.digest
+    if theirs.version == own.version and not differs:
         return Same.ALREADY_APPLIED
     reason = f"the winner carries the same application id {own.id!r}, at version {theirs.version}"
     evidence = {"theirs": theirs.version, "mine": own.version}
-    return _conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence)
+    return conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence=evidence)
 
 
-def _matrix(winner: Entry, mine: Mine) -> Verdict:
-    pair = (winner.operation.cls, mine.cls)
-    if not _NO_ROWS.isdisjoint(pair):
+def _promise(winner: Winner, mine: Mine) -> Verdict:
+    """CFL-12: a promise about every row reads the whole table."""
+    if not mine.promises or kind_of(winner) is None:
         return None
-    if mine.granularity != "transaction":
-        if pair not in FILE_BLIND:
-            raise UnsupportedFeatureError(
-                f"version {winner.version} is of class {pair[0].value}, and this version cannot "
-                f"decide whether {pair[1].value} may follow it. Upgrade tablefmt.",
-                [f"conflict:{pair[0].value}-{pair[1].value}"],
-            )
+    new = new_files(winner)
+    if not new.any():
         return None
-    if transaction_cell(*pair) is not Cell.FAIL:
-        return None
-    shared = overlap(winner.basis.scope, mine.scope)
-    if shared is not None and not shared:
-        return None
-    evidence: dict[str, Any] = {"cell": f"{pair[0].value}, {pair[1].value}"}
-    if shared is not None:
-        evidence["partitions"] = [list(values) for values in sorted(shared, key=repr)]
-        evidence["partitions"] = evidence["partitions"][:EVIDENCE_MAX]
-        evidence["partitions_count"] = len(shared)
-    reason = f"{pair[1].value} may not follow {pair[0].value} in one scope"
-    return _conflict(winner, ConcurrentWriteException, "CFL-2", reason, evidence)
+    evidence = of_added(winner, new, _partition_by(mine))
+    reason = "the winner added rows, and what this change promises was not checked for them"
+    return conflict(winner, ConcurrentAppendException, "CFL-12", reason, None, evidence)
 
 
-_CHECKS: tuple[Callable[[Entry, Mine], Verdict], ...] = (
+def _rows(winner: Winner, mine: Mine) -> Verdict:
+    cell = cell_text(winner, mine)
+    if cell is None:
+        return None
+    found = _by_scope if mine.granularity == "transaction" else _by_cell
+    return found(winner, mine, cell)
+
+
+_CHECKS: tuple[Callable[[Winner, Mine], Verdict], ...] = (
     _protocol,
     _metadata,
     _application,
-    _matrix,
+    _promise,
+    _rows,
 )
 
 
-_NO_ROWS = frozenset({OperationClass.METADATA, OperationClass.PROTOCOL})
-"""Classes that touch no rows: what they change was checked by name."""
+def _by_scope(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+    """CFL-2."""
+    earlier, later = winner.entry.operation.cls, mine.cls
+    if transaction_cell(earlier, later) is not Cell.FAIL:
+        return _out_of_reach(winner, mine, cell)
+    partitions = overlap(winner.entry.basis.scope, mine.scope, mine.metadata)
+    if partitions is not None and not partitions:
+        return None
+    evidence = of_partitions(partitions) if partitions is not None else {}
+    reason = f"{later.value} may not follow {earlier.value} in one scope"
+    return conflict(winner, ConcurrentWriteException, "CFL-2", reason, cell, evidence)
 
 
-def overlap(theirs: Scope, mine: Scope) -> frozenset[tuple[Any, ...]] | None:
-    """The partitions in both scopes; None if they may overlap in ways that are not listed."""
-    if isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope):
-        return frozenset(theirs.values) & frozenset(mine.values)
-    return None
+def _out_of_reach(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+    """Where a passing cell cannot be had from metadata alone."""
+    if winner.entry.operation.cls not in NOT_LOGICAL:
+        return None
+    if mine.cls in NOT_LOGICAL:
+        files = cannot_take_over(winner, mine)
+        if not files:
+            return None
+        reason = "the winner compacted files of this compaction together with others"
+        return _both_remove(winner, "CFL-16", reason, cell, of_files(files))
+    if not reorders(winner):
+        return None
+    taken = taken_of_removals(winner, mine, by_row=False)
+    if not taken:
+        return None
+    reason = "the winner reordered rows that this one removes"
+    if any(len(shared(sorted(taken.files), read.files)) for read in mine.reads):
+        error = ConcurrentDeleteReadException
+        return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
+    return _both_remove(winner, "CFL-11", reason, cell, taken.evidence())
+
+
+def _both_remove(winner: Winner, rule: str, reason: str, cell: str, evidence: Evidence) -> Conflict:
+    return conflict(winner, ConcurrentDeleteDeleteException, rule, reason, cell, evidence)
+
+
+def reorders(winner: Winner) -> bool:
+    """Whether a compaction says nothing of where rows went."""
+    entry = winner.entry
+    clustered = entry.operation.cls is OperationClass.CLUSTER
+    return clustered or (entry.lineage is None and entry.add is not None)
+
+
+def _by_cell(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+    """CFL-3: what the cell asks for, in the order of the exceptions."""
+    rule = rule_for(winner, mine)
+    if rule in (Rule.NEVER, Rule.OVERTAKEN):
+        needs_order = mine.cls is OperationClass.UPDATE and (
+            winner.entry.operation.cls in NOT_LOGICAL and reorders(winner)
+        )
+        return _gone(winner, mine, cell) if needs_order else None
+    if rule is not Rule.SAME:
+        found = _appended(winner, mine, cell)
+        if found is not None:
+            return found
+    return None if rule is Rule.APPENDED else _gone(winner, mine, cell)
+
+
+def _appended(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+    for read in mine.reads:
+        mask = may_have_read(winner, mine, read)
+        if mask.any():
+            evidence: Evidence = of_added(winner, mask, _partition_by(mine))
+            reason = "the winner added rows that this operation would have read"
+            return conflict(winner, ConcurrentAppendException, "CFL-8", reason, cell, evidence)
+    if mine.passed_over is None or not _may_have_seen(winner, mine, mine.passed_over):
+        return None
+    reason = (
+        f"the winner may have read the rows that version {mine.passed_over} inserted, which this "
+        "operation did not see"
+    )
+    passed = {"passed_over": mine.passed_over, "read_version": winner.entry.basis.read_version}
+    return conflict(winner, ConcurrentAppendException, "CFL-9", reason, cell, passed)
+
+
+def _may_have_seen(winner: Winner, mine: Mine, blind: int) -> bool:
+    """CFL-9: whether a winner that is not blind may depend on what a blind one inserted."""
+    entry = winner.entry
+    partitions = overlap(entry.basis.scope, mine.scope, mine.metadata)
+    if partitions is not None and not partitions:
+        return False
+    if entry.operation.cls is OperationClass.OVERWRITE:
+        # It read nothing, but what it removes is decided when it commits.
+        return any(file >= mine.next_id for file in entry.remove)
+    return entry.basis.read_version is None or entry.basis.read_version >= blind
+
+
+def _gone(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+    """CFL-10, CFL-11."""
+    if mine.cls in NOT_LOGICAL:
+        taken = taken_of_inputs(winner, mine)
+        reason = "the winner changed or removed files that this operation rewrites"
+        return _both_remove(winner, "CFL-11", reason, cell, taken.evidence()) if taken else None
+    by_row = profile_of(mine.granularity, mine.delete_mode) == ROW
+    for read in mine.reads:
+        taken = taken_of_read(winner, read, by_row)
+        if taken:
+            reason = f"the winner removed {_what(taken.rows)} that this operation read"
+            error = ConcurrentDeleteReadException
+            return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
+    taken = taken_of_removals(winner, mine, by_row)
+    if not taken:
+        return None
+    reason = f"the winner removed {_what(taken.rows)} that this operation removes"
+    return _both_remove(winner, "CFL-11", reason, cell, taken.evidence())
+
+
+def _what(rows: object) -> str:
+    return "rows" if rows else "files"
+
+
+def _partition_by(mine: Mine) -> tuple[int, ...]:
+    return mine.metadata.partition_by if mine.metadata is not None else ()
 
 
 def misfit_of(written: Metadata, now: Metadata) -> str | None:
@@ -184,20 +249,3 @@ def misfit_of(written: Metadata, now: Metadata) -> str | None:
         if field_id not in old and not column.nullable:
             return f"the winner added column {column.name!r}, which is NOT NULL"
     return None
-
-
-def _conflict(
-    winner: Entry,
-    error: type[ConcurrentModificationException],
-    rule: str,
-    reason: str,
-    evidence: Mapping[str, Any] | None = None,
-) -> Conflict:
-    return Conflict(
-        error=error,
-        rule=rule,
-        reason=reason,
-        winner_version=winner.version,
-        winner_operation=winner.operation.name,
-        evidence=evidence or {},
-    )

@@ -195,9 +195,26 @@ def conform(
         if is_nested(column.type):
             check_nested_nulls(values, column.type, column.name)
             # Fields within carry their ids and physical names.
-            values = values.cast(field.type)
+            values = relabelled(values, field.type)
         arrays.append(values)
     return pa.Table.from_arrays(arrays, schema=shape)
+
+
+def relabelled(values: Any, target: pa.DataType) -> Any:
+    """The same values under the field names of `target`, whose fields have the same places.
+
+    Arrow's own cast looks fields up by their names: those that have exchanged them would exchange
+    their values, and those with new ones become NULL.
+
+    Args:
+        values: an array or a chunked array.
+        target: its type, but for names, nullability and metadata of fields.
+    """
+    if values.type == target:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([relabelled(c, target) for c in values.chunks], target)
+    return _converted(values, target, by_place=True)
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:
@@ -213,8 +230,8 @@ def _cast(values: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Chunked
         ) from None
 
 
-def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The same values as another type, fields of structs by name at any depth.
+def _converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) -> pa.Array:
+    """The same values as another type, fields of structs by name, or by place, at any depth.
 
     Raises:
         pa.ArrowInvalid: one of them has no equal there.
@@ -230,34 +247,35 @@ def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
         return _converted(pc.run_end_decode(values), target)
     mask = values.is_null() if values.null_count else None
     if pa.types.is_struct(kind):
-        return _converted_struct(values, target, mask)
+        return _converted_struct(values, target, mask, by_place)
     if pa.types.is_map(kind):
         offsets, keys, items = _map_parts(values)
-        keys, items = _converted(keys, target.key_type), _converted(items, target.item_type)
+        keys = _converted(keys, target.key_type, by_place=by_place)
+        items = _converted(items, target.item_type, by_place=by_place)
         return pa.MapArray.from_arrays(offsets, keys, items, target, mask=mask)
     if is_list(kind):
         # Arrow's own cast of list views loses elements after a NULL.
         lengths = pc.fill_null(pc.list_value_length(values), 0)
         ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-        elements = _converted(values.flatten(), target.value_type)
+        elements = _converted(values.flatten(), target.value_type, by_place=by_place)
         return pa.ListArray.from_arrays(offsets, elements, target, mask=mask)
     return _converted_flat(values, target)
 
 
 def _converted_struct(
-    values: pa.StructArray, target: pa.StructType, mask: pa.Array | None
+    values: pa.StructArray, target: pa.StructType, mask: pa.Array | None, by_place: bool
 ) -> pa.StructArray:
     """Fields by name, whatever their order; missing ones are NULL."""
     found = _fields_of(values.type)
     fields = [target.field(i) for i in range(target.num_fields)]
     children = []
-    for wanted in fields:
-        at = found.get(wanted.name.casefold())
+    for place, wanted in enumerate(fields):
+        at = place if by_place else found.get(wanted.name.casefold())
         if at is None:
             children.append(pa.nulls(len(values), wanted.type))
         else:
-            children.append(_converted(values.field(at), wanted.type))
+            children.append(_converted(values.field(at), wanted.type, by_place=by_place))
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 

@@ -1,6 +1,6 @@
 """Rows out of data files, through Arrow's own scanner; page checksums are always verified.
 
-Spec: DAT-4, DAT-5, DAT-7, ADD-7.
+Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tablefmt.data.checksum import first_damaged, stored_checksum
+from tablefmt.data.conform import relabelled
+from tablefmt.data.live import POSITION, live_batches
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.schema import Field, Schema
@@ -44,6 +48,17 @@ class RowFilter:
     """Physical names of the columns that `exact` looks at."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LocatedRows:
+    """Rows of one file and where they are in it."""
+
+    file: int
+    """The place of the file among those read."""
+    positions: NDArray[np.int64]
+    """Ascending; 0 is the first row of the file."""
+    rows: pa.RecordBatch
+
+
 def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
     """The files (columns `path` and `size`) as an Arrow dataset over physical names."""
     filesystem, root = store.arrow_filesystem()
@@ -67,7 +82,8 @@ def read_files(
 
     Args:
         store: where the files are.
-        files: live files: `path`, `size`, `rows`, and `footer` where it is known.
+        files: live files: `path`, `size`, `rows`, and `footer` where it is known; `vector`, packed
+            positions of rows that are gone, and `deleted`, their number, where there are any.
         schema: the snapshot's.
         columns: columns of the answer, in order.
         condition: rows for which it is true are kept.
@@ -80,10 +96,9 @@ def read_files(
     condition = condition or RowFilter(None)
     # Those of the condition first: it may name them by place.
     names = dict.fromkeys([*condition.reads, *(f.physical for f in columns)])
-    for group in _groups(store, files):
+    for _, group in _groups(store, files):
         try:
-            scanner = dataset_of(store, group, schema).scanner(list(names), condition.pushed)
-            for batch in scanner.to_batches():
+            for batch in _batches(store, group, schema, list(names), condition):
                 rows = batch if condition.exact is None else batch.filter(condition.exact)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
@@ -92,23 +107,78 @@ def read_files(
             raise _diagnosis(store, group, schema, condition, error) from None
 
 
+def locate_rows(
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    columns: Sequence[Field],
+    condition: RowFilter | None = None,
+) -> Iterator[LocatedRows]:
+    """The rows of `read_files`, with the file and the position of each. Takes and raises the same.
+
+    A file's rows come in one or more pieces, in the order of their positions.
+    """
+    wanted = answer_schema(columns)
+    condition = condition or RowFilter(None)
+    names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
+    for start, group in _groups(store, files):
+        try:
+            for place, batch in _live(store, group, schema, names, condition):
+                rows = batch if condition.exact is None else batch.filter(condition.exact)
+                if rows.num_rows:
+                    arrays = [rows.column(f.physical) for f in columns]
+                    found = _as_wanted(arrays, rows.num_rows, wanted)
+                    yield LocatedRows(start + place, rows.column(POSITION).to_numpy(), found)
+        except _DAMAGE as error:
+            raise _diagnosis(store, group, schema, condition, error) from None
+
+
+def _batches(
+    store: Store, group: pa.Table, schema: Schema, names: list[str], condition: RowFilter
+) -> Iterator[pa.RecordBatch]:
+    """Live rows for which what is pushed is true; the columns `names` come first."""
+    if _is_whole(group):
+        yield from dataset_of(store, group, schema).scanner(names, condition.pushed).to_batches()
+        return
+    for _, batch in _live(store, group, schema, names, condition):
+        yield batch
+
+
+def _live(
+    store: Store, group: pa.Table, schema: Schema, names: list[str], condition: RowFilter
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    vectors = [None] * group.num_rows if _is_whole(group) else group["vector"].to_pylist()
+    dataset = dataset_of(store, group, schema)
+    return live_batches(dataset, group["rows"].to_pylist(), vectors, names, condition.pushed)
+
+
+def _is_whole(files: pa.Table) -> bool:
+    """Whether no row of these files is gone."""
+    if "vector" in files.column_names:
+        return bool(files["vector"].null_count == files.num_rows)
+    gone = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+    assert not gone, "files with rows that are gone come with their vectors"
+    return True
+
+
 def _as_wanted(arrays: list[pa.Array], rows: int, wanted: pa.Schema) -> pa.RecordBatch:
     """The columns under their logical names and nullability."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    named = pa.RecordBatch.from_arrays(arrays, names=wanted.names)
-    return named.cast(wanted) if named.schema != wanted else named
+    columns = [relabelled(a, f.type) for a, f in zip(arrays, wanted, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
     """How many rows `read_files` would give. Raises the same."""
     if condition is None:
-        return int(pc.sum(files["rows"]).as_py() or 0)
-    if condition.exact is not None:
+        gone = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+        return int(pc.sum(files["rows"]).as_py() or 0) - int(gone or 0)
+    if condition.exact is not None or not _is_whole(files):
         read = [f for f in schema.fields if f.physical in condition.reads]
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     found = 0
-    for group in _groups(store, files):
+    for _, group in _groups(store, files):
         try:
             found += dataset_of(store, group, schema).count_rows(filter=condition.pushed)
         except _DAMAGE as error:
@@ -116,8 +186,8 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
     return found
 
 
-def _groups(store: Store, files: pa.Table) -> Iterator[pa.Table]:
-    """The files in runs whose ends are what was written (ADD-7)."""
+def _groups(store: Store, files: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The files in runs whose ends are what was written (ADD-7); with the place of the first."""
     for start in range(0, files.num_rows, GROUP_FILES):
         group = files.slice(start, GROUP_FILES)
         try:
@@ -130,7 +200,7 @@ def _groups(store: Store, files: pa.Table) -> Iterator[pa.Table]:
             path, size, rows, footer = _described(group.slice(damaged, 1))[0]
             problem = check_file(store, path, size, rows, deep=False, footer=footer)
             raise CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
-        yield group
+        yield start, group
 
 
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:

@@ -108,10 +108,16 @@ def write_data(
     return gathered.added()
 
 
-def remove_data(store: Store, transaction: str) -> None:
-    """Delete whatever a transaction wrote. Only for one that is certainly not in the log."""
-    for found in list(store.list_after(data_folder(transaction))):
-        store.delete(found.key)
+def remove_data(store: Store, transaction: str, prefixes: tuple[str, ...] = ("",)) -> None:
+    """Delete what a transaction wrote under names that start so; all by default.
+
+    Only for what is certainly not in the log.
+    """
+    folder = data_folder(transaction)
+    wanted = tuple(folder + prefix for prefix in prefixes)
+    for found in list(store.list_after(folder)):
+        if found.key.startswith(wanted):
+            store.delete(found.key)
 
 
 def _run(write: Any, jobs: list[Any]) -> Iterable[dict[str, Any]]:

@@ -9,16 +9,24 @@ import hashlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from tablefmt.errors import CorruptEntryError, TablefmtError, UnsupportedFeatureError
-from tablefmt.log.names import entry_key, is_side_key, is_transaction, path_problem
+from tablefmt.log.columns import (
+    add_from_json,
+    add_to_json,
+    check_lineage,
+    deletes_from_json,
+    deletes_to_json,
+    lineage_from_json,
+    lineage_to_json,
+    update_from_json,
+)
+from tablefmt.log.names import entry_key, is_transaction
 from tablefmt.model.entry import (
     FORMAT,
-    AddedFiles,
     Application,
     Basis,
     Entry,
@@ -29,7 +37,6 @@ from tablefmt.model.entry import (
     PredicateScope,
     ProtocolFeatures,
     Scope,
-    SideFile,
     StoredEntry,
     Totals,
 )
@@ -47,21 +54,23 @@ NESTING_MAX = 128
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 _MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
 
-_FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _ISOLATIONS = frozenset({"WriteSerializable", "Serializable"})
 _GRANULARITIES = frozenset({"row", "file", "transaction"})
 
-_BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
-_PLAIN = ("path", "size", "rows")
-
 _KNOWN = frozenset(
     {
         "format", "table", "version", "timestamp", "time_version", "transaction", "previous",
-        "operation", "basis", "totals", "protocol", "metadata", "add", "remove", "application",
-        "user_metadata", "checksum",
+        "operation", "basis", "totals", "protocol", "metadata", "add", "remove", "delete",
+        "lineage", "update", "application", "user_metadata", "checksum",
     }
+)  # fmt: skip
+
+
+_OPTIONAL = (
+    "protocol", "metadata", "add", "remove", "delete", "lineage", "update", "application",
+    "user_metadata",
 )  # fmt: skip
 
 
@@ -199,6 +208,10 @@ def _to_json(entry: Entry) -> dict[str, Any]:
             "rows": entry.totals.rows,
         },
     )
+    if entry.basis.predicate is not None:
+        document["basis"]["predicate"] = entry.basis.predicate
+    if entry.totals.deleted:
+        document["totals"]["deleted"] = entry.totals.deleted
     if entry.protocol is not None:
         document["protocol"] = {
             "reader": list(entry.protocol.reader),
@@ -211,9 +224,16 @@ def _to_json(entry: Entry) -> dict[str, Any]:
             "schema": schema_to_json(entry.metadata.schema),
         }
     if entry.add is not None:
-        document["add"] = _add_to_json(entry.add)
+        document["add"] = add_to_json(entry.add)
     if entry.remove:
         document["remove"] = list(entry.remove)
+    if entry.delete is not None:
+        document["delete"] = deletes_to_json(entry.delete)
+    if entry.lineage is not None:
+        document["lineage"] = lineage_to_json(entry.lineage)
+    if entry.update is not None:
+        chosen = None if entry.update.set is None else list(entry.update.set)
+        document["update"] = {"keys": list(entry.update.keys), "set": chosen}
     if entry.application is not None:
         document["application"] = {
             "digest": entry.application.digest,
@@ -231,20 +251,6 @@ def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
     if isinstance(scope, PredicateScope):
         return {"predicate": scope.predicate}
     return None
-
-
-def _add_to_json(add: AddedFiles | SideFile) -> dict[str, Any]:
-    if isinstance(add, SideFile):
-        side = {"files": add.files, "path": add.path, "sha256": add.sha256, "size": add.size}
-        return {"side": side}
-    document: dict[str, Any] = {}
-    for name, values in add.columns.items():
-        group, dot, field_id = name.partition(".")
-        if dot:
-            document.setdefault(group, {})[field_id] = values
-        else:
-            document[name] = values
-    return document
 
 
 def _from_json(document: dict[str, Any]) -> Entry:
@@ -267,16 +273,16 @@ def _checked(document: dict[str, Any]) -> Entry:
         raise _bad("ENT-3", "`transaction` or `table` is not 32 hex digits")
     if version == 0 and not ("protocol" in document and "metadata" in document):
         raise _bad("ENT-3", "version 0 lacks `protocol` or `metadata`")
-    optional = ("protocol", "metadata", "add", "remove", "application", "user_metadata")
-    empty = [name for name in optional if name in document and document[name] is None]
+    empty = [name for name in _OPTIONAL if name in document and document[name] is None]
     if empty:
         raise _bad("ENT-3", f"`{empty[0]}` is null: a field that holds nothing is left out")
     protocol, metadata = document.get("protocol"), document.get("metadata")
-    add = document.get("add")
+    add, delete = document.get("add"), document.get("delete")
+    lineage, update = document.get("lineage"), document.get("update")
     user_metadata = document.get("user_metadata", {})
     if type(user_metadata) is not dict:
         raise _bad("ENT-3", "`user_metadata` is not an object")
-    return Entry(
+    entry = Entry(
         table=document["table"],
         version=version,
         timestamp=_integer(document, "timestamp"),
@@ -288,12 +294,17 @@ def _checked(document: dict[str, Any]) -> Entry:
         totals=_totals(document["totals"]),
         protocol=None if protocol is None else _protocol(protocol),
         metadata=None if metadata is None else _metadata(metadata),
-        add=None if add is None else _add(add),
+        add=None if add is None else add_from_json(add),
         remove=_removed(document["remove"]) if "remove" in document else (),
+        delete=None if delete is None else deletes_from_json(delete),
+        lineage=None if lineage is None else lineage_from_json(lineage),
+        update=None if update is None else update_from_json(update),
         application=_application(document.get("application")),
         user_metadata=user_metadata,
         unknown={k: v for k, v in document.items() if k not in _KNOWN},
     )
+    check_lineage(entry)
+    return entry
 
 
 def _integer(mapping: Mapping[str, Any], name: str, low: int = _INTEGER_MIN) -> int:
@@ -324,12 +335,15 @@ def _basis(value: Mapping[str, Any]) -> Basis:
         raise _bad("ENT-5", "`blind` is not a boolean")
     if value["isolation"] not in _ISOLATIONS or value["granularity"] not in _GRANULARITIES:
         raise _bad("ENT-5", "`isolation` or `granularity` has no known value")
+    if type(value.get("predicate", "")) is not str:
+        raise _bad("ENT-5", "`predicate` is not text")
     return Basis(
         read_version=read_version,
         isolation=value["isolation"],
         granularity=value["granularity"],
         blind=value["blind"],
         scope=_scope(value["scope"]),
+        predicate=value.get("predicate"),
     )
 
 
@@ -351,12 +365,15 @@ def _scalars(values: Sequence[Any]) -> bool:
 
 
 def _totals(value: Mapping[str, Any]) -> Totals:
+    if value.get("deleted", 1) == 0:
+        raise _bad("ENT-6", "`deleted` is 0: a sum that holds nothing is left out")
     return Totals(
         files=_integer(value, "files", low=0),
         rows=_integer(value, "rows", low=0),
         bytes=_integer(value, "bytes", low=0),
         next_id=_integer(value, "next_id", low=1),
         metadata_version=_integer(value, "metadata_version", low=0),
+        deleted=_integer(value, "deleted", low=1) if "deleted" in value else 0,
     )
 
 
@@ -399,65 +416,3 @@ def _removed(value: Any) -> tuple[int, ...]:
     if any(b <= a for a, b in itertools.pairwise(value)):
         raise _bad("ENT-3", "`remove` is not ascending")
     return tuple(value)
-
-
-def _add(value: Mapping[str, Any]) -> AddedFiles | SideFile:
-    if "side" in value:
-        side = value["side"]
-        if not is_side_key(side["path"]):
-            raise _bad("ADD-6", f"the side file's name {side['path']!r} is not of the grammar")
-        if not _DIGEST.fullmatch(side["sha256"]):
-            raise _bad("ADD-6", "the side file has no SHA-256")
-        return SideFile(
-            side["path"], _integer(side, "files", 1), _integer(side, "size", 1), side["sha256"]
-        )
-    columns: dict[str, Any] = {name: value[name] for name in _PLAIN}
-    if "footer" in value:
-        columns["footer"] = value["footer"]
-    for group in _BY_FIELD:
-        for field_id, values in value.get(group, {}).items():
-            columns[_column_name(group, field_id)] = values
-    files = AddedFiles(columns)
-    check_added(files)
-    return files
-
-
-@lru_cache(maxsize=4096)
-def _column_name(group: str, field_id: str) -> str:
-    if not _FIELD_ID.fullmatch(field_id):
-        raise _bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
-    return f"{group}.{field_id}"
-
-
-def check_added(files: AddedFiles) -> None:
-    """Refuse columns that are not what ADD-1 and KEY-2 ask for.
-
-    Raises:
-        CorruptEntryError: ADD-1, KEY-2.
-    """
-    columns = files.columns
-    length = len(columns["path"])
-    if length == 0:
-        raise _bad("ADD-1", "`add` holds no file")
-    kinds: set[type] = set()
-    for name, values in columns.items():
-        if type(values) is not list or len(values) != length:
-            raise _bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
-        kinds.update(map(type, values))
-    if dict in kinds or list in kinds:
-        name = next(n for n, values in columns.items() if not _scalars(values))
-        raise _bad("ADD-1", f"`add` column {name} holds a list or an object")
-    for path in columns["path"]:
-        problem = path_problem(path)
-        if problem:
-            raise _bad("KEY-2", f"the path {str(path)[:100]!r} is refused: {problem}")
-    if len(set(columns["path"])) != length:
-        raise _bad("ADD-1", "a path is added twice")
-    for name, low in (("size", 1), ("rows", 0)):
-        counts = columns[name]
-        sound = set(map(type, counts)) == {int} and low <= min(counts)
-        if not sound or max(counts) > _INTEGER_MAX:
-            raise _bad("ADD-1", f"`add` column {name} holds something that is not a count")
-    for crc in columns.get("footer", ()):
-        if crc is not None and not (type(crc) is int and 0 <= crc < 1 << 32):
-            raise _bad("ADD-7", "`add` column footer holds something that is not a CRC-32")

@@ -8,6 +8,7 @@ LOG = "_log/"
 DATA = "data/"
 SIDE = "_log/side/"
 HINT = "_log/hint.json"
+DELETES = "deletes/"
 
 VERSION_MAX = (1 << 63) - 1
 
@@ -16,6 +17,7 @@ PATH_BYTES_MAX = 1024
 _ENTRY = re.compile(r"_log/(\d{20})\.json")
 _TRANSACTION = re.compile(r"[0-9a-f]{32}")
 _SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
+_DELETES = re.compile(r"deletes/[0-9a-f]{32}\.parquet")
 _OWN = re.compile(r"data/[0-9a-f]{32}/[0-9A-Za-z_-]{1,64}(?:\.[0-9A-Za-z_-]{1,64}){0,8}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
@@ -44,6 +46,16 @@ def side_key(transaction: str) -> str:
 def is_side_key(key: str) -> bool:
     """Whether a name is that of a side file."""
     return _SIDE.fullmatch(key) is not None
+
+
+def deletes_key(transaction: str) -> str:
+    """The name of the side file with a transaction's `delete` columns (DEL-3)."""
+    return f"{DELETES}{transaction}.parquet"
+
+
+def is_deletes_key(key: str) -> bool:
+    """Whether a name is that of a side file of deletes."""
+    return _DELETES.fullmatch(key) is not None
 
 
 def data_folder(transaction: str) -> str:

@@ -93,7 +93,16 @@ def read_tail(store: Store, first: int) -> list[StoredEntry]:
         LogGapError: LOG-2.
         CorruptEntryError: the codec's rules.
     """
-    found: list[StoredEntry] = []
+    return [decode(body, first + at) for at, body in enumerate(read_tail_bytes(store, first))]
+
+
+def read_tail_bytes(store: Store, first: int) -> list[bytes]:
+    """The same as `read_tail`, without a look at what is in the entries.
+
+    Raises:
+        LogGapError: LOG-2.
+    """
+    found: list[bytes] = []
     window = 1
     while True:
         start = first + len(found)
@@ -104,8 +113,12 @@ def read_tail(store: Store, first: int) -> list[StoredEntry]:
         window = min(max(window * 4, FIRST_WINDOW), WINDOW_MAX)
 
 
-def read_window(store: Store, start: int, count: int) -> tuple[list[StoredEntry], bool]:
-    """Up to `count` entries from `start`, and whether the log ends within or before them."""
+def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool]:
+    """Up to `count` entries from `start`, and whether the log ends within or before them.
+
+    Raises:
+        LogGapError: LOG-2.
+    """
     keys = [entry_key(start + i) for i in range(count)]
     bodies = store.get_many(keys)
     present = next((i for i, body in enumerate(bodies) if body is None), count)
@@ -119,8 +132,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[StoredEntry]
             raise LogGapError(start + missing, start + later[-1])
         present = later[-1] + 1
         later = []
-    entries = [decode(body or b"", start + i) for i, body in enumerate(bodies[:present])]
-    return entries, present < count
+    return [body or b"" for body in bodies[:present]], present < count
 
 
 def open_log(

@@ -1,53 +1,47 @@
-"""The side file: the `add` columns of an entry too large to hold them. Spec: ADD-6."""
+"""Side files: `add` or `delete` columns of an entry too large for them. Spec: ADD-6, DEL-3."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.codec import digest
-from tablefmt.log.names import path_problem, side_key
-from tablefmt.model.entry import SideFile
+from tablefmt.log.names import deletes_key, path_problem, side_key
+from tablefmt.model.entry import RowDeletes, SideFile
+from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 SIDE_ABOVE_BYTES = 1 << 20
 """Entries whose `add` columns are larger than this in JSON keep them in a side file (ENT-2)."""
 
+DELETES_ABOVE_BYTES = 256 << 10
+"""The same for `delete`."""
+
 
 def write_side(store: Store, transaction: str, columns: pa.Table) -> SideFile:
-    """Store the columns durably under the transaction's name."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(columns, sink, compression="zstd", write_page_checksum=True)
-    body = sink.getvalue().to_pybytes()
-    key = side_key(transaction)
-    store.put(key, body)
-    return SideFile(key, columns.num_rows, len(body), digest(body))
+    """Store the `add` columns durably under the transaction's name."""
+    return _write(store, side_key(transaction), columns)
+
+
+def write_deletes(store: Store, transaction: str, deletes: RowDeletes) -> SideFile:
+    """Store the `delete` columns durably under the transaction's name."""
+    return _write(store, deletes_key(transaction), delete_columns(deletes))
 
 
 def read_side(store: Store, side: SideFile) -> pa.Table:
-    """The columns a side file holds, checked against what the entry says of it.
+    """The `add` columns a side file holds, checked against what the entry says of it.
 
     Raises:
         CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
         CorruptEntryError: KEY-2.
     """
+    columns = _read(store, side, "ADD-6")
     try:
-        body = store.get(side.path)
-    except KeyNotFoundError:
-        raise CorruptTableError("the side file is missing", key=side.path, rule="ADD-6") from None
-    if len(body) != side.size or digest(body) != side.sha256:
-        raise CorruptTableError(
-            "the side file is not what the entry says", key=side.path, rule="ADD-6"
-        )
-    try:
-        columns = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
         paths = columns.select(["path"])
-    except (pa.ArrowException, OSError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise CorruptTableError(
-            f"the side file cannot be read: {reason}", key=side.path, rule="ADD-6"
-        ) from None
+    except KeyError as error:
+        raise _unreadable(side, "ADD-6", error) from None
     for batch in paths.to_batches(max_chunksize=65_536):
         for path in batch.column(0).to_pylist():
             problem = path_problem(path)
@@ -58,3 +52,53 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
                     rule="KEY-2",
                 )
     return columns
+
+
+def read_deletes(store: Store, side: SideFile) -> pa.Table:
+    """The `delete` columns a side file holds, as DELETE_COLUMNS.
+
+    Raises:
+        CorruptTableError: DEL-3, missing, not what the entry says, or not what DEL-1 asks for.
+    """
+    found = _read(store, side, "DEL-3")
+    try:
+        columns = found.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
+        if (
+            columns.num_rows != side.files
+            or columns["file"].null_count + columns["rows"].null_count
+        ):
+            raise ValueError("it does not hold the files it should")
+        files, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
+        if np.any(files[1:] <= files[:-1]) or np.any(files < 1) or np.any(rows < 1):
+            raise ValueError("its files do not rise, or a number of rows is none")
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise _unreadable(side, "DEL-3", error) from None
+    return columns
+
+
+def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
+    sink = pa.BufferOutputStream()
+    pq.write_table(columns, sink, compression="zstd", write_page_checksum=True)
+    body = sink.getvalue().to_pybytes()
+    store.put(key, body)
+    return SideFile(key, columns.num_rows, len(body), digest(body))
+
+
+def _read(store: Store, side: SideFile, rule: str) -> pa.Table:
+    try:
+        body = store.get(side.path)
+    except KeyNotFoundError:
+        raise CorruptTableError("the side file is missing", key=side.path, rule=rule) from None
+    if len(body) != side.size or digest(body) != side.sha256:
+        raise CorruptTableError(
+            "the side file is not what the entry says", key=side.path, rule=rule
+        )
+    try:
+        return pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(side, rule, error) from None
+
+
+def _unreadable(side: SideFile, rule: str, error: Exception) -> CorruptTableError:
+    reason = str(error).splitlines()[0]
+    return CorruptTableError(f"the side file cannot be read: {reason}", key=side.path, rule=rule)

@@ -1,4 +1,7 @@
-"""Is the table what was written? Reads everything it can and says what is wrong, and why."""
+"""Is the table what was written? Reads everything it can and says what is wrong, and why.
+
+Spec: DAT-5, DEL-1, DEL-2, DEL-4, LIN-2 (maintenance/rows.py).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pyarrow as pa
 
 from tablefmt.data.read import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
+from tablefmt.maintenance.rows import row_problems
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -65,7 +69,7 @@ class Report:
 def verify(
     store: Store, *, deep: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> Report:
-    """Replay the log from the store, then look at every live file.
+    """Replay the log from the store, then look at what it says of rows, and at every live file.
 
     Args:
         store: the table's root.
@@ -80,7 +84,9 @@ def verify(
         UnsupportedFeatureError: it needs a newer reader.
     """
     try:
-        snapshot = LogView.open(store).snapshot()
+        view = LogView.open(store)
+        snapshot = view.snapshot()
+        problems_of_rows = row_problems(view, snapshot)
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)
         return Report(store.uri, None, 0, deep, (finding,))
@@ -88,7 +94,7 @@ def verify(
     if "footer" not in files.column_names:
         files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
     files = files.select(["path", "size", "rows", "footer"])
-    findings: list[Finding] = []
+    findings = [Finding(error.key, error.rule, error.detail) for error in problems_of_rows]
     done = 0
     for batch in files.to_batches(max_chunksize=1024):
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -24,7 +24,6 @@ from tablefmt.model.schema import (
     Array,
     Field,
     Map,
-    Primitive,
     Schema,
     Struct,
     Type,
@@ -129,7 +128,7 @@ def _type_from_json(value: Any, path: str, depth: int) -> Type:
         raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels", [path])
     if isinstance(value, str):
         if _CHARACTERS.fullmatch(value):
-            return Primitive("string")
+            raise _no_length(path, value)
         try:
             return primitive(value.replace(" ", ""))
         except KeyError:
@@ -161,6 +160,14 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
 def _refused(path: str, kind: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"column {path!r} has type {kind}, which a table cannot hold; cast it to another", [path]
+    )
+
+
+def _no_length(path: str, kind: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {path!r} has type {kind.upper()}, and a table neither keeps nor checks the length "
+        "of text; use STRING",
+        [path],
     )
 
 
@@ -212,8 +219,8 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
 
 def _ddl_type(node: exp.DataType, path: str) -> Type:
     kinds = exp.DataType.Type
-    if node.this in (kinds.VARCHAR, kinds.CHAR) and len(node.expressions) == 1:
-        return Primitive("string")
+    if node.this in (kinds.VARCHAR, kinds.CHAR):
+        raise _no_length(path, node.sql("spark"))
     if node.this == kinds.STRUCT:
         return Struct(tuple(_ddl_field(f, path) for f in node.expressions))
     if node.this in (kinds.LIST, kinds.ARRAY) and len(node.expressions) == 1:

@@ -78,6 +78,8 @@ class Basis:
     granularity: str
     blind: bool
     scope: Scope = None
+    predicate: str | None = None
+    """The condition of a DELETE, UPDATE or MERGE as text, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,12 @@ class Totals:
 
     files: int
     rows: int
+    """As written, before deletes."""
     bytes: int
     next_id: int
     metadata_version: int
+    deleted: int = 0
+    """Rows of live files that deletion vectors take out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,8 @@ class AddedFiles:
 
     Keys: `path`, `size`, `rows`, `footer`, and by field id `partition.<id>`, `lower.<id>`,
     `upper.<id>`, `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
+    Optional: `updated` (true: the rows are new versions of rows that the same entry takes out),
+    `keys` (hashes of the keys in the file, ADD-8).
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -151,7 +158,7 @@ class AddedFiles:
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """Where the `add` columns of a very large entry are (ADD-6)."""
+    """Where the `add` or `delete` columns of a very large entry are (ADD-6, DEL-3)."""
 
     path: str
     files: int
@@ -160,6 +167,59 @@ class SideFile:
 
     def __len__(self) -> int:
         return self.files
+
+
+@dataclass(frozen=True, slots=True)
+class RowDeletes:
+    """Rows that one entry takes out of files, as columns of equal length >= 1 (DEL-1).
+
+    Bitmaps are text, base64 of the portable form of a 64-bit roaring bitmap of positions, 0 the
+    first row of the file; None for an empty one. The two of a file are disjoint.
+    """
+
+    file: Sequence[int]
+    """Ids, ascending, each once."""
+    rows: Sequence[int]
+    """Positions in both bitmaps together, >= 1."""
+    deleted: Sequence[str | None]
+    """Rows that are gone."""
+    updated: Sequence[str | None]
+    """Rows whose new version is in a file that the same entry adds."""
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where the rows of order-keeping rewrites came from, as columns of equal length >= 1 (LIN-1).
+
+    Each line is a run of rows of one input; an output's rows are those of its lines, in order.
+    """
+
+    output: Sequence[int]
+    """Index of the output among the files the entry adds; equal ones are together, rising."""
+    input: Sequence[int]
+    """File id."""
+    start: Sequence[int]
+    """Position in the input of the first row of the run."""
+    rows: Sequence[int]
+    """Length of the run in the input, dropped rows included."""
+    dropped: Sequence[str | None]
+    """Positions in the input, within the run, that were left out: bitmap text, None for none."""
+
+    def __len__(self) -> int:
+        return len(self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class RowUpdate:
+    """What the rows an entry adds have to do with older ones (ENT-9)."""
+
+    set: tuple[int, ...] | None
+    """Ids of the columns that an UPDATE or MERGE set, ascending; None: any may differ."""
+    keys: tuple[int, ...] = ()
+    """Ids of the columns that `keys` of the added files hash, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +239,9 @@ class Entry:
     metadata: Metadata | None = None
     add: AddedFiles | SideFile | None = None
     remove: Sequence[int] = ()
+    delete: RowDeletes | SideFile | None = None
+    lineage: Lineage | None = None
+    update: RowUpdate | None = None
     application: Application | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)

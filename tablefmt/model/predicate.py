@@ -162,6 +162,21 @@ def fields(predicate: Predicate) -> set[int]:
     return set() if isinstance(predicate, Constant) else {predicate.field.id}
 
 
+def over_columns(predicate: Predicate, columns: frozenset[int]) -> Predicate:
+    """A condition over those columns alone that is TRUE wherever `predicate` is."""
+    return _over(normalise(predicate), columns)
+
+
+def _over(predicate: Predicate, columns: frozenset[int]) -> Predicate:
+    if isinstance(predicate, And):
+        items = [_over(item, columns) for item in predicate.items]
+        return all_of([item for item in items if item != TRUE])
+    if isinstance(predicate, Or):
+        items = [_over(item, columns) for item in predicate.items]
+        return TRUE if TRUE in items else any_of(items)
+    return predicate if fields(predicate) <= columns else TRUE
+
+
 def to_sql(predicate: Predicate) -> str:
     """Spark SQL text that `parse_predicate` reads back as the same tree, in any time zone.
 

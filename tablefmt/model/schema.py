@@ -136,14 +136,14 @@ class Schema:
         raise KeyError(field_id)
 
 
-def number_fields(fields: Sequence[Field]) -> Schema:
-    """Give ids 1, 2, … depth first to fields that come without (id 0), and physical names.
+def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
+    """Give ids first, first + 1, … depth first to fields, and physical names as their names are.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
             too deep.
     """
-    counter = iter(range(1, 1 << 31))
+    counter = iter(range(first, 1 << 31))
 
     def number(field: Field, depth: int) -> Field:
         mine = next(counter)

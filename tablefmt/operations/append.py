@@ -16,11 +16,11 @@ from tablefmt.operations.context import (
     Commit,
     CommitOptions,
     TableContext,
-    application_of,
-    digest_of,
     partition_scope,
     writing,
 )
+from tablefmt.operations.digest import digest_of
+from tablefmt.operations.staging import settle
 
 NAME = "WRITE"
 
@@ -94,23 +94,25 @@ def append_files(
         CommitRejectedError, ConcurrentModificationException: the files are removed.
         CommitUnknownError: they are kept.
     """
-    if added is None and options.application is None:
-        return context.no_op(transaction, NAME)
+    plan = append_plan(transaction, added, written_under, read_version=read_version)
+    return settle(context, replace(plan, floating=True), options, digest)
+
+
+def append_plan(
+    transaction: str, added: AddedFiles | None, written_under: Metadata, *, read_version: int
+) -> Plan:
+    """An INSERT of files that exist already. It floats only in a commit of its own (CFL-5)."""
     plan = Plan(
         transaction=transaction,
         operation=Operation(name=NAME, cls=OperationClass.INSERT, parameters={"mode": "Append"}),
         scope=partition_scope(added, written_under),
         blind=True,
-        floating=True,
         written_under=written_under,
         read_version=read_version,
-        application=application_of(options, digest),
     )
-    return context.finish(with_files(plan, added), options)
+    return with_files(plan, added)
 
 
 def with_files(plan: Plan, added: AddedFiles | None) -> Plan:
-    """The plan with its files and their sums."""
-    if added is None:
-        return plan
-    return replace(plan, add=added, added_rows=added.rows, added_bytes=added.bytes)
+    """The plan with its files."""
+    return plan if added is None else replace(plan, add=added)

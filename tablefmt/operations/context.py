@@ -5,20 +5,25 @@ Turns the outcomes of the commit driver into a `Commit` or the one exception tha
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import orjson
-import pyarrow as pa
 
 from tablefmt.commit.driver import Done, commit
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.plan import Plan
-from tablefmt.commit.results import AlreadyApplied, Committed, Conflicted, Rejected, Unknown
-from tablefmt.conflict.check import Conflict
+from tablefmt.commit.results import (
+    AlreadyApplied,
+    Committed,
+    Conflicted,
+    Overtaken,
+    Rejected,
+    Unknown,
+)
+from tablefmt.conflict.verdict import Conflict, Passed
 from tablefmt.data.write import remove_data
 from tablefmt.errors import (
     CommitRejectedError,
@@ -29,30 +34,25 @@ from tablefmt.errors import (
     StoreError,
 )
 from tablefmt.log.codec import check_limits
-from tablefmt.log.names import side_key
-from tablefmt.log.side import SIDE_ABOVE_BYTES, write_side
+from tablefmt.log.names import deletes_key, side_key
 from tablefmt.model.entry import (
     AddedFiles,
     Application,
     Metadata,
     PartitionScope,
     Scope,
-    SideFile,
     StoredEntry,
 )
 from tablefmt.model.properties import get_property
 from tablefmt.model.times import Time, from_micros, to_micros
-from tablefmt.snapshot.files import added_table
+from tablefmt.operations.pinned import SCOPE_PARTITIONS_MAX, Pinned
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
-SCOPE_PARTITIONS_MAX = 1000
-"""An entry names at most this many partitions as its scope; beyond, the whole table."""
-
-SIDE_FROM_FILES = 2000
-"""Fewer files than this never reach SIDE_ABOVE_BYTES, so their size is not computed."""
+_DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
+"""Properties that conflict rules go by: those in force where the transaction read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,8 @@ class Commit:
     transaction: str
     operation: str
     metrics: Mapping[str, int] = field(default_factory=dict)
-    rebased_over: tuple[int, ...] = ()
-    """Winners that this commit went on top of after losing to them."""
+    rebased_over: tuple[Passed, ...] = ()
+    """Versions since the one that was read that this commit went on top of, and why it might."""
     already_applied: bool = False
     """The same application version was in the table already; nothing was written."""
     no_op: bool = False
@@ -202,35 +202,33 @@ class TableContext:
             no_op=True,
         )
 
+    def pin(self, version: int | None = None) -> Pinned:
+        """A version, by default the newest known, as a new transaction sees it."""
+        wanted = self.view.head.version if version is None else version
+        return Pinned(self.store, self.view, wanted, self.environment.nonce())
+
     def finish(self, plan: Plan, options: CommitOptions) -> Commit:
         """Commit the plan; remove its files if it certainly is not in the table.
 
         Raises:
             CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
         """
+        known = plan.written_under or self.view.head.metadata
+        values = {name: get_property(known.properties, name) for name in _DECISIVE}
         plan = replace(
             plan,
-            granularity=self._property("conflictGranularity"),
-            isolation=self._property("isolationLevel"),
+            granularity=values["conflictGranularity"],
+            isolation=values["isolationLevel"],
+            delete_mode=values["deleteMode"],
+            next_id=plan.next_id
+            if plan.read_version is None or plan.floating
+            else self.view.totals[plan.read_version].next_id,
             user_metadata=dict(options.user_metadata),
-            add=self._aside(plan),
         )
         done = commit(self.store, plan, self.environment, self.view, options.deadline)
         commit_made = receipt(self.store, plan, done, self.view)
         self.version = max(self.version, commit_made.version)
         return commit_made
-
-    def _property(self, name: str) -> str:
-        return get_property(self.view.head.metadata.properties, name)
-
-    def _aside(self, plan: Plan) -> AddedFiles | SideFile | None:
-        add = plan.add
-        if not isinstance(add, AddedFiles) or len(add) < SIDE_FROM_FILES:
-            return add
-        if len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES or plan.written_under is None:
-            return add
-        with writing(self.store, plan.transaction):
-            return write_side(self.store, plan.transaction, added_table(add, plan.written_under))
 
 
 class writing:
@@ -257,9 +255,17 @@ def discard(store: Store, transaction: str) -> None:
     """Remove what a transaction wrote, best effort: what stays is an orphan, never in the table."""
     try:
         remove_data(store, transaction)
-        store.delete(side_key(transaction))
     except StoreError:
         # The store that refused the write may refuse this too; vacuum finds orphans by name.
+        return
+    _delete_files(store, [side_key(transaction), deletes_key(transaction)])
+
+
+def _delete_files(store: Store, keys: Sequence[str]) -> None:
+    try:
+        for key in keys:
+            store.delete(key)
+    except StoreError:
         return
 
 
@@ -272,6 +278,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     outcome = done.outcome
     if isinstance(outcome, Committed):
         assert done.entry is not None
+        _delete_files(store, done.left_out)
         return committed(done.entry, tuple(done.rebased_over))
     if isinstance(outcome, Unknown):
         raise CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
@@ -281,7 +288,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     if isinstance(outcome, Conflicted):
         assert isinstance(outcome.conflict, Conflict)
         raise outcome.conflict.exception()
-    assert isinstance(outcome, AlreadyApplied)
+    assert isinstance(outcome, AlreadyApplied | Overtaken)
     assert view is not None
     when = from_micros(view.timeline.timestamps[outcome.version])
     return Commit(
@@ -289,11 +296,13 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
         timestamp=when,
         transaction=plan.transaction,
         operation=plan.operation.name,
-        already_applied=True,
+        rebased_over=tuple(done.rebased_over),
+        already_applied=isinstance(outcome, AlreadyApplied),
+        no_op=isinstance(outcome, Overtaken),
     )
 
 
-def committed(stored: StoredEntry, rebased_over: tuple[int, ...] = ()) -> Commit:
+def committed(stored: StoredEntry, rebased_over: tuple[Passed, ...] = ()) -> Commit:
     """The receipt of an entry that is in the log."""
     entry = stored.entry
     return Commit(
@@ -306,23 +315,26 @@ def committed(stored: StoredEntry, rebased_over: tuple[int, ...] = ()) -> Commit
     )
 
 
+def commit_options(given: Mapping[str, Any]) -> CommitOptions:
+    """The keywords that every operation takes.
+
+    Raises:
+        InvalidRangeError: a keyword that is not one of them, or a value of the wrong kind.
+    """
+    unknown = sorted(set(given) - {"application", "user_metadata", "deadline"})
+    if unknown:
+        raise InvalidRangeError(
+            f"unknown argument {', '.join(unknown)}; there are application, user_metadata, deadline"
+        )
+    return CommitOptions(**given)
+
+
 def application_of(options: CommitOptions, digest: str | None) -> Application | None:
     """The `application` field of the entry."""
     if options.application is None:
         return None
     application_id, version = options.application
     return Application(application_id, version, digest)
-
-
-def digest_of(rows: pa.Table, *parameters: str) -> str:
-    """SHA-256 of Arrow rows, however they are chunked, and of the statement's text."""
-    hasher = hashlib.sha256()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows.combine_chunks())
-    hasher.update(sink.getvalue())
-    hasher.update("\0".join(parameters).encode())
-    return hasher.hexdigest()
 
 
 def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:

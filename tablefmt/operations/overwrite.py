@@ -6,9 +6,10 @@ alone decide. What goes is decided anew at every re-base (CFL-3).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Union
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan, Replacing
@@ -30,7 +31,7 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.parse import parse_predicate
 from tablefmt.model.predicate import Comparison, IsNull, Predicate, all_of, any_of, to_sql
-from tablefmt.model.properties import get_property
+from tablefmt.model.prune import decided_by_partitions, partition_match
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.substrait import predicates_of
 from tablefmt.model.values import decode_value
@@ -40,13 +41,17 @@ from tablefmt.operations.context import (
     CommitOptions,
     TableContext,
     application_of,
-    digest_of,
     discard,
     partition_scope,
     writing,
 )
+from tablefmt.operations.digest import digest_of
+from tablefmt.operations.pinned import check_may_remove
 from tablefmt.snapshot.files import added_table
-from tablefmt.snapshot.prune import decided_by_partitions, partition_match
+from tablefmt.snapshot.state import Snapshot
+
+Said = tuple[str, ...]
+"""A statement's name, and the rest of its text."""
 
 Where = Union[str, pc.Expression, None]  # noqa: UP007 - run time
 
@@ -83,15 +88,13 @@ def overwrite(
             "overwrite_schema is not supported yet; make a new table", ["overwrite_schema"]
         )
     head = context.begin()
-    condition = check_overwritable(head.metadata, where, dynamic_partitions)
-    digest, reader = None, None if data is None else as_reader(data)
     name = "TRUNCATE" if data is None else "OVERWRITE"
+    said = said_of(where, head.metadata, dynamic_partitions, name)
+    digest, reader = None, None if data is None else as_reader(data)
     if options.application is not None:
-        rows = reader.read_all() if reader is not None else pa.table({})
-        reader = None if reader is None else rows.to_reader()
-        # An expression's own text leaves out the middle of a long list.
-        said = where if condition is None or isinstance(where, str) else to_sql(condition)
-        digest = digest_of(rows, name, str(said), str(dynamic_partitions))
+        rows = None if reader is None else reader.read_all()
+        reader = None if rows is None else rows.to_reader()
+        digest = digest_of(rows, *said)
         already = context.applied(options, digest, name)
         if already is not None:
             return already
@@ -139,22 +142,46 @@ def overwrite_files(
             are removed. CommitUnknownError: they are kept.
     """
     try:
-        condition = check_overwritable(written_under, where, dynamic_partitions)
-        if condition is not None and added is not None:
-            _check_inside(added, written_under, condition)
+        plan = overwrite_plan(
+            transaction,
+            added,
+            written_under,
+            read_version=read_version,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            name=name,
+        )
     except Exception:
         discard(context.store, transaction)
         raise
+    if options.application is None and replaces_nothing(plan, context.view.snapshot):
+        return context.no_op(transaction, name)
+    return context.finish(replace(plan, application=application_of(options, digest)), options)
+
+
+def overwrite_plan(
+    transaction: str,
+    added: AddedFiles | None,
+    written_under: Metadata,
+    *,
+    read_version: int,
+    where: Where = None,
+    dynamic_partitions: bool = False,
+    name: str = "OVERWRITE",
+) -> Plan:
+    """An OVERWRITE by files that exist already.
+
+    Raises:
+        ConstraintViolationError, InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
+    """
+    condition = check_overwritable(written_under, where, dynamic_partitions)
+    if condition is not None and added is not None:
+        _check_inside(added, written_under, condition)
     dynamic = dynamic_partitions and bool(written_under.partition_by)
     predicate, scope = condition, _scope(condition)
     if dynamic and added is not None:
         predicate = partitions_of(added, written_under)
         scope = partition_scope(added, written_under)
-    nothing_goes = (dynamic and added is None) or (
-        added is None and context.view.snapshot().in_scope(predicate).num_rows == 0
-    )
-    if nothing_goes and options.application is None:
-        return context.no_op(transaction, name)
     parameters = {"mode": "Overwrite"} if name == "OVERWRITE" else {}
     if dynamic:
         parameters["partitionOverwriteMode"] = "dynamic"
@@ -167,9 +194,26 @@ def overwrite_files(
         written_under=written_under,
         read_version=read_version,
         replacing=None if dynamic and added is None else Replacing(predicate),
-        application=application_of(options, digest),
     )
-    return context.finish(with_files(plan, added), options)
+    return with_files(plan, added)
+
+
+def replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
+    """Whether an OVERWRITE brings no rows and takes none away."""
+    if plan.add is not None or plan.operation.cls is not OperationClass.OVERWRITE:
+        return False
+    return plan.replacing is None or snapshot().in_scope(plan.replacing.predicate).num_rows == 0
+
+
+def said_of(where: Where, metadata: Metadata, dynamic_partitions: bool, name: str) -> Said:
+    """The statement's text, all of it that decides what it does.
+
+    Raises: as `check_overwritable`.
+    """
+    condition = check_overwritable(metadata, where, dynamic_partitions)
+    # An expression's own text leaves out the middle of a long list.
+    said = where if condition is None or isinstance(where, str) else to_sql(condition)
+    return name, str(said), str(dynamic_partitions)
 
 
 def check_overwritable(
@@ -181,10 +225,7 @@ def check_overwritable(
         ConstraintViolationError: the table is append-only.
         InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
     """
-    if get_property(metadata.properties, "appendOnly") == "true":
-        raise ConstraintViolationError(
-            "the table is append-only (property appendOnly): rows may be added, never replaced"
-        )
+    check_may_remove(metadata)
     if where is None:
         return None
     if dynamic_partitions:

@@ -56,10 +56,15 @@ class Scan:
         """The live files that may hold matching rows, with the log's columns."""
         return self.snapshot.matching(self.predicate)
 
-    def files(self) -> pa.Table:
-        """The files that would be read: id, path, size, rows, version added, partition values.
+    @cached_property
+    def _readable(self) -> pa.Table:
+        return self.snapshot.with_vectors(self.survivors)
 
-        `partition` is a struct with the partition columns' names, absent if unpartitioned.
+    def files(self) -> pa.Table:
+        """The files that would be read: id, path, size, rows, deleted, version, partition values.
+
+        `rows` is as written, `deleted` how many of them are gone, `version` the one that added the
+        file; `partition` is a struct with the partition columns' names, absent if unpartitioned.
         """
         return describe_files(self.survivors, self.snapshot)
 
@@ -69,7 +74,7 @@ class Scan:
         if left == 0:
             return
         batches = read_files(
-            self.store, self.survivors, self.snapshot.schema, self.columns, self._condition
+            self.store, self._readable, self.snapshot.schema, self.columns, self._condition
         )
         for batch in batches:
             if left is None:
@@ -90,14 +95,16 @@ class Scan:
 
     def count(self) -> int:
         """Rows; without a condition from metadata alone."""
-        found = count_rows(self.store, self.survivors, self.snapshot.schema, self._condition)
+        files = self.survivors if self._condition is None else self._readable
+        found = count_rows(self.store, files, self.snapshot.schema, self._condition)
         return found if self.limit is None else min(found, self.limit)
 
     def explain(self) -> str:
         """What would be read, of how much, and why."""
         total, rows, size = self.snapshot.totals
         kept = self.survivors
-        kept_rows, kept_bytes = (int(pc.sum(kept[c]).as_py() or 0) for c in ("rows", "size"))
+        sums = (int(pc.sum(kept[c]).as_py() or 0) for c in ("rows", "deleted", "size"))
+        kept_rows, kept_gone, kept_bytes = sums
         if self.predicate is not None:
             why = f"pruned by {to_sql(self.predicate)}"
         elif self._condition is not None:
@@ -106,14 +113,14 @@ class Scan:
             why = "no condition"
         return (
             f"version {self.version}: {kept.num_rows} of {total} files, "
-            f"{kept_rows} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
+            f"{kept_rows - kept_gone} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
             f"columns {', '.join(f.name for f in self.columns)}"
         )
 
 
 def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
-    """Files for people: id, path, size, rows, version, and `partition` as a struct of names."""
-    columns = {name: files[name] for name in ("id", "path", "size", "rows")}
+    """Files for people: see `Scan.files`."""
+    columns = {name: files[name] for name in ("id", "path", "size", "rows", "deleted")}
     columns["version"] = files["added"]
     if snapshot.metadata.partition_by:
         values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]

@@ -2,7 +2,7 @@
 
 A file is live at version v if added <= v < removed; so one structure answers for every version, and
 an older snapshot stays right while newer entries are folded in. No Python object per file is kept.
-Spec: ADD-2, RPL-2, RPL-3.
+Spec: ADD-2, RPL-2, RPL-3, DEL-1.
 """
 
 from __future__ import annotations
@@ -20,17 +20,27 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
+from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Primitive, Type
 from tablefmt.model.values import decode
+from tablefmt.snapshot.deletes import DeltaHistory
 
 NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
 
 _COUNTED = frozenset({"nulls", "nans"})
-_PLAIN = frozenset({"path", "size", "rows", "footer"})
-_BY_FIELD = frozenset({"partition", "lower", "upper"}) | _COUNTED
 _LONG = Primitive("long")
-_TEXT = Primitive("string")
+_PLAIN = {
+    "path": Primitive("string"),
+    "size": _LONG,
+    "rows": _LONG,
+    "footer": _LONG,
+    "updated": Primitive("boolean"),
+    "keys": Primitive("binary"),
+}
+_NOT_KEPT = frozenset({"keys"})
+"""Columns that judge a commit, and are of no use to readers."""
+_BY_FIELD = frozenset({"partition", "lower", "upper"}) | _COUNTED
 
 
 @dataclass(slots=True)
@@ -42,6 +52,8 @@ class Segment:
     removed: NDArray[np.int64]
     """NEVER while live. Written in place: a later version changes nothing for an earlier view."""
     columns: pa.Table
+    deleted: NDArray[np.int64]
+    """Rows gone at the last version folded in. Written in place."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,26 +64,31 @@ class FileHistory:
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
+        self.deltas = DeltaHistory()
         self.version = -1
         """The last version folded in."""
         self._types: dict[int, Type] = {}
         self._partition_columns: frozenset[str] = frozenset()
         self._distinct_paths = 0
         """Files ever when the paths of the live ones were last found to differ."""
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self._deleted = 0
 
     def fold(
-        self, entries: Iterable[Entry], side_files: Mapping[int, pa.Table] | None = None
+        self,
+        entries: Iterable[Entry],
+        side_files: Mapping[int, pa.Table] | None = None,
+        side_deletes: Mapping[int, pa.Table] | None = None,
     ) -> None:
         """Take in the entries that follow, in order.
 
         Args:
             entries: contiguous from `version + 1`.
             side_files: by version, the columns of entries whose `add` is in a side file.
+            side_deletes: by version, DELETE_COLUMNS of those whose `delete` is.
 
         Raises:
-            CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, VAL-1. The
-                history is of no use any more.
+            CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, DEL-1,
+                VAL-1. The history is of no use any more.
         """
         tail = _Tail()
         for entry in entries:
@@ -91,7 +108,11 @@ class FileHistory:
                 tail.take(entry.add, first_id, entry.version)
                 self._rows += entry.add.rows
                 self._bytes += entry.add.bytes
-            if (entry.totals.rows, entry.totals.bytes) != (self._rows, self._bytes):
+            if entry.delete is not None:
+                self._flush(tail)
+                self._delete(entry, _deletes_of(entry, side_deletes or {}))
+            sums = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
+            if sums != (self._rows, self._bytes, self._deleted):
                 raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
             self.version = entry.version
         self._flush(tail)
@@ -147,8 +168,8 @@ class FileHistory:
         self._push(ids, np.full(count, entry.version, np.int64), columns)
 
     def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
-        removed = np.full(len(ids), NEVER, np.int64)
-        self.segments.append(Segment(ids, added, removed, columns))
+        removed, deleted = np.full(len(ids), NEVER, np.int64), np.zeros(len(ids), np.int64)
+        self.segments.append(Segment(ids, added, removed, columns, deleted))
         # Like a binary counter: every file is copied O(log n) times over a long life.
         while len(self.segments) > 1 and len(self.segments[-2]) <= 2 * len(self.segments[-1]):
             self.segments[-2:] = [_joined(self.segments[-2:])]
@@ -168,9 +189,35 @@ class FileHistory:
             gone = segment.columns.take(pa.array(hits))
             self._rows -= int(np.sum(gone["rows"].to_numpy()))
             self._bytes -= int(np.sum(gone["size"].to_numpy()))
+            self._deleted -= int(np.sum(segment.deleted[hits]))
             found += len(hits)
         if found != len(wanted):
             raise _bad(entry, "RPL-2", "it removes a file that was never added")
+
+    def _delete(self, entry: Entry, columns: pa.Table) -> None:
+        wanted, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
+        takes = np.zeros(len(wanted), bool)
+        found = 0
+        for segment in self.segments:
+            at = np.searchsorted(segment.ids, wanted)
+            inside = np.flatnonzero(at < len(segment))
+            lines = inside[segment.ids[at[inside]] == wanted[inside]]
+            if len(lines) == 0:
+                continue
+            hits = at[lines]
+            live = segment.removed[hits] == NEVER
+            if np.any(~live & (segment.removed[hits] != entry.version)):
+                raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
+            counts = segment.deleted[hits] + rows[lines]
+            if np.any(counts > segment.columns["rows"].take(pa.array(hits)).to_numpy()):
+                raise _bad(entry, "DEL-1", "it takes more rows out of a file than there are")
+            segment.deleted[hits[live]] = counts[live]
+            takes[lines] = live
+            found += len(lines)
+        if found != len(wanted):
+            raise _bad(entry, "DEL-1", "it takes rows out of a file that was never added")
+        self._deleted += int(np.sum(rows[takes]))
+        self.deltas.push(entry.version, columns, takes)
 
 
 class _Tail:
@@ -186,6 +233,8 @@ class _Tail:
         self.ids.extend(range(first_id, first_id + count))
         self._added.extend([version] * count)
         for name, values in files.columns.items():
+            if name in _NOT_KEPT:
+                continue
             column = self._columns.setdefault(name, [])
             column.extend([None] * (before - len(column)))
             column.extend(values)
@@ -199,6 +248,16 @@ class _Tail:
         return result
 
 
+def _deletes_of(entry: Entry, side_deletes: Mapping[int, pa.Table]) -> pa.Table:
+    assert entry.delete is not None
+    if isinstance(entry.delete, SideFile):
+        return side_deletes[entry.version]
+    try:
+        return delete_columns(entry.delete)
+    except CorruptEntryError as error:
+        raise _bad(entry, error.rule, error.detail) from None
+
+
 def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
     return CorruptEntryError(message, key=entry_key(entry.version), rule=rule)
 
@@ -207,7 +266,7 @@ def column_type(name: str, types: Mapping[int, Type]) -> Type | None:
     """The type of an `add` column, None for one of a field that no schema has named."""
     group, dot, field_id = name.partition(".")
     if not dot:
-        return _TEXT if group == "path" else _LONG
+        return _PLAIN[name]
     return _LONG if group in _COUNTED else types.get(int(field_id))
 
 
@@ -234,12 +293,14 @@ def _blame(
 
 def _typed(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
     """A side file's columns as `_table` makes them of an entry."""
-    kinds = {name: column_type(name, types) for name in columns.column_names if _is_known(name)}
+    known = [name for name in columns.column_names if _is_known(name) and name not in _NOT_KEPT]
+    kinds = {name: column_type(name, types) for name in known}
     wanted = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
     try:
         typed = columns.select(list(wanted)).cast(pa.schema(wanted))
-        if any(typed[name].null_count for name in ("path", "size", "rows")):
-            raise ValueError("a path, size or row count is missing")
+        needed = {"path", "size", "rows", "updated"}.intersection(wanted) | {"path", "size", "rows"}
+        if any(typed[name].null_count for name in needed):
+            raise ValueError("a path, a size or a row count is missing")
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise _bad(entry, "ADD-6", f"the side file has columns that do not fit: {error}") from None
     return typed
@@ -274,4 +335,5 @@ def _joined(segments: list[Segment]) -> Segment:
         np.concatenate([s.added for s in segments]),
         np.concatenate([s.removed for s in segments]),
         columns.combine_chunks(),
+        np.concatenate([s.deleted for s in segments]),
     )

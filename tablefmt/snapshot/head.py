@@ -1,12 +1,12 @@
 """The newest entry's summary: enough to write on top of without replaying. Pure.
 
-Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5.
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5, RPL-6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
 from tablefmt.log.names import entry_key
@@ -74,8 +74,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     """The head after one more entry.
 
     Raises:
-        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, SCH-3,
-            SCH-4.
+        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, RPL-6,
+            SCH-3, SCH-4.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -101,6 +101,31 @@ def advance(head: Head, stored: StoredEntry) -> Head:
         metadata=entry.metadata or head.metadata,
         protocol=protocol,
         applications=_applications(head.applications, entry),
+    )
+
+
+def skip_to(head: Head, stored: StoredEntry) -> Head:
+    """The head at an entry some versions on, of which none up to it has metadata or protocol.
+
+    `applications` stays as it was.
+
+    Raises:
+        CorruptEntryError: LOG-3 table, TIM-1 times, or sums that cannot follow.
+    """
+    entry = stored.entry
+    if entry.table != head.table:
+        raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
+    if entry.timestamp <= head.timestamp:
+        raise _bad(entry, "TIM-1", "its timestamp is not after those of the entries before")
+    if entry.totals.metadata_version != head.totals.metadata_version:
+        raise _bad(entry, "RPL-3", "its sums do not follow from the entries before")
+    return replace(
+        head,
+        version=entry.version,
+        digest=stored.digest,
+        timestamp=entry.timestamp,
+        time_version=entry.time_version,
+        totals=entry.totals,
     )
 
 
@@ -164,6 +189,10 @@ def _check_totals(entry: Entry, before: Totals) -> None:
     found = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
     if found != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
+    if entry.operation.cls in NOT_LOGICAL:
+        live = (before.rows - before.deleted, entry.totals.rows - entry.totals.deleted)
+        if live[0] != live[1]:
+            raise _bad(entry, "RPL-6", f"it moves rows, and there are {live[1]} after {live[0]}")
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:

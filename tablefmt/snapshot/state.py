@@ -1,22 +1,26 @@
 """One version of a table, as a frozen view over the history of its files. Pure.
 
-Spec: RPL-1, RPL-2, RPL-4.
+Spec: RPL-1, RPL-2, RPL-4, DEL-4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from tablefmt.model.entry import Metadata
+from tablefmt.model.positions import pack_positions
 from tablefmt.model.predicate import Predicate
+from tablefmt.model.prune import may_match, partition_match
 from tablefmt.model.schema import Schema
+from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.files import NEVER
-from tablefmt.snapshot.prune import may_match, partition_match
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Snapshot:
     ids: NDArray[np.int64]
     added: NDArray[np.int64]
     removed: NDArray[np.int64]
+    deltas: Deltas = field(default_factory=Deltas)
+    """Of all files ever, and perhaps of later versions."""
 
     @property
     def schema(self) -> Schema:
@@ -51,31 +57,79 @@ class Snapshot:
         return (self.added <= self.version) & (self.removed > self.version)
 
     @cached_property
+    def deleted(self) -> NDArray[np.int64]:
+        """Per file ever: how many of its rows are gone at this version."""
+        return self.deltas.counts(self.ids, self.version)
+
+    def positions(self, file: int, version: int | None = None) -> BitMap64:
+        """The positions gone from a file at a version up to this one, by default this one.
+
+        Raises:
+            CorruptEntryError: DEL-1, DEL-2, DEL-4.
+        """
+        if len(self.deltas) == 0:
+            return BitMap64()
+        at = self.version if version is None else version
+        return self.deltas.union(file, self.rows_of(file), at)
+
+    def rows_of(self, file: int) -> int:
+        """How many rows a file was written with."""
+        return int(self.columns["rows"][int(np.searchsorted(self.ids, file))].as_py())
+
+    def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
+        """The files with the positions that are gone, as `read_files` wants them.
+
+        Args:
+            files: with the columns `id` and `deleted`.
+            version: a version up to this one, by default this one.
+
+        Returns:
+            With the column `vector`, packed positions or null; as given if no row is gone.
+
+        Raises:
+            CorruptEntryError: DEL-1, DEL-2, DEL-4.
+        """
+        if not pc.any(pc.greater(files["deleted"], 0)).as_py():
+            return files
+        pairs = zip(files["id"].to_pylist(), files["deleted"].to_pylist(), strict=True)
+        vectors = [
+            pack_positions(self.positions(file, version)) if gone else None for file, gone in pairs
+        ]
+        return files.append_column("vector", pa.array(vectors, pa.large_binary()))
+
+    @cached_property
     def files(self) -> pa.Table:
         """The live files in the order of their ids; see `select` for the columns."""
         return self.select(self.live)
 
     def select(self, mask: NDArray[np.bool_]) -> pa.Table:
-        """The files that `mask`, one element a file ever, marks; with `id`, `added`, `removed`."""
+        """The files that `mask`, one element a file ever, marks.
+
+        Their columns, and `id`, `added`, `removed`, `deleted`.
+        """
         if mask.all():
             chosen, ids, added, removed = self.columns, self.ids, self.added, self.removed
+            deleted = self.deleted
         else:
             at = np.flatnonzero(mask)
             chosen = self.columns.take(pa.array(at))
             ids, added, removed = self.ids[at], self.added[at], self.removed[at]
+            deleted = self.deleted[at]
         gone = pa.array(removed, mask=removed == NEVER)
         return (
             chosen.append_column("id", pa.array(ids))
             .append_column("added", pa.array(added))
             .append_column("removed", gone)
+            .append_column("deleted", pa.array(deleted))
         )
 
     @cached_property
     def totals(self) -> tuple[int, int, int]:
-        """Live files, their rows, their bytes."""
+        """Live files, their rows without those that are gone, their bytes."""
         files = self.files
         rows, sizes = files["rows"].to_numpy(), files["size"].to_numpy()
-        return files.num_rows, int(rows.sum()), int(sizes.sum())
+        left = int(rows.sum()) - int(files["deleted"].to_numpy().sum())
+        return files.num_rows, left, int(sizes.sum())
 
     def matching(self, predicate: Predicate | None) -> pa.Table:
         """The live files that may hold a row for which `predicate` is true (PRN rules)."""

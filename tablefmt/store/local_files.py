@@ -17,7 +17,11 @@ from collections.abc import Callable
 
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
-_POLL_SECONDS = 0.002
+_POLLS = 6
+"""Looks at a lock in the time that waiting for it took before, at least: few enough to leave the
+processors to those who work, and of n who wait one looks soon after it is free."""
+_POLL_SECONDS = (0.001, 0.02)
+"""Bounds of the longest pause between two looks."""
 KEPT = ("", "_log")
 """Folders whose handles are kept for good: a table whose log was removed or replaced under a writer
 is not to be begun anew by it."""
@@ -133,9 +137,17 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def wait_for_lock(fd: int, seconds: float) -> bool:
-    """Take the advisory lock on an open directory; False if it is still held after `seconds`."""
+def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
+    """Take the advisory lock on an open directory; False if it is still held after `seconds`.
+
+    Args:
+        fd: the directory.
+        seconds: how long to try.
+        before: seconds that it took the times before.
+    """
     deadline = time.monotonic() + seconds
+    least, most = _POLL_SECONDS
+    pause = min(most, max(least, before / _POLLS))
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,7 +159,7 @@ def wait_for_lock(fd: int, seconds: float) -> bool:
             return False
         if time.monotonic() >= deadline:
             return False
-        time.sleep(_POLL_SECONDS * random.random())
+        time.sleep(pause * random.random())
 
 
 class StagedFile:

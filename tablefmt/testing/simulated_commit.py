@@ -98,6 +98,8 @@ class WriterPlan:
     )
     """Makes the generator from the plan, the entry at the head, and where outcomes go."""
     step: Step = protocol.step
+    looks: bool = False
+    """True: each transaction begins with a look at the log."""
 
     def verdict(self, winner: str) -> object:
         """What the conflict engine of this writer says of a winner."""
@@ -128,7 +130,7 @@ def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) ->
     for transaction in plan.transactions:
         base = head.version if head else -1
         below = head.transaction if head else None
-        attempt, request = protocol.start(transaction, base + 1)
+        attempt, request = protocol.start(transaction, base + 1, look=plan.looks)
         decision: Next = request
         while True:
             if isinstance(decision, Put):

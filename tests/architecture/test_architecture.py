@@ -43,10 +43,12 @@ PURE_MODULES = {
     "tablefmt.commit.results",
     "tablefmt.snapshot.head",
     "tablefmt.snapshot.files",
+    "tablefmt.snapshot.deletes",
     "tablefmt.snapshot.timeline",
     "tablefmt.snapshot.state",
-    "tablefmt.snapshot.prune",
+    "tablefmt.model.prune",
     "tablefmt.log.codec",
+    "tablefmt.log.columns",
     "tablefmt.log.names",
 }
 IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subprocess", "pathlib"}
@@ -54,6 +56,7 @@ IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subpr
 # (module, what it may import all the same, because)
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
+    ("tablefmt.commit.combiner", "os"),  # os.getpid: a forked child stands in no line of its parent
 }
 
 

@@ -253,7 +253,8 @@ def test_diff_names_files_rows_and_metadata_that_differ(table: tablefmt.Table, u
 
     def only(these: int, those: int) -> list[Json]:
         gone = [f for i, f in files[these].items() if i not in files[those]]
-        return [{k: f[k] for k in ("id", "path", "size", "rows", "partition")} for f in gone]
+        keys = ("id", "path", "size", "rows", "deleted", "partition")
+        return [{k: f[k] for k in keys} for f in gone]
 
     for a, b, names in ((1, 3, ("1", "3")), (3, 0, ("3", t[0])), (2, 2, (t[2], "2"))):
         added, removed = only(b, a), only(a, b)

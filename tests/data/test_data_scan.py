@@ -166,7 +166,8 @@ def test_old_versions_and_files_stay_readable() -> None:
         assert values(table, version=version) == rows
         assert values(table, timestamp=times[version]) == rows
     files = table.scan(version=3).files()
-    assert files.column_names == ["id", "path", "size", "rows", "version", "partition"]
+    names = ["id", "path", "size", "rows", "deleted", "version", "partition"]
+    assert files.column_names == names
     assert files["id"].to_pylist() == files["version"].to_pylist() == [1, 2, 3]
     assert files["partition"].to_pylist() == [{"Land": x} for x in ("DE", "FR", None)]
 

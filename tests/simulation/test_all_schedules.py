@@ -7,15 +7,17 @@ them a deadline that can pass before any request. The invariants are in
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tablefmt.testing.scheduler import Exploration, explore_in_parallel
 from tablefmt.testing.simulated_commit import Fault, Scenario, WriterPlan
 
 
-def insert(*transactions: str) -> WriterPlan:
+def insert(*transactions: str, looks: bool = False) -> WriterPlan:
     """A blind INSERT: goes on top of everything."""
-    return WriterPlan(transactions=transactions)
+    return WriterPlan(transactions=transactions, looks=looks)
 
 
 def create(transaction: str, *others: str) -> WriterPlan:
@@ -67,6 +69,23 @@ SCENARIOS = (
         name="two writers of two inserts, one fault, a deadline",
         writers=(insert("a1", "a2"), insert("b1", "b2")),
         faults=1,
+        deadlines=1,
+    ),
+    Scenario(
+        name="two inserts that look first, two faults, a deadline",
+        writers=(insert("a", looks=True), insert("b", looks=True)),
+        faults=2,
+        deadlines=1,
+    ),
+    Scenario(
+        name="three inserts of one writer beside one, one fault, a deadline",
+        writers=(insert("a1", "a2", "a3"), insert("b")),
+        faults=1,
+        deadlines=1,
+    ),
+    Scenario(
+        name="insert, overwrite and metadata that look first, a deadline",
+        writers=tuple(replace(writer, looks=True) for writer in CONFLICTING),
         deadlines=1,
     ),
     Scenario(
@@ -154,6 +173,7 @@ def test_every_outcome_occurs_where_it_can(explored):
         "two creators, two faults, a deadline",
         "three creators, one fault, a deadline",
         "insert, overwrite and metadata, one fault, a deadline",
+        "insert, overwrite and metadata that look first, a deadline",
         "overwrite and metadata, two faults, a deadline",
     }
     assert applied == {"twins and an insert, one fault, a deadline"}

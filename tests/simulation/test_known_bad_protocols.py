@@ -138,6 +138,13 @@ def ignores_verdicts(attempt, reply):
     return step(attempt, reply)
 
 
+def trusts_what_a_look_finds(attempt, reply):
+    """Judges only the winners that it lost a race to."""
+    if isinstance(reply, Found) and not attempt.maybe_sent:
+        reply = Found(tuple(replace(winner, verdict=None) for winner in reply.winners))
+    return step(attempt, reply)
+
+
 def unknown_without_a_cause(attempt, reply):
     if isinstance(reply, Found):
         return attempt, Unknown(attempt.version, "lost the race")
@@ -260,6 +267,22 @@ def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
 
     assert found.violation is not None
     assert "CMT-6" in found.violation.message
+
+
+def test_a_look_is_judged_like_a_lost_race():
+    """CMT-6: at the beginning, and after the second race lost."""
+    others = WriterPlan(transactions=("i1", "i2", "m"))
+    for looks in (True, False):
+        late = WriterPlan(
+            transactions=("late",),
+            conflicts_with=frozenset({"m"}),
+            step=trusts_what_a_look_finds,
+            looks=looks,
+        )
+        found = explore(Scenario(name="one conflict", writers=(others, late)))
+
+        assert found.violation is not None
+        assert "CMT-6" in found.violation.message
 
 
 def absence_is_proof(transaction, version, reply):

@@ -15,6 +15,7 @@ import pytest
 from tablefmt.errors import StoreError
 from tablefmt.store import local_files
 from tablefmt.store.local import LocalStore
+from tablefmt.store.local_files import wait_for_lock
 from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Written
 
 
@@ -335,6 +336,23 @@ def test_turns_are_taken_one_by_one_and_never_waited_for_long(tmp_path: Path):
 
     with first.turn("_log/1"), second.turn("_log/1"):
         assert second.put_if_absent("_log/1", b"y") == Written()
+
+
+def test_a_turn_ends_with_the_first_name_created(tmp_path: Path):
+    """STO-14: who is next does not wait for the folder to be durable; a name that is taken ends
+    nothing."""
+    first, second = LocalStore(tmp_path / "t"), LocalStore(tmp_path / "t")
+    assert first.put_if_absent("_log/0", b"x") == Written()
+    lock = os.open(tmp_path / "t" / "_log", os.O_RDONLY)
+    taken = []
+    with first.turn("_log/1"):
+        for key in ("_log/0", "_log/1"):
+            second.put_if_absent("_log/0", b"other")
+            first.put_if_absent(key, b"y")
+            taken.append(wait_for_lock(lock, 0.0))
+    os.close(lock)
+    assert taken == [False, True]
+    assert second.get("_log/1") == b"y"
 
 
 def test_a_turn_beside_nothing_is_no_turn(tmp_path: Path):

@@ -28,6 +28,7 @@ from tablefmt.errors import (
     TableExistsError,
     TableReplacedError,
 )
+from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass
@@ -715,3 +716,87 @@ def test_a_slow_clock_does_not_write_into_the_past() -> None:
     slow = open_at(Telling(table.context.store), clock.environment())
     receipt = slow.append(rows(1))
     assert to_micros(receipt.timestamp) == clock.micros + 3_600_000_000
+
+
+def test_an_append_reads_the_last_winner_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CMT-6: and names for each the rule that reading it would have named."""
+    table, store, _ = one_row()
+    late = behind(table, store)
+    reading = behind(table, store).transaction().append(rows(10))
+    for n in range(2, 9):
+        (table.overwrite if n == 5 else table.append)(rows(n))
+    decoded: list[int] = []
+
+    def counted(body: bytes, version: int) -> Any:
+        decoded.append(version)
+        return decode(body, version)
+
+    for module in ("tablefmt.commit.driver", "tablefmt.snapshot.load", "tablefmt.log.reader"):
+        monkeypatch.setattr(f"{module}.decode", counted)
+    receipt = late.append(rows(9))
+    assert decoded == [8]
+    assert ids(late) == [5, 6, 7, 8, 9]
+    assert decoded == [8, *range(2, 8)]
+
+    read = [passed.as_dict() for passed in reading.commit().rebased_over]
+    assert [passed.as_dict() for passed in receipt.rebased_over] == read[:7]
+    assert [passed["version"] for passed in read] == list(range(2, 10))
+
+
+@pytest.mark.parametrize("name", ["renamed", "dropped"])
+def test_metadata_among_many_winners_is_not_passed_over(name: str) -> None:
+    """CFL-5: an append whose files do not fit is refused, one whose files fit goes on."""
+    table, store, _ = one_row()
+    late = behind(table, store)
+    for n in range(2, 5):
+        table.append(rows(n))
+    change_metadata(store, changed(name))
+    extend(store, table, 3)
+    if name == "renamed":
+        assert late.append(rows(9)).rebased_over == tuple(range(2, 9))
+        assert late.schema.names == ["key", "p"]
+        return
+    with pytest.raises(MetadataChangedException) as caught:
+        late.append(rows(9))
+    assert caught.value.winner_version == 5
+
+
+def test_after_a_lost_race_the_next_commit_looks_first_until_it_meets_nobody() -> None:
+    """CMT-2: then it is one put again."""
+    table, store, _ = one_row()
+    counting = CountingStore(store)
+    late = behind(table, counting)
+    table.append(rows(2))
+    seen = []
+    for n in range(3, 6):
+        counting.reset()
+        late.append(rows(n))
+        seen.append([verb for verb, key in counting.requests if key.startswith("_log")])
+    assert seen[1:] == [["get", "put_if_absent"], ["put_if_absent"]]
+    assert seen[0][0] == "put_if_absent"
+
+
+def test_a_writer_that_keeps_losing_waits_looks_and_puts_once_more() -> None:
+    """CMT-10: nobody's put is refused after a look that found the version free."""
+    table, store, clock = one_row()
+
+    class TwiceFirst(CountingStore):
+        left = 2
+
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if self.left and key.endswith(".json"):
+                self.left -= 1
+                extend(store, table, 1)
+            return super().put_if_absent(key, body)
+
+        def get_many(self, keys: Any) -> Any:
+            if clock.sleeps and keys == [entry_key(4)]:
+                extend(store, table, 1)
+            return super().get_many(keys)
+
+    racing = TwiceFirst(store)
+    late = behind(table, racing)
+    assert late.append(rows(3)).rebased_over == (2, 3, 4)
+    assert clock.sleeps == [0.005]
+    puts = [key for verb, key in racing.requests if verb == "put_if_absent"]
+    assert puts == [entry_key(2), entry_key(3), entry_key(5)]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tablefmt.commit.protocol import (
     ALREADY_APPLIED,
     BACKOFF_CAP_SECONDS,
+    RACE_CAP_SECONDS,
     Attempt,
     Expired,
     Found,
@@ -22,6 +23,7 @@ from tablefmt.commit.protocol import (
     resolve_found,
     start,
     step,
+    wait_seconds,
 )
 from tablefmt.commit.results import (
     AlreadyApplied,
@@ -41,9 +43,9 @@ def theirs(*verdicts, first=7):
     return Found(tuple(Winner(first + i, f"their-{i}", v) for i, v in enumerate(verdicts)))
 
 
-def run(*replies):
+def run(*replies, look=False):
     """Contest version 7 as "mine"; return every decision, the first request included."""
-    attempt, decision = start("mine", 7)
+    attempt, decision = start("mine", 7, look=look)
     decisions = [decision]
     for reply in replies:
         attempt, decision = step(attempt, reply)
@@ -98,8 +100,57 @@ def test_the_attempt_after_a_lost_race_has_nothing_sent():
     for reply in (TIMEOUT, Exists(), theirs(None)):
         attempt, decision = step(attempt, reply)
 
-    assert attempt == Attempt(transaction="mine", version=8, first=7, requests=3)
+    assert attempt == Attempt(transaction="mine", version=8, first=7, races=1, requests=3)
     assert decision == Put(8)
+
+
+def test_after_the_second_lost_race_the_writer_waits_and_looks_first():
+    """CMT-10: what it finds it goes on top of at once; a free version it takes."""
+    lost = [Exists(), theirs(None), Exists(), theirs(None, first=8)]
+
+    assert run(*lost, Missing(), Written())[3:] == [
+        Get(8),
+        Get(9, backoff=True),
+        Put(9),
+        Committed(9),
+    ]
+    assert run(*lost, theirs(None, None, first=9), Written())[4:] == [
+        Get(9, backoff=True),
+        Put(11),
+        Committed(11),
+    ]
+
+
+def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
+    """CMT-2: it is no lost race, whatever it finds."""
+    assert run(Missing(), Written(), look=True) == [Get(7), Put(7), Committed(7)]
+    assert run(theirs(None), Exists(), theirs(None, first=8), look=True) == [
+        Get(7),
+        Put(8),
+        Get(8),
+        Put(9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        (theirs(None, "stop"), Conflicted("stop")),
+        (theirs(ALREADY_APPLIED), AlreadyApplied(7)),
+        (Refused("denied"), Rejected("denied")),
+        (Expired(), Rejected("deadline")),
+    ],
+)
+def test_a_look_can_end_a_transaction_of_which_nothing_was_sent(reply, outcome):
+    """CMT-6, CMT-7, CMT-8: what stands in the way is found before a put."""
+    assert run(reply, look=True)[-1] == outcome
+    assert run(TIMEOUT, reply, look=True)[-2:] == [Get(7, backoff=True), outcome]
+
+
+def test_a_free_version_seen_after_a_put_was_sent_is_not_new():
+    """CMT-3: the same "not found" means two things."""
+    assert run(Missing(), TIMEOUT, look=True)[-1] == Put(7, backoff=True)
+    assert run(Missing(), Exists(), Missing(), look=True)[-1] == Put(7, backoff=True)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +228,12 @@ def test_a_deadline_is_no_request():
 
 
 @given(
-    st.lists(st.sampled_from(["none", "exists", "missing", "one", "two"]), min_size=1, max_size=30)
+    st.lists(st.sampled_from(["none", "exists", "missing", "one", "two"]), min_size=1, max_size=30),
+    st.booleans(),
 )
-def test_versions_rise_only_past_entries_read(kinds):
+def test_versions_rise_only_past_entries_read(kinds, look):
     """CMT-3, CMT-5: every version that is left was seen to be another's."""
-    attempt, decision = start("mine", 7)
+    attempt, decision = start("mine", 7, look=look)
     seen = set()
     backoffs = 0
     for kind in kinds:
@@ -195,7 +247,7 @@ def test_versions_rise_only_past_entries_read(kinds):
         if isinstance(reply, Found):
             seen |= {winner.version for winner in reply.winners}
             backoffs = 0
-        elif kind != "exists":
+        elif kind == "none" or (kind == "missing" and attempt.maybe_sent):
             backoffs += 1
 
         attempt, decision = step(attempt, reply)
@@ -261,3 +313,12 @@ def test_a_wait_is_its_fraction_of_the_longest(number, fraction):
         fraction * backoff_seconds(number, 1.0)
     )
     assert backoff_seconds(number, 0.0) == 0.0
+
+
+def test_waits_after_lost_races_double_up_to_a_cap_of_their_own():
+    """CMT-10: the first race is free; a repeated request goes by its own count."""
+    lost = [Attempt(transaction="mine", version=9, first=7, races=n) for n in range(2, 9)]
+
+    assert [wait_seconds(a, 1.0) for a in lost] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.32]
+    assert wait_seconds(replace(lost[-1], races=10**9), 0.5) == RACE_CAP_SECONDS / 2
+    assert wait_seconds(replace(lost[-1], backoffs=1), 0.5) == backoff_seconds(1, 0.5)

@@ -6,8 +6,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from tablefmt.conflict.check import Conflict, Mine, Same, check
-from tablefmt.conflict.matrix import FILE_BLIND, TRANSACTION, Cell, transaction_cell
+from tablefmt.conflict.cells import cell_text
+from tablefmt.conflict.check import check
+from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.matrix import (
+    FILE_AND_ROW,
+    KIND_OF,
+    TRANSACTION,
+    Cell,
+    Kind,
+    Rule,
+    file_and_row_rule,
+    profile_of,
+    transaction_cell,
+)
+from tablefmt.conflict.verdict import Conflict, Same
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import (
     Application,
@@ -18,6 +31,28 @@ from tablefmt.model.entry import (
     OperationClass,
     ProtocolFeatures,
     Totals,
+)
+
+METADATA = Metadata(schema_from("id BIGINT"))
+ENTRY = Entry(
+    table="ab" * 16,
+    version=5,
+    timestamp=1,
+    time_version=1,
+    transaction="0f" * 16,
+    previous="0" * 64,
+    operation=Operation(name="ALL", cls=OperationClass.OVERWRITE),
+    basis=Basis(
+        read_version=4, isolation="WriteSerializable", granularity="transaction", blind=False
+    ),
+    totals=Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=5),
+)
+MINE = Mine(
+    cls=OperationClass.INSERT,
+    granularity="transaction",
+    isolation="WriteSerializable",
+    scope=None,
+    metadata=METADATA,
 )
 
 MATRICES = Path(__file__).resolve().parents[3] / "spec" / "matrices"
@@ -36,35 +71,12 @@ def test_granularity_transaction_is_the_published_matrix() -> None:
 
 def test_the_first_check_that_applies_decides() -> None:
     """CFL-1: protocol, metadata, application, matrix; one winner that breaks all four."""
-    metadata = Metadata(schema_from("id BIGINT"))
     app = Application("app", 1, "theirs")
-    winner = Entry(
-        table="ab" * 16,
-        version=5,
-        timestamp=1,
-        time_version=1,
-        transaction="0f" * 16,
-        previous="0" * 64,
-        operation=Operation(name="ALL", cls=OperationClass.OVERWRITE),
-        basis=Basis(
-            read_version=4, isolation="WriteSerializable", granularity="transaction", blind=False
-        ),
-        totals=Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=5),
-        protocol=ProtocolFeatures(),
-        metadata=metadata,
-        application=app,
-    )
-    mine = Mine(
-        cls=OperationClass.INSERT,
-        granularity="transaction",
-        isolation="WriteSerializable",
-        scope=None,
-        metadata=metadata,
-        application=replace(app, digest="mine"),
-    )
+    winner = replace(ENTRY, protocol=ProtocolFeatures(), metadata=METADATA, application=app)
+    mine = replace(MINE, application=replace(app, digest="mine"))
     rules = []
     for less in ("protocol", "metadata", "application", ""):
-        verdict = check(winner, mine)
+        verdict = check(Winner(winner), mine)
         assert isinstance(verdict, Conflict)
         rules.append((verdict.rule, verdict.error.__name__))
         winner = replace(winner, **{less: None}) if less else winner
@@ -75,26 +87,50 @@ def test_the_first_check_that_applies_decides() -> None:
         ("CFL-2", "ConcurrentWriteException"),
     ]
     winner = replace(winner, application=app)
-    assert check(winner, replace(mine, application=app)) is Same.ALREADY_APPLIED
+    assert check(Winner(winner), replace(mine, application=app)) is Same.ALREADY_APPLIED
 
 
-def test_an_insert_fails_by_no_cell_of_file_and_row() -> None:
-    """CFL-3: every published cell with INSERT as the later says never, and so do ours."""
+def test_granularities_file_and_row_are_the_published_matrix() -> None:
+    """CFL-3: all 96 cells, with the exception each names and what tablefmt does better."""
     text = (MATRICES / "file_and_row.json").read_text(encoding="utf-8")
-    cells = [c for c in json.loads(text)["cells"] if c["later"] == "INSERT"]
-    names = {"COMPACT": ["MINOR_COMPACT", "MAJOR_COMPACT"]}
-    earlier = {name for c in cells for name in names.get(c["earlier"], [c["earlier"]])}
+    published = json.loads(text)["cells"]
+    assert len(published) == 96
+    for cell in published:
+        earlier, later = Kind(cell["earlier"]), Kind(cell["later"])
+        rule = file_and_row_rule(cell["profile"], cell["isolation"], earlier, later)
+        expected = {
+            ("never", None): {Rule.NEVER, Rule.OVERTAKEN},
+            ("if", None): {Rule.OVERTAKEN},
+            ("if", "ConcurrentAppendException"): {Rule.APPENDED},
+            ("if", "ConcurrentDeleteReadException"): {Rule.SAME},
+            ("if", "ConcurrentDeleteDeleteException"): {Rule.SAME},
+        }.get((cell["conflict"], cell.get("exception")), {Rule.READ})
+        assert rule in expected, cell
+        assert (cell.get("tablefmt", "").startswith("never")) <= (rule is Rule.OVERTAKEN), cell
+        if rule is Rule.SAME:
+            named = "Read" if later is Kind.UPDATE else "Delete"
+            assert cell["exception"] == f"ConcurrentDelete{named}Exception", cell
 
-    assert {c["conflict"] for c in cells} == {"never"}
-    ours = {a.value for (a, b), cell in FILE_BLIND.items() if b is OperationClass.INSERT}
-    assert ours == earlier | {"OVERWRITE"}
+
+def test_every_pair_of_classes_that_touch_rows_has_a_cell() -> None:
+    """CFL-3: nothing is left to a default."""
+    no_rows = {OperationClass.METADATA, OperationClass.PROTOCOL}
+    assert set(KIND_OF) == set(OperationClass) - no_rows
+    assert {
+        profile_of(g, d) for g in ("file", "row") for d in ("merge-on-read", "copy-on-write")
+    } == {profile for profile, _ in FILE_AND_ROW}
+    assert profile_of("row", "copy-on-write") == profile_of("file", "copy-on-write")
 
 
 def test_an_overwrite_that_reads_nothing_replaces_whatever_came_before() -> None:
     """CFL-3."""
-    later = {a: c for (a, b), c in FILE_BLIND.items() if b is OperationClass.OVERWRITE}
-    no_rows = {OperationClass.METADATA, OperationClass.PROTOCOL}
-    assert later == dict.fromkeys(set(OperationClass) - no_rows, Cell.REPLACE)
+    later = replace(MINE, cls=OperationClass.OVERWRITE)
+    for cls in KIND_OF:
+        for granularity in ("row", "file"):
+            mine = replace(later, granularity=granularity)
+            winner = Winner(replace(ENTRY, operation=Operation(name="ANY", cls=cls), remove=[1, 2]))
+            assert check(winner, mine) is None
+            assert str(cell_text(winner, mine)).endswith("then OVERWRITE: replace")
 
 
 def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> None:

@@ -39,7 +39,7 @@ from tablefmt.model.predicate import (
 )
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
 from tablefmt.model.substrait import WEIGHT_MAX, predicates_from_bytes, predicates_of
-from tablefmt.snapshot.prune import may_match
+from tablefmt.model.prune import may_match
 from tablefmt.testing.conditions import evaluate, schemas, to_array, values
 
 UTC = pa.timestamp("us", tz="UTC")

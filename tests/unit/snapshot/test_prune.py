@@ -29,7 +29,7 @@ from tablefmt.model.predicate import (
 )
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.model.values import decode
-from tablefmt.snapshot.prune import decided_by_partitions, may_match, partition_match
+from tablefmt.model.prune import decided_by_partitions, may_match, partition_match
 from tablefmt.testing.conditions import evaluate, predicates, schemas, to_array, values
 
 Rows = list[dict[int, Any]]

@@ -1,0 +1,103 @@
+"""The queue of this process's commits to one log: threads take turns instead of racing.
+
+Whoever waited is handed the entries that came in meanwhile, so its first put does not lose to a
+thread beside it. Every commit stays an entry of its own. A courtesy: nothing relies on it, and a
+thread that waits behind one who does not move goes on without its turn.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+PATIENCE_SECONDS = 5.0
+"""A line in which nobody's turn ends for this long is not waited in: its head may hang in a request
+that gets no answer."""
+
+HANDED_MAX = 1024
+"""Most entries kept for those who wait. Who is further behind reads the log."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one commit gets from those before it in the line, and leaves to those behind."""
+
+    found: Sequence[tuple[int, bytes]] = ()
+    """Entries, by version, contiguous: what came in while this one waited, and maybe more."""
+    left: list[tuple[int, bytes]] = field(default_factory=list)
+    """Entries that this one read or made, in order."""
+
+
+class Line:
+    """First come, first served."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._tickets: deque[threading.Event] = deque()
+        self._threads: set[int] = set()
+        self._ended = 0
+        self._handed: deque[tuple[int, bytes]] = deque(maxlen=HANDED_MAX)
+
+    @contextmanager
+    def turn(self, seconds: float) -> Iterator[Turn]:
+        """Wait for those who came before, `seconds` at most.
+
+        A thread that is in the line already, and commits once more from within, waits for nobody.
+        """
+        me = threading.get_ident()
+        if me in self._threads:
+            yield Turn()
+            return
+        ticket = threading.Event()
+        with self._mutex:
+            alone = not self._tickets
+            self._tickets.append(ticket)
+            self._threads.add(me)
+        turn = Turn() if alone or not self._wait(ticket, seconds) else Turn(tuple(self._handed))
+        try:
+            yield turn
+        finally:
+            self._leave(ticket, turn)
+
+    def _wait(self, ticket: threading.Event, seconds: float) -> bool:
+        """Whether the turn came. If not, somebody else has it, or nobody."""
+        left = seconds
+        while left > 0:
+            ended, pause = self._ended, min(left, PATIENCE_SECONDS)
+            if ticket.wait(pause):
+                return True
+            left -= pause
+            if self._ended == ended:
+                break
+        return ticket.is_set()
+
+    def _leave(self, ticket: threading.Event, turn: Turn) -> None:
+        with self._mutex:
+            self._ended += 1
+            self._tickets.remove(ticket)
+            self._threads.discard(threading.get_ident())
+            if not self._tickets:
+                self._handed.clear()
+                return
+            for version, body in turn.left:
+                if self._handed and version != self._handed[-1][0] + 1:
+                    # Somebody went on without a turn: from here on it is known again.
+                    self._handed.clear()
+                self._handed.append((version, body))
+            self._tickets[0].set()
+
+
+_LINES: WeakValueDictionary[tuple[int, str], Line] = WeakValueDictionary()
+
+
+def line_of(identity: str) -> Line:
+    """The line for the table in the store of that identity, of this process alone."""
+    # A forked child has no part in its parent's lines: who stood in them is not there to leave.
+    key = (os.getpid(), identity)
+    line = _LINES.get(key)
+    return line if line is not None else _LINES.setdefault(key, Line())

@@ -1,0 +1,91 @@
+"""Which of the files a winner added may hold a row that a read would have met. Pure.
+
+Spec: CFL-8, CFL-17, CFL-18.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tablefmt.conflict.facts import Mine, Read, Winner
+from tablefmt.conflict.ids import is_among
+from tablefmt.conflict.matrix import ROW, profile_of
+from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
+from tablefmt.model.keys import decode_hashes
+from tablefmt.model.prune import Mask, may_match
+
+
+def new_files(winner: Winner) -> Mask:
+    """Which of the added files hold rows that are new; the others moved rows (LIN-1)."""
+    entry = winner.entry
+    count = len(entry.add) if entry.add is not None else 0
+    if entry.operation.cls in NOT_LOGICAL:
+        return np.zeros(count, np.bool_)
+    new = np.ones(count, np.bool_)
+    if entry.lineage is not None:
+        new[np.asarray(entry.lineage.output, np.int64)] = False
+    return new
+
+
+def may_have_read(winner: Winner, mine: Mine, read: Read) -> Mask:
+    """Whether each added file may hold a row that the read would have met (CFL-8).
+
+    What is not known of a file proves nothing, so it counts.
+    """
+    mask = new_files(winner)
+    if not mask.any():
+        return mask
+    if read.predicate is not None and winner.files is not None:
+        partitions = frozenset(mine.metadata.partition_by) if mine.metadata else frozenset()
+        mask &= may_match(read.predicate, winner.files, partitions)
+    if mask.any() and _sets_nothing_read(winner, mine, read):
+        updated = _column(winner, "updated")
+        if updated is not None:
+            mask &= ~np.array([v is True for v in updated], np.bool_)
+    if mask.any():
+        _without_other_keys(winner, read, mask)
+    return mask
+
+
+def _sets_nothing_read(winner: Winner, mine: Mine, read: Read) -> bool:
+    """CFL-17: new versions of rows match exactly if the old ones did, and those were known."""
+    update = winner.entry.update
+    if update is None or update.set is None or read.columns is None or not read.by_row:
+        return False
+    if profile_of(mine.granularity, mine.delete_mode) != ROW:
+        return False
+    if not read.columns.isdisjoint(update.set):
+        return False
+    return all(
+        file < mine.next_id or file in mine.known
+        for file, marks in winner.deletes.items()
+        if marks.updated
+    )
+
+
+def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
+    """CFL-18: files whose keys are known, and none of which is a key of the read, do not match."""
+    update = winner.entry.update
+    if read.keys is None or update is None or update.keys != read.keys.columns:
+        return
+    packed = _column(winner, "keys")
+    if packed is None:
+        return
+    for at in np.flatnonzero(mask):
+        if packed[at] is None:
+            continue
+        hashes = decode_hashes(packed[at])
+        few, many = sorted((hashes, read.keys.hashes), key=len)
+        mask[at] = bool(is_among(few, many).any())  # type: ignore[arg-type]
+
+
+def _column(winner: Winner, name: str) -> Any:
+    """A column of the added files, from the entry or from its side file; None if unknown."""
+    add = winner.entry.add
+    if isinstance(add, AddedFiles):
+        return add.columns.get(name)
+    if winner.files is None or name not in winner.files.column_names:
+        return None
+    return winner.files[name].to_pylist()

@@ -1,0 +1,117 @@
+"""How a compaction goes on top of others: their deletes taken in, their files taken over. Pure.
+
+Spec: CFL-14, CFL-15, CFL-16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyroaring import BitMap64
+
+from tablefmt.conflict.facts import Group, Ids, Marks, Mine, Winner, own_file
+from tablefmt.conflict.ids import ascending, is_among, shared, union, without
+from tablefmt.conflict.lineage import Moves, moves_of, moves_of_outputs, rewritten, span
+from tablefmt.conflict.taken import removed_files, touched_files
+
+
+def with_deletes_of(winner: Winner, mine: Mine) -> Mine:
+    """The compaction with what the winner took out taken out of its outputs (CFL-14)."""
+    touched = shared(touched_files(winner), _inputs(mine))
+    if len(touched) == 0:
+        return mine
+    removed = removed_files(winner)
+    whole = frozenset(shared(removed, touched).tolist())
+    moves = moves_of_outputs(output for group in mine.groups for output in group.outputs)
+    deletes = dict(mine.deletes)
+    for file in touched.tolist():
+        for move in moves.get(file, ()):
+            lost = move.all if file in whole else move.place(winner.deletes[file].all)
+            if lost:
+                before = deletes.get(move.output, _NO_MARKS)
+                deletes[move.output] = Marks(before.deleted | lost, before.updated)
+    groups = [replace(group, inputs=without(group.inputs, removed)) for group in mine.groups]
+    return _with_groups(replace(mine, deletes=deletes), [g for g in groups if len(g.inputs)])
+
+
+def not_overtaken(winner: Winner, mine: Mine) -> Mine:
+    """The compaction without the groups whose files the winner replaced (CFL-15)."""
+    removed = removed_files(winner)
+    kept = [group for group in mine.groups if len(shared(removed, group.inputs)) == 0]
+    return mine if len(kept) == len(mine.groups) else _with_groups(mine, kept)
+
+
+def cannot_take_over(winner: Winner, mine: Mine) -> set[int]:
+    """Files in the way of taking over the winner's outputs in place of its inputs (CFL-16).
+
+    Inputs that only the winner has, and those of which it left out rows that are in `mine`.
+    """
+    removed = removed_files(winner)
+    hit = shared(removed, _inputs(mine))
+    if len(hit) == 0:
+        return set()
+    lineage = winner.entry.lineage
+    if lineage is None:
+        return set(hit.tolist()) if winner.entry.add is not None else set()
+    inputs: dict[int, set[int]] = {}
+    for output, file in zip(lineage.output, lineage.input, strict=True):
+        inputs.setdefault(output, set()).add(file)
+    wanted = frozenset(hit.tolist())
+    foreign = {f for files in inputs.values() if files & wanted for f in files - wanted}
+    return foreign | _kept_but_dropped(mine, moves_of(winner.entry, hit))
+
+
+def taking_over(winner: Winner, mine: Mine) -> Mine:
+    """The compaction over the winner's outputs in place of the inputs they replaced (CFL-16)."""
+    removed = removed_files(winner)
+    hit = shared(removed, _inputs(mine))
+    if len(hit) == 0:
+        return mine
+    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
+    groups: list[Group] = []
+    for group in mine.groups:
+        taken = shared(removed, group.inputs).tolist()
+        outputs = ascending(move.output for file in taken for move in moves[file] if move.rows)
+        inputs = union(without(group.inputs, removed), outputs)
+        group = Group(inputs, tuple((i, rewritten(runs, moves)) for i, runs in group.outputs))
+        # A file that holds rows of two groups ties them together.
+        tied = [g for g in groups if is_among(inputs, g.inputs).any()]
+        groups = [g for g in groups if not is_among(inputs, g.inputs).any()]
+        groups.append(_joined([*tied, group]))
+    return _with_groups(mine, [group for group in groups if len(group.inputs)])
+
+
+def _kept_but_dropped(mine: Mine, moves: Moves) -> set[int]:
+    """Files of which `mine` holds rows that are not in the outputs any more."""
+    found = set()
+    for group in mine.groups:
+        for _, runs in group.outputs:
+            for run in runs:
+                for move in moves.get(run.file, ()):
+                    lost = move.run.dropped & span(run.start, run.rows)
+                    if not lost.issubset(run.dropped):
+                        found.add(run.file)
+    return found
+
+
+def _joined(groups: list[Group]) -> Group:
+    if len(groups) == 1:
+        return groups[0]
+    outputs = sorted((o for group in groups for o in group.outputs), key=lambda output: output[0])
+    return Group(union(*(group.inputs for group in groups)), tuple(outputs))
+
+
+def _with_groups(mine: Mine, groups: Iterable[Group]) -> Mine:
+    """Only these groups, and only their outputs' deletes."""
+    kept = tuple(groups)
+    outputs = {own_file(index) for group in kept for index, _ in group.outputs}
+    deletes = {file: marks for file, marks in mine.deletes.items() if file in outputs}
+    return replace(mine, groups=kept, deletes=deletes)
+
+
+def _inputs(mine: Mine) -> Ids:
+    return union(*(group.inputs for group in mine.groups))
+
+
+_NO_MARKS = Marks(BitMap64(), BitMap64())

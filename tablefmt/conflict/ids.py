@@ -1,0 +1,49 @@
+"""Sets of file ids as ascending arrays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tablefmt.conflict.facts import NO_IDS, Ids
+
+
+def ascending(ids: Iterable[int]) -> Ids:
+    """The ids as a set."""
+    found = sorted(set(ids))
+    return np.array(found, np.int64) if found else NO_IDS
+
+
+def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
+    """Whether each of `values` is one of the ascending `ids`. The ids are not gone through."""
+    if len(ids) == 0 or len(values) == 0:
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
+    found: NDArray[np.bool_] = ids[at] == values
+    return found
+
+
+def shared(few: Sequence[int] | Ids, ids: Ids) -> Ids:
+    """Those of `few` that are among the ascending `ids`."""
+    if len(few) == 0 or len(ids) == 0:
+        return NO_IDS
+    values = np.asarray(few, np.int64)
+    found: Ids = values[is_among(values, ids)]
+    return found
+
+
+def without(ids: Ids, gone: Ids) -> Ids:
+    """The ascending `ids` that are not among the ascending `gone`."""
+    left: Ids = ids[~is_among(ids, gone)]
+    return left
+
+
+def union(*parts: Ids) -> Ids:
+    """All of them, ascending, each once."""
+    some = [part for part in parts if len(part)]
+    if not some:
+        return NO_IDS
+    both: Ids = np.unique(np.concatenate(some)) if len(some) > 1 else some[0]
+    return both

@@ -1,0 +1,164 @@
+"""Where rows went when a compaction moved them: offset and rank, from metadata alone. Pure.
+
+Spec: LIN-1 (spec/entry.md), CFL-13.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from pyroaring import BitMap64
+
+from tablefmt.conflict.facts import Ids, Output, Run, own_file
+from tablefmt.conflict.ids import is_among
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.entry import Entry
+from tablefmt.model.positions import decode_positions
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A run of rows of an input, and where its rows stand in an output."""
+
+    run: Run
+    output: int
+    """File id, or `own_file`."""
+    offset: int
+    """Position in the output of the first row that was not dropped."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows came through."""
+        return self.run.rows - len(self.run.dropped)
+
+    @property
+    def all(self) -> BitMap64:
+        """The positions in the output."""
+        return span(self.offset, self.rows)
+
+    def place(self, positions: BitMap64) -> BitMap64:
+        """Where those of the positions went that are in the run and came through."""
+        run = self.run
+        inside = positions & span(run.start, run.rows)
+        shift = self.offset - run.start
+        if not inside or not run.dropped:
+            return inside.shift(shift) if inside else inside
+        inside -= run.dropped
+        at = _numbers(inside)
+        moved = at + shift - np.searchsorted(_numbers(run.dropped), at)
+        return BitMap64(array("Q", moved.astype(np.uint64).tobytes()))
+
+
+Moves = Mapping[int, list[Move]]
+"""By input, in the order of its rows."""
+
+
+def span(start: int, rows: int) -> BitMap64:
+    """The positions from `start` on."""
+    found = BitMap64()
+    found.add_range(start, start + rows)
+    return found
+
+
+def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
+    """Where an entry's lineage put the rows of `inputs`, ascending ids.
+
+    Only the outputs that hold rows of theirs are gone through.
+
+    Raises:
+        CorruptEntryError: DEL-2, a set of positions that is none.
+    """
+    lineage = entry.lineage
+    if lineage is None or entry.add is None or len(inputs) == 0:
+        return {}
+    files = np.asarray(lineage.input, np.int64)
+    wanted = is_among(files, inputs)
+    outputs = np.asarray(lineage.output, np.int64)
+    lines = np.flatnonzero(np.isin(outputs, outputs[wanted]))
+    first = entry.totals.next_id - len(entry.add)
+    moves: dict[int, list[Move]] = {}
+    output, offset = -1, 0
+    for at in lines.tolist():
+        if outputs[at] != output:
+            output, offset = int(outputs[at]), 0
+        text = lineage.dropped[at]
+        dropped = BitMap64() if text is None else decode_positions(text)
+        if wanted[at]:
+            run = Run(lineage.input[at], lineage.start[at], lineage.rows[at], dropped)
+            moves.setdefault(run.file, []).append(Move(run, first + output, offset))
+        offset += lineage.rows[at] - len(dropped)
+    return _in_order(moves)
+
+
+def moves_of_outputs(outputs: Iterable[Output]) -> dict[int, list[Move]]:
+    """Where a transaction's own rewrite puts rows; outputs are `own_file`."""
+    moves: dict[int, list[Move]] = {}
+    for index, runs in outputs:
+        offset = 0
+        for run in runs:
+            move = Move(run, own_file(index), offset)
+            moves.setdefault(run.file, []).append(move)
+            offset += move.rows
+    return _in_order(moves)
+
+
+def _in_order(moves: dict[int, list[Move]]) -> dict[int, list[Move]]:
+    for each in moves.values():
+        each.sort(key=lambda move: move.run.start)
+    return moves
+
+
+def place_all(
+    entry: Entry, moves: Iterable[Move], file: int, rows: BitMap64
+) -> dict[int, BitMap64]:
+    """Where live rows of one input went, by output.
+
+    Raises:
+        CorruptEntryError: LIN-1, the lineage does not say where one of them went.
+    """
+    placed: dict[int, BitMap64] = {}
+    for move in moves:
+        found = move.place(rows)
+        if found:
+            placed[move.output] = placed[move.output] | found if move.output in placed else found
+    if sum(map(len, placed.values())) != len(rows):
+        raise CorruptEntryError(
+            f"the lineage of version {entry.version} loses rows of file {file}", rule="LIN-1"
+        )
+    return placed
+
+
+def rewritten(runs: Iterable[Run], moves: Moves) -> tuple[Run, ...]:
+    """The same rows in the same order, where runs of moved files name the outputs they are in."""
+    result: list[Run] = []
+    for run in runs:
+        if run.file not in moves:
+            result.append(run)
+            continue
+        for move in moves[run.file]:
+            part = _part(run, move)
+            if part is not None:
+                result.append(part)
+    return tuple(result)
+
+
+def _part(run: Run, move: Move) -> Run | None:
+    """The rows that a run and a move have in common, as a run of the move's output."""
+    start = max(run.start, move.run.start)
+    end = min(run.start + run.rows, move.run.start + move.run.rows)
+    if start >= end:
+        return None
+    dropped = move.run.dropped
+    lead = start - move.run.start - dropped.range_cardinality(move.run.start, start)
+    rows = end - start - dropped.range_cardinality(start, end)
+    if rows == 0:
+        return None
+    inside = run.dropped & span(start, end - start)
+    return Run(move.output, move.offset + lead, rows, move.place(inside))
+
+
+def _numbers(positions: BitMap64) -> Ids:
+    return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)

@@ -1,0 +1,188 @@
+"""What a transaction becomes on top of a winner that it may follow: metadata alone. Pure.
+
+No data file is read or written. What is kept is bounded by the transaction and the live files, not
+by the number of winners. Spec: CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from pyroaring import BitMap64
+
+from tablefmt.conflict.appended import may_have_read
+from tablefmt.conflict.cells import cell_text, is_blind
+from tablefmt.conflict.compactions import not_overtaken, taking_over, with_deletes_of
+from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
+from tablefmt.conflict.ids import ascending, is_among, shared, union, without
+from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
+from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
+from tablefmt.conflict.scope import overlap
+from tablefmt.conflict.taken import removed_files
+from tablefmt.conflict.verdict import Allowed
+from tablefmt.model.entry import NOT_LOGICAL, OperationClass
+
+
+def follow(winner: Winner, mine: Mine) -> tuple[Mine, Allowed]:
+    """`mine` on top of `winner`, and by which rule.
+
+    Args:
+        winner: the next entry in version order; `check(winner, mine)` is None.
+        mine: what the winners before it left.
+
+    Raises:
+        CorruptEntryError: the winner's lineage is damaged, or loses rows (LIN-1, DEL-2).
+    """
+    after, rule = _followed(winner, mine)
+    entry = winner.entry
+    return after, Allowed(entry.version, entry.operation.name, rule, cell_text(winner, mine))
+
+
+def _followed(winner: Winner, mine: Mine) -> tuple[Mine, str]:
+    entry = winner.entry
+    general = _general_rule(winner, mine)
+    if entry.metadata is not None and mine.floating:
+        return replace(mine, metadata=entry.metadata), "CFL-5"
+    compacted = entry.operation.cls in NOT_LOGICAL
+    if mine.cls in NOT_LOGICAL:
+        if not compacted:
+            after, rule = with_deletes_of(winner, mine), "CFL-14"
+        elif mine.granularity == "transaction":
+            after, rule = taking_over(winner, mine), "CFL-16"
+        else:
+            after, rule = not_overtaken(winner, mine), "CFL-15"
+    elif mine.cls is not OperationClass.UPDATE:
+        return mine, general
+    elif compacted:
+        return _moved(winner, mine, general)
+    else:
+        after, rule = _passing_over(winner, mine), "CFL-9"
+    return after, general if after is mine else rule
+
+
+def _general_rule(winner: Winner, mine: Mine) -> str:
+    cls = winner.entry.operation.cls
+    if cell_text(winner, mine) is None:
+        return "CFL-5"
+    if mine.granularity != "transaction":
+        return "CFL-3"
+    if transaction_cell(cls, mine.cls) is not Cell.FAIL:
+        return "CFL-2"
+    assert overlap(winner.entry.basis.scope, mine.scope, mine.metadata) == frozenset()
+    return "CFL-19"
+
+
+def _passing_over(winner: Winner, mine: Mine) -> Mine:
+    """CFL-9: remember the first blind winner whose rows the reads might have met."""
+    if mine.granularity == "transaction" or mine.isolation == SERIAL or not is_blind(winner):
+        return mine
+    if mine.passed_over is not None:
+        return mine
+    if not any(may_have_read(winner, mine, read).any() for read in mine.reads):
+        return mine
+    return replace(mine, passed_over=winner.entry.version)
+
+
+def _moved(winner: Winner, mine: Mine, general: str) -> tuple[Mine, str]:
+    """CFL-13: reads and removals follow the rows into the winner's outputs."""
+    removed = removed_files(winner)
+    mine = _with_known(winner, mine, removed)
+    files = union(
+        mine.removes,
+        ascending(mine.deletes),
+        *(read.files for read in mine.reads),
+    )
+    hit = shared(removed, files)
+    if len(hit) == 0:
+        return mine, general
+    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
+    after = replace(
+        mine,
+        removes=without(mine.removes, removed),
+        deletes=_moved_deletes(winner, mine, moves),
+        carried=tuple((index, rewritten(runs, moves)) for index, runs in mine.carried),
+        reads=tuple(_moved_read(read, removed, moves) for read in mine.reads),
+    )
+    return after, "CFL-13"
+
+
+def _moved_deletes(winner: Winner, mine: Mine, moves: Moves) -> dict[int, Marks]:
+    deletes = {file: marks for file, marks in mine.deletes.items() if file not in moves}
+    whole = frozenset(shared(mine.removes, ascending(moves)).tolist())
+    for file, each in moves.items():
+        marks = mine.deletes.get(file)
+        if marks is not None:
+            for output, rows in place_all(winner.entry, each, file, marks.updated).items():
+                _mark(deletes, output, _NO_ROWS, rows)
+            for output, rows in place_all(winner.entry, each, file, marks.deleted).items():
+                _mark(deletes, output, rows, _NO_ROWS)
+        if file in whole:
+            # What was to go as a file goes as the rows that are left of it.
+            for move in each:
+                theirs = winner.deletes.get(move.output)
+                rows = move.all - theirs.all if theirs is not None else move.all
+                known = deletes.get(move.output)
+                _mark(deletes, move.output, rows - known.updated if known else rows, _NO_ROWS)
+    return deletes
+
+
+def _mark(deletes: dict[int, Marks], file: int, deleted: BitMap64, updated: BitMap64) -> None:
+    if not deleted and not updated:
+        return
+    before = deletes.get(file)
+    if before is not None:
+        deleted, updated = before.deleted | deleted, before.updated | updated
+    deletes[file] = Marks(deleted, updated)
+
+
+def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
+    gone = shared(removed, read.files).tolist()
+    if not gone:
+        return read
+    outputs = {move.output for file in gone for move in moves[file] if move.rows}
+    known = read.moved if read.rows is None else read.rows
+    after = {file: rows for file, rows in known.items() if file not in moves}
+    for file in gone:
+        rows = known.get(file, None if read.rows is None else _NO_ROWS)
+        for move in moves[file]:
+            found = move.all if rows is None else move.place(rows)
+            if found:
+                after[move.output] = after[move.output] | found if move.output in after else found
+    left = without(read.files, removed)
+    if read.rows is None:
+        # An output without any of the rows was not looked at, and would count as a whole.
+        return replace(read, files=union(left, ascending(outputs & after.keys())), moved=after)
+    return replace(read, files=union(left, ascending(outputs)), rows=after)
+
+
+def _with_known(winner: Winner, mine: Mine, removed: Ids) -> Mine:
+    """CFL-17: outputs whose rows were all there at the read version are known as their inputs."""
+    entry = winner.entry
+    if not mine.reads or profile_of(mine.granularity, mine.delete_mode) != ROW:
+        return mine
+    known = mine.known - frozenset(removed.tolist())
+    if entry.add is not None:
+        count = len(entry.add)
+        news = np.ones(count, np.bool_)
+        if entry.lineage is None:
+            news[:] = _all_known(removed, mine)
+        else:
+            lines = np.asarray(entry.lineage.input, np.int64)
+            strange = ~_are_known(lines, mine)
+            news[np.asarray(entry.lineage.output, np.int64)[strange]] = False
+        first = entry.totals.next_id - count
+        known |= frozenset((np.flatnonzero(news) + first).tolist())
+    return mine if known == mine.known else replace(mine, known=known)
+
+
+def _are_known(files: Ids, mine: Mine) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    old: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = files < mine.next_id
+    return old | is_among(files, ascending(mine.known))
+
+
+def _all_known(files: Ids, mine: Mine) -> bool:
+    return bool(_are_known(files, mine).all())
+
+
+_NO_ROWS = BitMap64()

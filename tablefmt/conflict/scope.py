@@ -1,0 +1,57 @@
+"""Which partitions two operations share. Pure. Spec: CFL-19."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.errors import CorruptEntryError, InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.model.entry import Metadata, PartitionScope, PredicateScope, Scope
+from tablefmt.model.overlap import may_both_hold
+from tablefmt.model.parse import parse_predicate
+from tablefmt.model.predicate import Predicate
+from tablefmt.model.prune import decided_by_partitions, partition_match
+from tablefmt.model.values import decode
+
+Partitions = frozenset[tuple[Any, ...]]
+
+
+def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions | None:
+    """The partitions in both scopes; None if they may overlap in ways that are not listed.
+
+    An empty set is a proof: they share nothing. What cannot be read proves nothing.
+
+    Args:
+        theirs, mine: the scopes.
+        metadata: what the partition columns are.
+    """
+    if isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope):
+        return frozenset(theirs.values) & frozenset(mine.values)
+    if theirs is None or mine is None or metadata is None:
+        return None
+    try:
+        if isinstance(theirs, PredicateScope) and isinstance(mine, PredicateScope):
+            both = (_condition(scope, metadata) for scope in (theirs, mine))
+            return None if may_both_hold(*both) else frozenset()
+        listed, said = (theirs, mine) if isinstance(theirs, PartitionScope) else (mine, theirs)
+        assert isinstance(listed, PartitionScope)
+        assert isinstance(said, PredicateScope)
+        return _inside(listed, _condition(said, metadata), metadata)
+    except (InvalidPredicateError, UnsupportedFeatureError, CorruptEntryError, ValueError):
+        return None
+
+
+def _condition(scope: PredicateScope, metadata: Metadata) -> Predicate:
+    return parse_predicate(scope.predicate, metadata.schema)
+
+
+def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:
+    """The listed partitions for which the condition holds."""
+    ids = frozenset(metadata.partition_by)
+    if not scope.values or not decided_by_partitions(condition, ids):
+        return None
+    columns = zip(metadata.partition_by, zip(*scope.values, strict=True), strict=True)
+    values = {f"partition.{i}": decode(c, metadata.schema.by_id(i).type) for i, c in columns}
+    found = partition_match(condition, pa.table(values), ids)
+    return frozenset(v for v, is_in in zip(scope.values, found, strict=True) if is_in)

@@ -1,0 +1,92 @@
+"""What an append has to know of the entries that came before it, without reading them. Pure.
+
+An append that reads nothing goes on top of any rows. Of each entry between it needs the place in
+the chain and what kind of commit it was; files, bounds and sums are for whoever reads the table.
+Spec: LOG-1, CMT-5, CMT-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tablefmt.log.codec import ENTRY_BYTES_MAX, digest
+from tablefmt.model.entry import Basis, Entry, Operation, OperationClass, Totals
+
+_ROWS_ONLY = {
+    cls.value: cls
+    for cls in OperationClass
+    if cls not in (OperationClass.METADATA, OperationClass.PROTOCOL)
+}
+_NOT_ROWS = frozenset({"metadata", "protocol"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """One entry from the outside. Its place in the chain is checked, what is in it is not."""
+
+    version: int
+    transaction: str
+    operation: str
+    """Name of the operation."""
+    cls: OperationClass
+    blind: bool
+
+    def as_entry(self) -> Entry:
+        """An entry of this kind, without files: enough to name the rule for all of them."""
+        return Entry(
+            table="",
+            version=self.version,
+            timestamp=0,
+            time_version=0,
+            transaction=self.transaction,
+            previous=None,
+            operation=Operation(name=self.operation, cls=self.cls),
+            basis=Basis(read_version=None, isolation="", granularity="", blind=self.blind),
+            totals=Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0),
+        )
+
+
+def outlines(bodies: Sequence[bytes], first: int, previous: str) -> tuple[Outline, ...]:
+    """Look at contiguous entries from the outside.
+
+    The digest of each is what the next one names, so whoever decodes the last one, and finds its
+    checksum right, knows that no byte of the others was changed.
+
+    Args:
+        bodies: the entries of versions `first` and on.
+        first: the version of the first.
+        previous: the digest of the entry before it.
+
+    Returns:
+        One for each; none at all if they have to be read: one of them has metadata or protocol,
+        does not follow the one before, or is nothing that is known.
+    """
+    found = []
+    for version, body in enumerate(bodies, first):
+        one = _outline(body, version, previous)
+        if one is None:
+            return ()
+        found.append(one)
+        previous = digest(body)
+    return tuple(found)
+
+
+def _outline(body: bytes, version: int, previous: str) -> Outline | None:
+    if len(body) > ENTRY_BYTES_MAX:
+        return None
+    try:
+        document: dict[str, Any] = orjson.loads(body)
+        operation = document["operation"]
+        cls = _ROWS_ONLY.get(operation["class"])
+        follows = document["previous"] == previous and document["version"] == version
+        if cls is None or not follows or not _NOT_ROWS.isdisjoint(document):
+            return None
+        blind = document["basis"]["blind"]
+        return Outline(version, document["transaction"], operation["name"], cls, blind)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        # Whoever decodes it can say what is wrong.
+        return None

@@ -1,0 +1,83 @@
+"""Is what the log says of single rows sound? Looks at what reading a version leaves alone.
+
+Spec: DEL-1, DEL-2, DEL-4, LIN-2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pyroaring import BitMap64
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.names import entry_key
+from tablefmt.log.reader import read_range
+from tablefmt.model.entry import Entry, Lineage
+from tablefmt.model.positions import decode_positions
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.state import Snapshot
+
+
+def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
+    """What is wrong with the sets of positions, of files that are gone too, and with lineage.
+
+    Args:
+        view: the log.
+        snapshot: of its head.
+
+    Raises:
+        CorruptTableError: an entry is not there any more.
+    """
+    found: list[CorruptEntryError] = []
+    deltas = snapshot.deltas
+    for file in np.unique(deltas.file).tolist():
+        try:
+            gone = snapshot.positions(file)
+            for place in np.flatnonzero(~deltas.takes & (deltas.file == file)).tolist():
+                if not gone.isdisjoint(deltas.taken(place, snapshot.rows_of(file))):
+                    raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
+        except CorruptEntryError as error:
+            found.append(error)
+    for version in view.with_lineage:
+        (stored,) = read_range(view.store, version, version)
+        assert stored.entry.lineage is not None
+        problem = _lineage_problem(stored.entry, stored.entry.lineage, snapshot)
+        if problem is not None:
+            found.append(problem)
+    return found
+
+
+def _lineage_problem(
+    entry: Entry, lineage: Lineage, snapshot: Snapshot
+) -> CorruptEntryError | None:
+    """Why the runs do not make up the outputs, if they do not."""
+    key = entry_key(entry.version)
+    assert entry.add is not None
+    first = entry.totals.next_id - len(entry.add)
+    kept = dict.fromkeys(lineage.output, 0)
+    lines = (lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped)
+    for output, file, start, rows, text in zip(*lines, strict=True):
+        try:
+            dropped = BitMap64() if text is None else decode_positions(text)
+        except CorruptEntryError as error:
+            return CorruptEntryError(error.detail, key=key, rule=error.rule)
+        outside = start + rows > snapshot.rows_of(file)
+        outside |= bool(dropped) and (dropped.min() < start or dropped.max() >= start + rows)
+        if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
+            message = f"a run of file {file} leaves its end, or drops rows that were live"
+            return CorruptEntryError(message, key=key, rule="LIN-2")
+        kept[output] += rows - len(dropped)
+    for output, rows in kept.items():
+        if snapshot.rows_of(first + output) != rows:
+            message = f"it explains {rows} rows of output {output}, which has others"
+            return CorruptEntryError(message, key=key, rule="LIN-2")
+    return None
+
+
+def _gone_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
+    """Rows that are gone after an entry, and those that it takes out of a file it removes."""
+    gone = snapshot.positions(file, entry.version)
+    deltas = snapshot.deltas
+    own = ~deltas.takes & (deltas.file == file) & (deltas.version == entry.version)
+    for place in np.flatnonzero(own).tolist():
+        gone |= deltas.taken(place, snapshot.rows_of(file))
+    return gone

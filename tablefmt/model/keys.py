@@ -1,0 +1,73 @@
+"""Hashes of keys: what an entry says of the rows that a MERGE inserted. Pure. Spec: ADD-8."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.schema import Type, is_float
+from tablefmt.model.values import encode
+
+KEYS_MAX = 100_000
+"""A file of more keys says nothing of them."""
+
+_NAN = struct.unpack("<q", struct.pack("<d", float("nan")))[0]
+
+
+def hash_keys(columns: Sequence[pa.Array], kinds: Sequence[Type]) -> NDArray[np.uint64]:
+    """The hashes of the rows' keys, ascending, each once; rows with a NULL in the key have none.
+
+    Args:
+        columns: one a part of the key, in the order of `update.keys`; of one length.
+        kinds: their types.
+    """
+    parts = [_part(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    found = {_hash(key) for key in zip(*parts, strict=True) if None not in key}
+    return np.array(sorted(found), np.uint64)
+
+
+def encode_hashes(hashes: NDArray[np.uint64]) -> str:
+    """Base64 of the hashes, 8 bytes each, little endian."""
+    return base64.b64encode(hashes.astype("<u8").tobytes()).decode("ascii")
+
+
+def decode_hashes(packed: bytes | str) -> NDArray[np.uint64]:
+    """The reverse, from the text of an entry or the bytes in a side file.
+
+    Raises:
+        CorruptEntryError: ADD-8, not ascending, or no whole number of hashes.
+    """
+    try:
+        raw = packed if isinstance(packed, bytes) else base64.b64decode(packed, validate=True)
+        hashes = np.frombuffer(raw, "<u8").astype(np.uint64)
+    except ValueError as error:
+        raise CorruptEntryError(f"hashes of keys are damaged: {error}", rule="ADD-8") from None
+    if bool(np.any(hashes[1:] <= hashes[:-1])) or len(hashes) > KEYS_MAX:
+        raise CorruptEntryError("hashes of keys are too many or do not rise", rule="ADD-8")
+    return hashes
+
+
+def _part(column: pa.Array, kind: Type) -> list[Any]:
+    if not is_float(kind):
+        return encode(column, kind)
+    # The text of a float depends on the writer; its bits do not. Zeros and NaN are one each.
+    return [None if v is None else _bits(v) for v in column.to_pylist()]
+
+
+def _bits(value: float) -> int:
+    if value != value:
+        return int(_NAN)
+    return int(struct.unpack("<q", struct.pack("<d", value + 0.0))[0])
+
+
+def _hash(key: Sequence[Any]) -> int:
+    return int.from_bytes(hashlib.sha256(orjson.dumps(list(key))).digest()[:8], "little")

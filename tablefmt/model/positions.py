@@ -1,0 +1,220 @@
+"""Sets of row positions: between bitmaps and their bytes, and the rows one entry takes out. Pure.
+
+A position counts rows of a file from 0. Bytes of a log may come from anybody, and the bitmap
+library trusts them: every byte is checked before the library sees it. Spec: DEL-1, DEL-2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.entry import RowDeletes
+
+_NO_RUNS, _RUNS = 12346, 12347
+"""Cookies of the 32-bit form: without and with run containers."""
+
+_OFFSETS_FROM = 4
+"""With runs, fewer containers than this have no table of offsets."""
+
+_ARRAY_MAX = 4096
+"""A container of more positions is a bit set."""
+
+_BIT_SET_BYTES = 8192
+
+_HIGH_MAX = (1 << 31) - 1
+"""The upper halves of positions below 2**63."""
+
+DELETE_COLUMNS = pa.schema(
+    [
+        pa.field("file", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("deleted", pa.large_binary()),
+        pa.field("updated", pa.large_binary()),
+    ]
+)
+"""The columns of `delete` with bitmaps as bytes: in memory, and in a side file (DEL-3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Positions in one file that a transaction takes out; the two are disjoint."""
+
+    deleted: BitMap64
+    updated: BitMap64
+
+    @property
+    def all(self) -> BitMap64:
+        """Both together."""
+        return self.deleted | self.updated
+
+
+def pack_positions(positions: BitMap64) -> bytes:
+    """The portable 64-bit form."""
+    small = positions.copy()
+    small.run_optimize()
+    packed: bytes = small.serialize()
+    return packed
+
+
+def unpack_positions(packed: bytes) -> BitMap64:
+    """The reverse, for bytes from anywhere.
+
+    Raises:
+        CorruptEntryError: DEL-2, not the portable form of a set of one position or more.
+    """
+    try:
+        _check_form(packed)
+        return BitMap64.deserialize(packed)
+    except (struct.error, ValueError, IndexError) as error:
+        raise CorruptEntryError(f"a set of positions is damaged: {error}", rule="DEL-2") from None
+
+
+def encode_positions(positions: BitMap64) -> str:
+    """The base64 text of the portable form."""
+    return base64.b64encode(pack_positions(positions)).decode("ascii")
+
+
+def decode_positions(text: str) -> BitMap64:
+    """The reverse. Raises CorruptEntryError (DEL-2)."""
+    return unpack_positions(_from_base64(text))
+
+
+def delete_columns(deletes: RowDeletes) -> pa.Table:
+    """The columns of an entry's `delete` as DELETE_COLUMNS.
+
+    Raises:
+        CorruptEntryError: DEL-2, text that is not base64. The bitmaps themselves are not looked at.
+    """
+    maps = (
+        [None if text is None else _from_base64(text) for text in texts]
+        for texts in (deletes.deleted, deletes.updated)
+    )
+    columns = [deletes.file, deletes.rows, *maps]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, DELETE_COLUMNS, strict=True)]
+    return pa.table(arrays, DELETE_COLUMNS)
+
+
+def row_deletes(marks: Mapping[int, Marks]) -> RowDeletes | None:
+    """What an entry says of these marks by file id; None if none marks a row."""
+    files = sorted(file for file, mark in marks.items() if mark.deleted or mark.updated)
+    if not files:
+        return None
+    chosen = [marks[file] for file in files]
+    return RowDeletes(
+        files,
+        [len(mark.deleted) + len(mark.updated) for mark in chosen],
+        [encode_positions(mark.deleted) if mark.deleted else None for mark in chosen],
+        [encode_positions(mark.updated) if mark.updated else None for mark in chosen],
+    )
+
+
+def marks_of(columns: pa.Table) -> dict[int, Marks]:
+    """The marks by file id, from DELETE_COLUMNS.
+
+    Raises:
+        CorruptEntryError: DEL-1 the sets of a file overlap or are of another size, DEL-2.
+    """
+    rows = zip(*(columns[name].to_pylist() for name in DELETE_COLUMNS.names), strict=True)
+    return {file: marks(count, deleted, updated) for file, count, deleted, updated in rows}
+
+
+def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> Marks:
+    """The marks of one file; `rows` is how many positions there have to be.
+
+    Raises:
+        CorruptEntryError: DEL-1, DEL-2.
+    """
+    found = Marks(
+        BitMap64() if deleted is None else unpack_positions(deleted),
+        BitMap64() if updated is None else unpack_positions(updated),
+    )
+    if len(found.deleted) + len(found.updated) != rows:
+        raise CorruptEntryError("it marks another number of rows than it says", rule="DEL-1")
+    if not found.deleted.isdisjoint(found.updated):
+        raise CorruptEntryError("it marks a row as deleted and as updated", rule="DEL-1")
+    return found
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CorruptEntryError(f"a set of positions is damaged: {error}", rule="DEL-2") from None
+    if base64.b64encode(raw).decode("ascii") != text:
+        raise CorruptEntryError("a set of positions has another base64 form", rule="DEL-2")
+    return raw
+
+
+def _check_form(packed: bytes) -> None:
+    """Refuse what is not well formed to the last byte. Raises ValueError, struct.error."""
+    (buckets,) = struct.unpack_from("<Q", packed)
+    _require(buckets >= 1, "it is empty")
+    at, before = 8, -1
+    for _ in range(buckets):
+        (high,) = struct.unpack_from("<I", packed, at)
+        _require(before < high <= _HIGH_MAX, "upper halves do not rise")
+        at, before = _check_bucket(packed, at + 4), high
+    _require(at == len(packed), "bytes follow it")
+
+
+def _check_bucket(packed: bytes, start: int) -> int:
+    """The 32-bit form from `start` on; gives where it ends."""
+    (cookie,) = struct.unpack_from("<I", packed, start)
+    at, flags = start + 4, 0
+    if cookie & 0xFFFF == _RUNS:
+        count = (cookie >> 16) + 1
+        width = (count + 7) // 8
+        flags = int.from_bytes(packed[at : at + width], "little")
+        at += width
+        offsets = count >= _OFFSETS_FROM
+    else:
+        _require(cookie == _NO_RUNS, "an unknown cookie")
+        (count,) = struct.unpack_from("<I", packed, at)
+        _require(1 <= count <= 1 << 16, "a wrong number of containers")
+        at += 4
+        offsets = True
+    heads = np.frombuffer(packed, "<u2", 2 * count, at).astype(np.int64)
+    _require(_rises(heads[::2]), "keys of containers do not rise")
+    at += 4 * count
+    places = np.frombuffer(packed, "<u4", count, at) if offsets else None
+    at += 4 * count if offsets else 0
+    for i in range(count):
+        right = places is None or int(places[i]) == at - start
+        _require(right, "a container has a wrong offset")
+        at = _check_container(packed, at, int(heads[2 * i + 1]) + 1, bool(flags >> i & 1))
+    return int(at)
+
+
+def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
+    if runs:
+        length: int = struct.unpack_from("<H", packed, at)[0]
+        pairs = np.frombuffer(packed, "<u2", 2 * length, at + 2).astype(np.int64).reshape(-1, 2)
+        ends = pairs.sum(axis=1)
+        apart = bool(np.all(pairs[1:, 0] > ends[:-1]) and np.all(ends < 1 << 16))
+        _require(apart, "runs overlap")
+        _require(int((pairs[:, 1] + 1).sum()) == count, "runs of another length")
+        return at + 2 + 4 * length
+    if count <= _ARRAY_MAX:
+        _require(_rises(np.frombuffer(packed, "<u2", count, at).astype(np.int64)), "no order")
+        return at + 2 * count
+    bits = np.frombuffer(packed, np.uint8, _BIT_SET_BYTES, at)
+    _require(int(np.unpackbits(bits).sum()) == count, "a bit set of another size")
+    return at + _BIT_SET_BYTES
+
+
+def _rises(values: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> bool:
+    return bool(np.all(values[1:] > values[:-1]))
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

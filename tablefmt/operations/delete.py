@@ -1,0 +1,89 @@
+"""Delete: rows for which a condition holds are taken out (class UPDATE).
+
+A condition that partition values decide takes whole files by metadata alone. Any other is looked
+for in the files that may hold such rows; what is taken out are positions, or whole files.
+Spec: DEL-1, CFL-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tablefmt.commit.plan import Plan
+from tablefmt.data.selection import Condition
+from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.pinned import Pinned, check_may_remove, live_rows, scope_of
+from tablefmt.operations.rows import select, take_out
+from tablefmt.operations.staging import run
+from tablefmt.operations.target import Target, target_of
+
+NAME = "DELETE"
+
+
+def delete(context: TableContext, where: Condition, options: CommitOptions) -> Commit:
+    """Take out the rows for which the condition is true, in one commit; all of them for None.
+
+    No such row and no application version: no version is made.
+
+    Raises:
+        ConstraintViolationError: the table is append-only.
+        InvalidPredicateError, UnsupportedFeatureError: what is asked for.
+        IdempotenceError: CFL-7. CorruptDataError: DAT-5.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+    text = target_of(where, head.metadata.schema).text
+    return run(context, head, options, lambda pinned: stage_delete(pinned, where), (NAME, text))
+
+
+def stage_delete(pinned: Pinned, where: Condition) -> Plan:
+    """The delete at the pinned version; with nothing to do, a plan that is empty.
+
+    Raises: as `delete`, but for what a commit raises.
+    """
+    check_may_remove(pinned.metadata)
+    target = target_of(where, pinned.metadata.schema)
+    if target.decided_by(pinned.snapshot.partition_ids):
+        return _delete_files(pinned, target)
+    selected = select(pinned, target)
+    taken = take_out(pinned, selected)
+    metrics = {"numDeletedRows": selected.count}
+    if taken.added is not None:
+        metrics["numCopiedRows"] = taken.added.rows
+    return Plan(
+        transaction=pinned.transaction,
+        operation=_operation(target, metrics),
+        scope=scope_of(target.predicate, pinned.metadata),
+        predicate=target.text,
+        written_under=pinned.metadata,
+        read_version=pinned.version,
+        add=taken.added,
+        reads=(target.read(selected.files, selected.rows),),
+        removes=taken.removes,
+        deletes=taken.deletes,
+        carried=taken.carried,
+    )
+
+
+def _delete_files(pinned: Pinned, target: Target) -> Plan:
+    """Whole files, chosen by their partition values; none is read."""
+    files = pinned.snapshot.in_scope(target.predicate)
+    return Plan(
+        transaction=pinned.transaction,
+        operation=_operation(target, {"numDeletedRows": live_rows(files)}),
+        scope=scope_of(target.predicate, pinned.metadata),
+        predicate=target.text,
+        written_under=pinned.metadata,
+        read_version=pinned.version,
+        reads=(target.read_nothing(),),
+        removes=np.sort(files["id"].to_numpy()),
+    )
+
+
+def _operation(target: Target, metrics: Mapping[str, int]) -> Operation:
+    parameters = {"predicate": target.text}
+    return Operation(name=NAME, cls=OperationClass.UPDATE, parameters=parameters, metrics=metrics)

@@ -1,0 +1,130 @@
+"""One version of a table as a statement sees it, and where the statement puts its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.bounds import stats_columns
+from tablefmt.data.write import remove_data, write_data
+from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
+from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
+from tablefmt.model.predicate import TRUE, Predicate, over_columns, to_sql
+from tablefmt.model.properties import get_property
+from tablefmt.model.values import encode
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.store.protocol import Store
+
+SCOPE_PARTITIONS_MAX = 1000
+"""An entry names at most this many partitions as its scope; beyond, the whole table."""
+
+
+class Pinned:
+    """A version that stays, whatever commits meanwhile; and the folder of one transaction."""
+
+    def __init__(self, store: Store, view: LogView, version: int, transaction: str) -> None:
+        self.store = store
+        self.view = view
+        self.version = version
+        self.transaction = transaction
+        self.metadata: Metadata = view.metadata_at(version)
+        self._writes = 0
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The state at `version`."""
+        return self.view.snapshot(self.version)
+
+    def property(self, name: str) -> str:
+        """The table property in force at `version`."""
+        return get_property(self.metadata.properties, name)
+
+    def write(self, reader: pa.RecordBatchReader) -> AddedFiles | None:
+        """Write rows, columns by name, to files of the transaction; None if there are none.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError: as `write_data`.
+        """
+        prefix = f"{self._writes}-"
+        self._writes += 1
+        stats = stats_columns(self.metadata.schema, self.metadata.properties.get("statsColumns"))
+        return write_data(self.store, self.transaction, reader, self.metadata, stats, prefix=prefix)
+
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        """If what is done inside fails, the files it wrote are removed; earlier ones stay.
+
+        Raises:
+            CommitRejectedError: the store refused a file.
+        """
+        first = self._writes
+        try:
+            yield
+        except Exception as error:
+            written = tuple(f"{number}-" for number in range(first, self._writes))
+            try:
+                remove_data(self.store, self.transaction, written)
+            except StoreError:
+                # The store that refused the write may refuse this too; what stays is an orphan.
+                pass
+            if isinstance(error, StoreError):
+                raise CommitRejectedError(str(error).rstrip(".")) from error
+            raise
+
+
+def check_may_remove(metadata: Metadata) -> None:
+    """Refuse to take rows out of an append-only table.
+
+    Raises:
+        ConstraintViolationError: property appendOnly.
+    """
+    if get_property(metadata.properties, "appendOnly") == "true":
+        raise ConstraintViolationError(
+            "the table is append-only (property appendOnly): rows may be added, never replaced"
+        )
+
+
+def live_rows(files: pa.Table) -> int:
+    """Rows of live files that are not gone."""
+    return int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
+
+
+def joined(parts: Sequence[AddedFiles | None]) -> AddedFiles | None:
+    """The files of all parts in order; what a part does not say of its files is unknown.
+
+    Files that are not said to hold new versions of rows hold none.
+    """
+    known = [part for part in parts if part is not None]
+    if len(known) <= 1:
+        return known[0] if known else None
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for part in known for name in part.columns):
+        absent = False if name == "updated" else None
+        columns[name] = [v for p in known for v in p.columns.get(name, [absent] * len(p))]
+    return AddedFiles(columns)
+
+
+def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
+    """The partitions that rows for which the condition holds can be in; None: all."""
+    if predicate is None or not metadata.partition_by:
+        return None
+    over = over_columns(predicate, frozenset(metadata.partition_by))
+    return None if over == TRUE else PredicateScope(to_sql(over))
+
+
+def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
+    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
+    if not metadata.partition_by:
+        return None
+    columns = [
+        encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
+        for i in metadata.partition_by
+    ]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None

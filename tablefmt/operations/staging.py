@@ -1,0 +1,50 @@
+"""From a statement to a commit: was it applied, do its work, commit what came of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tablefmt.commit.plan import Plan
+from tablefmt.operations.context import Commit, CommitOptions, TableContext, application_of
+from tablefmt.operations.digest import digest_of
+from tablefmt.operations.pinned import Pinned
+from tablefmt.snapshot.head import Head
+
+Stage = Callable[[Pinned], Plan]
+"""Reads the pinned version, writes data files through it, and says what is to be committed."""
+
+
+def run(
+    context: TableContext, head: Head, options: CommitOptions, stage: Stage, said: tuple[str, ...]
+) -> Commit:
+    """Carry out a statement that takes no rows, in a commit of its own.
+
+    Args:
+        context: the table, ready to write (`begin`).
+        head: what it begins from.
+        options: what every commit takes.
+        stage: the statement.
+        said: its name, and the rest of its text.
+
+    Raises:
+        IdempotenceError: CFL-7. What `stage` raises; its files are removed.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    digest = None
+    if options.application is not None:
+        digest = digest_of(None, *said)
+        already = context.applied(options, digest, said[0])
+        if already is not None:
+            return already
+    pinned = context.pin(head.version)
+    with pinned.staging():
+        plan = stage(pinned)
+    return settle(context, plan, options, digest)
+
+
+def settle(context: TableContext, plan: Plan, options: CommitOptions, digest: str | None) -> Commit:
+    """Commit a plan; one with nothing to do only for the application version it carries."""
+    if plan.is_empty and options.application is None:
+        return context.no_op(plan.transaction, plan.operation.name)
+    return context.finish(replace(plan, application=application_of(options, digest)), options)

@@ -1,0 +1,251 @@
+"""Rows that are gone, files that go, rows that move: every version is what a plain model says."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tablefmt
+from tablefmt.data.read import locate_rows, read_files
+from tablefmt.data.selection import understood
+from tablefmt.errors import CorruptDataError
+from tablefmt.model.entry import OperationClass, RowUpdate
+from tests.oracle import assert_agrees, logdump
+from tests.rows import Positions, Row, Run, StagedTable
+
+_numbers = itertools.count()
+
+
+def staged() -> StagedTable:
+    return StagedTable(f"memory://row-deletes-{next(_numbers)}")
+
+
+class Writer:
+    """Random commits of every kind."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.to = staged()
+        self.ids = itertools.count()
+
+    def new_rows(self, most: int = 7) -> list[Row]:
+        count = self.chance.randint(1, most)
+        return [(next(self.ids), self.chance.randint(0, 3)) for _ in range(count)]
+
+    def append(self) -> None:
+        files = [self.new_rows() for _ in range(self.chance.randint(1, 2))]
+        self.to.commit(OperationClass.INSERT, files)
+
+    def update(self) -> None:
+        """Rows deleted and updated; files without a row left stay, go, or go with marks."""
+        marks: dict[int, Positions] = {}
+        new: list[Row] = []
+        remove = []
+        for file in self.to.live:
+            chosen = [p for p, _ in self.to.rows(file) if self.chance.random() < 0.4]
+            updated = [p for p in chosen if self.chance.random() < 0.5]
+            if chosen:
+                marks[file] = ([p for p in chosen if p not in updated], updated)
+                new += [(self.to.content[file][p][0], 9) for p in updated]
+            if len(chosen) == len(self.to.rows(file)) and self.chance.random() < 0.5:
+                remove.append(file)
+                if not updated and self.chance.random() < 0.5:
+                    marks.pop(file, None)
+        if marks or remove:
+            self.to.commit(
+                OperationClass.UPDATE,
+                [new] if new else [],
+                remove,
+                marks,
+                updated=[True] if new else None,
+                side=self.chance.random() < 0.3,
+                update=RowUpdate((2,)),
+            )
+
+    def overwrite(self) -> None:
+        remove = [file for file in self.to.live if self.chance.random() < 0.5]
+        self.to.commit(OperationClass.OVERWRITE, [self.new_rows()], remove)
+
+    def compact(self) -> None:
+        """Runs of files in any order; of what was gone a part is dropped, the rest goes along."""
+        chosen = [file for file in self.to.live if self.chance.random() < 0.7]
+        self.chance.shuffle(chosen)
+        pieces: list[tuple[int, int, int]] = []
+        for file in chosen:
+            rows = len(self.to.content[file])
+            cut = self.chance.randint(0, rows)
+            pieces += [(file, a, b) for a, b in ((0, cut), (cut, rows)) if a < b]
+        outputs: list[list[Row]] = []
+        runs: list[Run] = []
+        marks: dict[int, Positions] = {}
+        first = self.to.table.context.view.head.totals.next_id
+        for file, start, end in pieces:
+            if not outputs or (outputs[-1] and self.chance.random() < 0.3):
+                outputs.append([])
+            gone = [p for p in range(start, end) if p in self.to.gone[file]]
+            dropped = [p for p in gone if self.chance.random() < 0.7]
+            for position in range(start, end):
+                if position in dropped:
+                    continue
+                if position in gone:
+                    own = marks.setdefault(first + len(outputs) - 1, ([], []))
+                    own[0].append(len(outputs[-1]))  # type: ignore[attr-defined]
+                outputs[-1].append(self.to.content[file][position])
+            runs.append((len(outputs) - 1, file, start, end - start, dropped))
+        if outputs and all(outputs):
+            cls = self.chance.choice([OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT])
+            self.to.commit(cls, outputs, chosen, marks, lineage=runs)
+
+    def cluster(self) -> None:
+        rows = [row for file in self.to.live for _, row in self.to.rows(file)]
+        self.chance.shuffle(rows)
+        if rows:
+            self.to.commit(OperationClass.CLUSTER, [rows], list(self.to.live))
+
+    def step(self) -> None:
+        kinds = [self.append, self.update, self.update, self.overwrite, self.compact, self.cluster]
+        self.chance.choice(kinds)()
+
+
+def plain(table: Any) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
+    """Files read by pyarrow alone, without the positions that the second reader finds gone."""
+    document = logdump.read(uri, as_of=version)
+    folder = logdump.Folder(uri, None)
+    assert document["findings"] == []
+    rows: list[Row] = []
+    for file in document["state"]["files"]:
+        content = plain(pq.read_table(io.BytesIO(folder.get(file["path"]))))
+        gone = {p for first, end in file["gone"] for p in range(first, end)}
+        rows += [row for p, row in enumerate(content) if p not in gone]
+    return rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 9))
+def test_every_version_is_what_the_model_says(chance: random.Random, steps: int) -> None:
+    """RPL-1, RPL-2, RPL-3, RPL-6, DEL-1, DEL-3, DEL-4, LIN-1, LIN-2, PRN-1: by scan, by condition
+    and by the second reader, from the first version to the last; and nothing is found wrong."""
+    writer = Writer(chance)
+    writer.append()
+    for _ in range(steps):
+        writer.step()
+    model, kept = writer.to, writer.to.table
+    fresh = tablefmt.open(kept.uri)
+    least = chance.randint(0, 12)
+    conditions = {
+        f"id >= {least}": lambda row: row[0] >= least,
+        "v = 9": lambda row: row[1] == 9,
+        f"v < 2 AND id <> {least}": lambda row: row[1] < 2 and row[0] != least,
+    }
+    for version, rows in enumerate(model.versions):
+        assert plain(kept.to_arrow(version=version)) == rows
+        assert fresh.scan(version=version).count() == len(rows)
+        for where, holds in conditions.items():
+            scan = fresh.scan(version=version, where=where)
+            expected = [row for row in rows if holds(row)]
+            assert plain(scan.to_arrow()) == expected
+            assert scan.count() == len(expected)
+    for version in {0, chance.randrange(len(model.versions)), len(model.versions) - 1}:
+        assert rows_by_the_log_dump(kept.uri, version) == model.versions[version]
+    assert_agrees(fresh)
+    assert fresh.verify().findings == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 6))
+def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) -> None:
+    """DEL-1: what a DELETE will name, with conditions and without, gone rows left out."""
+    writer = Writer(chance)
+    writer.append()
+    for _ in range(steps):
+        writer.step()
+    snapshot = writer.to.table.context.view.snapshot()
+    files = snapshot.with_vectors(snapshot.files)
+    ids = files["id"].to_pylist()
+    expression = pc.field("id") > 3
+    for where, holds in ((None, lambda row: True), (expression, lambda row: row[0] > 3)):
+        _, condition = understood(where, snapshot.schema)
+        found = {
+            (ids[part.file], position, row)
+            for part in locate_rows(
+                writer.to.store, files, snapshot.schema, snapshot.schema.fields, condition
+            )
+            for position, row in zip(part.positions.tolist(), plain(part.rows), strict=True)
+        }
+        assert found == {
+            (file, position, row)
+            for file in writer.to.live
+            for position, row in writer.to.rows(file)
+            if holds(row)
+        }
+
+
+def test_a_scan_without_columns_counts_the_rows_that_are_left() -> None:
+    table = staged()
+    table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0, 4], [2])})
+    scan = table.table.scan(columns=[])
+    assert (scan.to_arrow().num_rows, scan.count()) == (2, 2)
+    assert table.table.scan(columns=[], where="v > 1").to_arrow().num_rows == 1
+
+
+def test_sums_for_people_are_of_the_rows_that_are_left() -> None:
+    """`rows` of a file stays what was written, `deleted` says how many of them are gone."""
+    table = staged()
+    table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)], [(9, 9)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0, 4], [2])})
+    files = table.table.scan().files()
+    assert files.select(["id", "rows", "deleted"]).to_pylist() == [
+        {"id": 1, "rows": 5, "deleted": 3},
+        {"id": 2, "rows": 1, "deleted": 0},
+    ]
+    assert "rows=3," in repr(table.table)
+    assert table.table.scan().explain().startswith("version 2: 2 of 2 files, 3 of 3 rows,")
+    assert table.table.scan(where="id < 5").explain().startswith("version 2: 1 of 2 files, 2 of 3")
+
+
+def test_a_count_reads_no_file() -> None:
+    """DEL-1: `rows` of the entry is enough."""
+    table = staged()
+    entry = table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0, 4], [2])})
+    assert entry.add is not None
+    table.store.delete(entry.add.columns["path"][0])  # type: ignore[union-attr]
+    assert table.table.scan().count() == 2
+    table.commit(OperationClass.OVERWRITE, remove=[1])
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("rows", [4, 6])
+def test_a_file_with_other_rows_than_the_log_says_is_damage(rows: int) -> None:
+    """DAT-5: positions would name other rows than those that were deleted."""
+    table = staged()
+    table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0], [])})
+    snapshot = table.table.context.view.snapshot()
+    files = snapshot.with_vectors(snapshot.files)
+    files = files.set_column(files.column_names.index("rows"), "rows", [[rows]])
+    with pytest.raises(CorruptDataError, match=f"holds 5 rows, and the log says {rows}"):
+        list(read_files(table.store, files, snapshot.schema, snapshot.schema.fields))
+
+
+def test_files_of_which_rows_are_gone_are_not_read_without_knowing_which() -> None:
+    """DEL-4: whoever forgets the vectors gets no rows rather than too many."""
+    table = staged()
+    table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0], [])})
+    snapshot = table.table.context.view.snapshot()
+    with pytest.raises(AssertionError, match="vectors"):
+        list(read_files(table.store, snapshot.files, snapshot.schema, snapshot.schema.fields))
