@@ -21,6 +21,7 @@ from typing import Any
 import tablefmt.spark
 from benchmarks.harness import save, summary
 from benchmarks.spark_scan_write import source
+from tablefmt.spark import s3
 from tests.s3server import S3Server
 
 WAYS = ("tablefmt native", "tablefmt arrow", "parquet s3a")
@@ -37,8 +38,17 @@ def timed(action: Callable[[], Any], times: int) -> list[float]:
 
 
 def s3a(options: dict[str, Any]) -> dict[str, str]:
-    """What plain Parquet needs to be told about the server."""
+    """What plain Parquet needs to be told: the server, and the committers that this package uses.
+
+    Hadoop's older committer renames, and S3 has no rename: against moto it comes to no end.
+    """
+    committers = {f"spark.hadoop.{name}": value for name, value in s3.WRITE_OPTIONS.items()}
     return {
+        **s3.SESSION_CONF,
+        **committers,
+        "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": (
+            "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory"
+        ),
         "spark.hadoop.fs.s3a.endpoint": options["endpoint_url"],
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",

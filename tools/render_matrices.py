@@ -17,7 +17,8 @@ PAGE = "README.md"
 
 HEAD = """# The matrices
 
-Rendered from the JSON files beside it by `tools/render_matrices.py`; do not edit. The rules are in [conflicts.md](../conflicts.md), CFL-2 and CFL-3.
+Rendered from the JSON files beside it by `tools/render_matrices.py`; do not edit.
+The rules are in [conflicts.md](../conflicts.md), CFL-2 and CFL-3.
 The earlier of two commits is the row, the later the column.
 """
 
@@ -36,7 +37,8 @@ def by_scope(published: Mapping[str, Any]) -> str:
     grid = table("earlier, later", columns, {a: [r[c] for c in columns] for a, r in cells.items()})
     outcomes = "\n".join(f"- **{name}**: {text}" for name, text in published["outcomes"].items())
     notes = "\n".join(f"- {note}" for note in published["notes"])
-    return f"## Granularity `transaction`\nFor {published['scope']}.\n\n{grid}\n\n{outcomes}\n\n{notes}"
+    head = f"## Granularity `transaction`\nFor {published['scope']}."
+    return "\n\n".join([head, grid, outcomes, notes])
 
 
 def verdict(cell: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.aside import Aside
-from tablefmt.commit.combiner import line_of
+from tablefmt.commit.combiner import HANDED_MAX, line_of
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.judge import Judge
 from tablefmt.commit.plan import (
@@ -55,7 +56,7 @@ from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureErr
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.log.outline import outlines
-from tablefmt.log.reader import read_tail_bytes
+from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.head import advance, check_writable, same_table
 from tablefmt.snapshot.load import LogView
@@ -109,8 +110,8 @@ class Driver:
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
-        self.met: dict[int, bytes] = {}
-        """Entries read or made on the way, by version."""
+        self.met: deque[tuple[int, bytes]] = deque(maxlen=HANDED_MAX)
+        """The last entries read or made on the way, by version."""
 
     def run(self) -> Done:
         """Contest versions until one is decided. See `commit`."""
@@ -125,7 +126,7 @@ class Driver:
             self._take_over(self.view, turn.found)
             early = self._overtaken(self.view)
             done = Done(early) if early else self._contest(self.view.head.version + 1)
-            turn.left.extend(sorted(self.met.items()))
+            turn.left.extend(self.met)
         return done
 
     def _take_over(self, view: LogView, found: Sequence[tuple[int, bytes]]) -> None:
@@ -155,8 +156,8 @@ class Driver:
 
     def _contest(self, version: int) -> Done:
         following: Next
-        busy = self.view is not None and self.view.contended
-        attempt, following = start(self.plan.transaction, version, look=busy)
+        others = self.view.others if self.view is not None else 0
+        attempt, following = start(self.plan.transaction, version, look=others > 0)
         with ExitStack() as turn:
             raced = False
             while isinstance(following, Put | Get):
@@ -170,7 +171,7 @@ class Driver:
                     raced = True
                 attempt, following = step(attempt, self._request(attempt, following))
         if self.view is not None:
-            self.view.contended = attempt.version > version
+            self.view.others = attempt.version - version
         passed = self.judge.passed
         if isinstance(following, Conflicted):
             return Done(_stopped(following.conflict), None, passed)
@@ -258,29 +259,56 @@ class Driver:
         return Found(winners)
 
     def _read(self, version: int) -> tuple[Winner, ...]:
-        """The entries from `version` on, taken in by the view and judged."""
+        """The entries from `version` on, taken in by the view and judged.
+
+        No more than a window of them is held at a time, and none is read beyond what decides.
+        """
+        winners: list[Winner] = []
         try:
-            bodies = read_tail_bytes(self.store, version)
-            self.met.update(enumerate(bodies, version))
-            if self.view is not None and self.judge.goes_by_outlines and bodies:
-                passed = self._passed_over(self.view, bodies)
-                if passed:
-                    return passed
-            entries = [decode(body, at) for at, body in enumerate(bodies, version)]
-            if self.view is not None and entries:
-                same_table(self.view.head, entries[0])
-                self.view.absorb(entries)
+            # As many as last time, and one that is free: with luck one round is all.
+            others = self.view.others if self.view is not None else 0
+            for bodies in tail_windows(self.store, version, 1 + others):
+                winners.extend(self._taken_in(bodies, version + len(winners)))
+                last = winners[-1]
+                if last.verdict is not None or any(map(self._is_mine, winners[-len(bodies) :])):
+                    break
+        except StoreError:
+            # What was read before counts: the next request meets the rest.
+            if not winners:
+                raise
         except (CorruptTableError, UnsupportedFeatureError):
             # What is ours is committed, whatever is wrong above it (CMT-4).
             known = self.entries.get(version)
             if known is None or self.store.get_many([entry_key(version)]) != [known[0]]:
                 raise
-            entries = [known[1]]
-        return self._judged(entries)
+            return self._judged([known[1]])
+        return tuple(winners)
 
-    def _passed_over(self, view: LogView, bodies: Sequence[bytes]) -> tuple[Winner, ...]:
+    def _is_mine(self, winner: Winner) -> bool:
+        return winner.transaction == self.plan.transaction
+
+    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+        self.met.extend(enumerate(bodies, first))
+        if self.view is not None and self.judge.goes_by_outlines:
+            passed = self._passed_over(self.view, bodies, first)
+            if passed:
+                return passed
+        entries = [decode(body, version) for version, body in enumerate(bodies, first)]
+        if self.view is not None:
+            same_table(self.view.head, entries[0])
+        # First judged: if that cannot be done now, the view stays where the next request begins.
+        judged = self._judged(entries)
+        if self.view is not None:
+            self.view.absorb(entries)
+        return judged
+
+    def _passed_over(
+        self, view: LogView, bodies: Sequence[bytes], first: int
+    ) -> tuple[Winner, ...]:
         """The entries after the head, unread but for the last; none if they have to be read."""
-        seen = outlines(bodies, view.head.version + 1, view.head.digest)
+        if first != view.head.version + 1:
+            return ()
+        seen = outlines(bodies, first, view.head.digest)
         if any(one.transaction == self.plan.transaction for one in seen):
             return ()
         if seen:
@@ -312,7 +340,7 @@ class Driver:
         if self.view is not None:
             self.view.absorb([stored])
         if known is not None:
-            self.met[version] = known[0]
+            self.met.append((version, known[0]))
         return stored
 
     def _far_clock(self) -> str | None:

@@ -148,6 +148,8 @@ def removed_from(files: pa.Table) -> Removed:
 
 def removed_ids(mine: Mine) -> Ids:
     """The files that go by their ids, whatever the parent holds besides. Ascending."""
+    if not mine.groups:
+        return mine.removes
     parts = [mine.removes, *(group.inputs for group in mine.groups)]
     return np.unique(np.concatenate(parts))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Mine, Read, Winner
-from tablefmt.conflict.ids import is_among
 from tablefmt.conflict.matrix import ROW, profile_of
 from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
 from tablefmt.model.keys import decode_hashes
@@ -73,12 +73,36 @@ def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
     packed = _column(winner, "keys")
     if packed is None:
         return
-    for at in np.flatnonzero(mask):
+    small: list[int] = []
+    for at in np.flatnonzero(mask).tolist():
         if packed[at] is None:
             continue
-        hashes = decode_hashes(packed[at])
-        few, many = sorted((hashes, read.keys.hashes), key=len)
-        mask[at] = bool(is_among(few, many).any())  # type: ignore[arg-type]
+        if len(packed[at]) <= _SMALL:
+            small.append(at)
+            continue
+        few, many = sorted((decode_hashes(packed[at]), read.keys.hashes), key=len)
+        mask[at] = bool(_is_in(few, many).any())
+    if small:
+        # One search for all of them: a thousand small ones cost more than one large one.
+        each = [decode_hashes(packed[at]) for at in small]
+        ends = np.cumsum([0, *map(len, each)])
+        found = np.concatenate([[0], np.cumsum(_is_in(np.concatenate(each), read.keys.hashes))])
+        mask[small] = found[ends[1:]] > found[ends[:-1]]
+
+
+_SMALL = 8192
+"""Bytes or characters of hashes."""
+
+_Hashes = NDArray[np.uint64]
+
+
+def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
+    """Whether each is one of `among`, which ascend."""
+    if len(among) == 0:
+        return np.zeros(len(hashes), np.bool_)
+    at = np.minimum(np.searchsorted(among, hashes), len(among) - 1)
+    found: Mask = among[at] == hashes
+    return found
 
 
 def _column(winner: Winner, name: str) -> Any:

@@ -92,7 +92,7 @@ def _promise(winner: Winner, mine: Mine) -> Verdict:
     new = new_files(winner)
     if not new.any():
         return None
-    evidence = of_added(winner, new, _partition_by(mine))
+    evidence = of_added(winner, new, mine.metadata)
     reason = "the winner added rows, and what this change promises was not checked for them"
     return conflict(winner, ConcurrentAppendException, "CFL-12", reason, None, evidence)
 
@@ -179,7 +179,7 @@ def _appended(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
     for read in mine.reads:
         mask = may_have_read(winner, mine, read)
         if mask.any():
-            evidence: Evidence = of_added(winner, mask, _partition_by(mine))
+            evidence: Evidence = of_added(winner, mask, mine.metadata)
             reason = "the winner added rows that this operation would have read"
             return conflict(winner, ConcurrentAppendException, "CFL-8", reason, cell, evidence)
     if mine.passed_over is None or not _may_have_seen(winner, mine, mine.passed_over):
@@ -226,10 +226,6 @@ def _gone(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
 
 def _what(rows: object) -> str:
     return "rows" if rows else "files"
-
-
-def _partition_by(mine: Mine) -> tuple[int, ...]:
-    return mine.metadata.partition_by if mine.metadata is not None else ()
 
 
 def misfit_of(written: Metadata, now: Metadata) -> str | None:

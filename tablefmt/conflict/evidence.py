@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap64
 
-from tablefmt.conflict.facts import Ids, Winner
+from tablefmt.conflict.facts import Winner
 from tablefmt.conflict.verdict import Conflict
 from tablefmt.errors import ConcurrentModificationException
-from tablefmt.model.entry import AddedFiles
+from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.prune import Mask
-from tablefmt.model.schema import Decimal, Primitive
+from tablefmt.model.schema import Primitive, Type
 from tablefmt.model.values import encode
 
 EVIDENCE_MAX = 10
@@ -67,51 +67,37 @@ def of_partitions(partitions: Iterable[tuple[Any, ...]]) -> Evidence:
     return {"partitions": shown, "partitions_count": len(found)}
 
 
-def of_added(winner: Winner, mask: Mask, partition_by: tuple[int, ...]) -> Evidence:
-    """Files that the winner added: paths, ids and partitions. The mask has a truth for each."""
+def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:
+    """Files that the winner added: ids, paths and partitions. The mask has a truth for each."""
     entry = winner.entry
     assert entry.add is not None
     at = np.flatnonzero(mask)
-    first = entry.totals.next_id - len(entry.add)
-    evidence: Evidence = {**of_files((at[:EVIDENCE_MAX] + first).tolist()), "files_count": len(at)}
-    shown = at[:EVIDENCE_MAX].tolist()
-    paths = _values(winner, "path", shown)
+    first, shown = entry.totals.next_id - len(entry.add), at[:EVIDENCE_MAX].tolist()
+    evidence: Evidence = {"files": [first + i for i in shown], "files_count": len(at)}
+    paths = _column(winner, "path", shown, _TEXT)
     if paths is not None:
         evidence["paths"] = paths
-    columns = [_values(winner, f"partition.{i}", at.tolist()) for i in partition_by]
+    keys = metadata.partition_by if metadata is not None else ()
+    if metadata is None or not keys:
+        return evidence
+    columns = [
+        _column(winner, f"partition.{i}", at.tolist(), metadata.schema.by_id(i).type) for i in keys
+    ]
     known = [c for c in columns if c is not None]
-    if known and len(known) == len(columns):
+    if len(known) == len(keys):
         evidence |= of_partitions(set(zip(*known, strict=True)))
     return evidence
 
 
-def of_ids(ids: Ids) -> Evidence:
-    """File ids of an array."""
-    return of_files(ids.tolist())
-
-
-def _values(winner: Winner, name: str, at: list[int]) -> list[Any] | None:
-    """A column of the added files as JSON values (VAL-1)."""
+def _column(winner: Winner, name: str, at: list[int], kind: Type) -> list[Any] | None:
+    """Values of the added files as JSON has them (VAL-1); None if unknown."""
     add = winner.entry.add
     if isinstance(add, AddedFiles):
         column = add.columns.get(name)
         return None if column is None else [column[i] for i in at]
     if winner.files is None or name not in winner.files.column_names:
         return None
-    values = winner.files[name].take(at).combine_chunks()
-    kinds = (
-        {"decimal128": Decimal(values.type.precision, values.type.scale)}
-        if (str(values.type).startswith("decimal"))
-        else {}
-    )
-    return encode(values, kinds.get("decimal128", _plain(str(values.type))))
+    return encode(winner.files[name].take(at).combine_chunks(), kind)
 
 
-_NAMES = {"date32[day]": "date", "float": "float", "double": "double", "binary": "binary"}
-
-
-def _plain(kind: str) -> Primitive:
-    """The name of the type by which a value is encoded; those of integers and text are alike."""
-    if kind.startswith("timestamp"):
-        return Primitive("timestamp")
-    return Primitive(_NAMES.get(kind, "string"))
+_TEXT = Primitive("string")

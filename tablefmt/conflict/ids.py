@@ -12,8 +12,8 @@ from tablefmt.conflict.facts import NO_IDS, Ids
 
 def ascending(ids: Iterable[int]) -> Ids:
     """The ids as a set."""
-    found = sorted(set(ids))
-    return np.array(found, np.int64) if found else NO_IDS
+    found: Ids = np.unique(np.fromiter(ids, np.int64))
+    return found
 
 
 def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:

@@ -42,11 +42,17 @@ class Move:
     def place(self, positions: BitMap64) -> BitMap64:
         """Where those of the positions went that are in the run and came through."""
         run = self.run
-        inside = positions & span(run.start, run.rows)
+        if not positions:
+            return positions
+        inside = positions
+        if inside.min() < run.start or inside.max() >= run.start + run.rows:
+            inside = inside & span(run.start, run.rows)
         shift = self.offset - run.start
-        if not inside or not run.dropped:
-            return inside.shift(shift) if inside else inside
-        inside -= run.dropped
+        if not run.dropped or not inside:
+            return inside.shift(shift)
+        if run.dropped.max() < inside.min():
+            return inside.shift(shift - len(run.dropped))
+        inside = inside - run.dropped
         at = _numbers(inside)
         moved = at + shift - np.searchsorted(_numbers(run.dropped), at)
         return BitMap64(array("Q", moved.astype(np.uint64).tobytes()))
@@ -120,7 +126,7 @@ def place_all(
         CorruptEntryError: LIN-1, the lineage does not say where one of them went.
     """
     placed: dict[int, BitMap64] = {}
-    for move in moves:
+    for move in moves if rows else ():
         found = move.place(rows)
         if found:
             placed[move.output] = placed[move.output] | found if move.output in placed else found

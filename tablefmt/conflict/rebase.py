@@ -6,6 +6,7 @@ by the number of winners. Spec: CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,6 @@ from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
 from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
-from tablefmt.conflict.scope import overlap
 from tablefmt.conflict.taken import removed_files
 from tablefmt.conflict.verdict import Allowed
 from tablefmt.model.entry import NOT_LOGICAL, OperationClass
@@ -57,6 +57,7 @@ def _followed(winner: Winner, mine: Mine) -> tuple[Mine, str]:
     elif compacted:
         return _moved(winner, mine, general)
     else:
+        mine = _without_known(mine, entry.remove)
         after, rule = _passing_over(winner, mine), "CFL-9"
     return after, general if after is mine else rule
 
@@ -67,10 +68,8 @@ def _general_rule(winner: Winner, mine: Mine) -> str:
         return "CFL-5"
     if mine.granularity != "transaction":
         return "CFL-3"
-    if transaction_cell(cls, mine.cls) is not Cell.FAIL:
-        return "CFL-2"
-    assert overlap(winner.entry.basis.scope, mine.scope, mine.metadata) == frozenset()
-    return "CFL-19"
+    # A failing cell was passed, so the scopes share nothing.
+    return "CFL-19" if transaction_cell(cls, mine.cls) is Cell.FAIL else "CFL-2"
 
 
 def _passing_over(winner: Winner, mine: Mine) -> Mine:
@@ -104,7 +103,7 @@ def _moved(winner: Winner, mine: Mine, general: str) -> tuple[Mine, str]:
         carried=tuple((index, rewritten(runs, moves)) for index, runs in mine.carried),
         reads=tuple(_moved_read(read, removed, moves) for read in mine.reads),
     )
-    return after, "CFL-13"
+    return after, "CFL-13" if any(moves.values()) else general
 
 
 def _moved_deletes(winner: Winner, mine: Mine, moves: Moves) -> dict[int, Marks]:
@@ -174,6 +173,11 @@ def _with_known(winner: Winner, mine: Mine, removed: Ids) -> Mine:
         first = entry.totals.next_id - count
         known |= frozenset((np.flatnonzero(news) + first).tolist())
     return mine if known == mine.known else replace(mine, known=known)
+
+
+def _without_known(mine: Mine, removed: Sequence[int]) -> Mine:
+    gone = mine.known.intersection(removed)
+    return replace(mine, known=mine.known - gone) if gone else mine
 
 
 def _are_known(files: Ids, mine: Mine) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

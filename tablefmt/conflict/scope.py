@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tablefmt.model.overlap import may_both_hold
 from tablefmt.model.parse import parse_predicate
 from tablefmt.model.predicate import Predicate
 from tablefmt.model.prune import decided_by_partitions, partition_match
+from tablefmt.model.schema import Schema
 from tablefmt.model.values import decode
 
 Partitions = frozenset[tuple[Any, ...]]
@@ -32,18 +34,20 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
         return None
     try:
         if isinstance(theirs, PredicateScope) and isinstance(mine, PredicateScope):
-            both = (_condition(scope, metadata) for scope in (theirs, mine))
+            both = (_condition(each.predicate, metadata.schema) for each in (theirs, mine))
             return None if may_both_hold(*both) else frozenset()
         listed, said = (theirs, mine) if isinstance(theirs, PartitionScope) else (mine, theirs)
         assert isinstance(listed, PartitionScope)
         assert isinstance(said, PredicateScope)
-        return _inside(listed, _condition(said, metadata), metadata)
+        return _inside(listed, _condition(said.predicate, metadata.schema), metadata)
     except (InvalidPredicateError, UnsupportedFeatureError, CorruptEntryError, ValueError):
         return None
 
 
-def _condition(scope: PredicateScope, metadata: Metadata) -> Predicate:
-    return parse_predicate(scope.predicate, metadata.schema)
+@lru_cache(maxsize=64)
+def _condition(text: str, schema: Schema) -> Predicate:
+    # A transaction meets every winner with the same scope of its own.
+    return parse_predicate(text, schema)
 
 
 def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:

@@ -11,7 +11,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from tablefmt.conflict.evidence import Evidence, of_files, of_rows
-from tablefmt.conflict.facts import Ids, Mine, Read, Winner
+from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
 from tablefmt.conflict.ids import ascending, shared, union
 
 
@@ -70,8 +70,8 @@ def taken_of_read(winner: Winner, read: Read, by_row: bool) -> Taken:
         else:
             taken.add_rows(file, rows)
     for file in marked.tolist():
-        rows, lost = rows_read(read, file), winner.deletes[file].all
-        taken.add_rows(file, lost if rows is None else lost & rows)
+        rows, marks = rows_read(read, file), winner.deletes[file]
+        taken.add_rows(file, marks.all if rows is None else _lost(marks, rows))
     return taken
 
 
@@ -95,8 +95,17 @@ def taken_of_removals(winner: Winner, mine: Mine, by_row: bool) -> Taken:
         elif file in whole:
             taken.add_rows(file, winner.deletes[file].all)
         else:
-            taken.add_rows(file, winner.deletes[file].all & mine.deletes[file].all)
+            marks = winner.deletes[file]
+            for rows in (mine.deletes[file].deleted, mine.deletes[file].updated):
+                taken.add_rows(file, _lost(marks, rows))
     return taken
+
+
+def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
+    """Those of the rows that are marked. Mostly none, so nothing is built to find that out."""
+    if marks.deleted.isdisjoint(rows) and marks.updated.isdisjoint(rows):
+        return _NO_ROWS
+    return marks.all & rows
 
 
 def taken_of_inputs(winner: Winner, mine: Mine) -> Taken:

@@ -126,7 +126,7 @@ def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
 def check_lineage(entry: Entry) -> None:
     """Refuse a lineage of files that the entry does not add, or whose inputs are not older.
 
-    An input that a winner removed whole is not removed again, and its rows are gone from the output.
+    An input that a winner removed whole is not removed again; its rows are gone from the output.
 
     Raises:
         CorruptEntryError: LIN-1.

@@ -5,6 +5,7 @@ Nothing here lists the log on a warm path: what follows a known version is found
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_WINDOW = 8
 """Versions asked for at once when a log is opened, and after the first one that was new."""
+
+EXPECTED_MAX = 64
+"""Most versions asked for at once on a guess: each that is not there costs a request."""
 
 WINDOW_MAX = 512
 """Most entries in flight at once: bounds memory while a known range is read."""
@@ -86,31 +90,30 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
 def read_tail(store: Store, first: int) -> list[StoredEntry]:
     """Everything from version `first` to the head; empty if `first` is not there yet.
 
-    One request if nothing is new. Otherwise windows that grow, so k new entries take
-    O(log k) rounds.
-
     Raises:
         LogGapError: LOG-2.
         CorruptEntryError: the codec's rules.
     """
-    return [decode(body, first + at) for at, body in enumerate(read_tail_bytes(store, first))]
+    bodies = itertools.chain.from_iterable(tail_windows(store, first))
+    return [decode(body, version) for version, body in enumerate(bodies, first)]
 
 
-def read_tail_bytes(store: Store, first: int) -> list[bytes]:
-    """The same as `read_tail`, without a look at what is in the entries.
+def tail_windows(store: Store, first: int, expected: int = 1) -> Iterator[list[bytes]]:
+    """The same as bytes, at most WINDOW_MAX entries at a time; no window is empty.
+
+    `expected` entries are asked for at once; then windows grow, so k new entries take O(log k)
+    rounds. With the default it is one request if nothing is new.
 
     Raises:
         LogGapError: LOG-2.
     """
-    found: list[bytes] = []
-    window = 1
-    while True:
-        start = first + len(found)
-        fresh, ended = read_window(store, start, window)
-        found.extend(fresh)
-        if ended:
-            return found
-        window = min(max(window * 4, FIRST_WINDOW), WINDOW_MAX)
+    window, following, ended = min(expected, EXPECTED_MAX), FIRST_WINDOW, False
+    while not ended:
+        fresh, ended = read_window(store, first, window)
+        if fresh:
+            yield fresh
+        first += len(fresh)
+        window, following = following, min(following * 4, WINDOW_MAX)
 
 
 def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,37 +182,41 @@ def _check_bucket(packed: bytes, start: int) -> int:
         _require(1 <= count <= 1 << 16, "a wrong number of containers")
         at += 4
         offsets = True
-    heads = np.frombuffer(packed, "<u2", 2 * count, at).astype(np.int64)
+    heads = _shorts(packed, at, 2 * count)
     _require(_rises(heads[::2]), "keys of containers do not rise")
     at += 4 * count
-    places = np.frombuffer(packed, "<u4", count, at) if offsets else None
+    places = struct.unpack_from(f"<{count}I", packed, at) if offsets else None
     at += 4 * count if offsets else 0
     for i in range(count):
-        right = places is None or int(places[i]) == at - start
+        right = places is None or places[i] == at - start
         _require(right, "a container has a wrong offset")
-        at = _check_container(packed, at, int(heads[2 * i + 1]) + 1, bool(flags >> i & 1))
-    return int(at)
+        at = _check_container(packed, at, heads[2 * i + 1] + 1, bool(flags >> i & 1))
+    return at
 
 
 def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
     if runs:
         length: int = struct.unpack_from("<H", packed, at)[0]
-        pairs = np.frombuffer(packed, "<u2", 2 * length, at + 2).astype(np.int64).reshape(-1, 2)
-        ends = pairs.sum(axis=1)
-        apart = bool(np.all(pairs[1:, 0] > ends[:-1]) and np.all(ends < 1 << 16))
-        _require(apart, "runs overlap")
-        _require(int((pairs[:, 1] + 1).sum()) == count, "runs of another length")
+        pairs = _shorts(packed, at + 2, 2 * length)
+        ends = [first + more for first, more in zip(pairs[::2], pairs[1::2], strict=True)]
+        apart = all(end < following for end, following in zip(ends, pairs[2::2], strict=False))
+        _require(apart and all(end < 1 << 16 for end in ends), "runs overlap")
+        _require(sum(pairs[1::2]) + length == count, "runs of another length")
         return at + 2 + 4 * length
     if count <= _ARRAY_MAX:
-        _require(_rises(np.frombuffer(packed, "<u2", count, at).astype(np.int64)), "no order")
+        _require(_rises(_shorts(packed, at, count)), "no order")
         return at + 2 * count
     bits = np.frombuffer(packed, np.uint8, _BIT_SET_BYTES, at)
     _require(int(np.unpackbits(bits).sum()) == count, "a bit set of another size")
     return at + _BIT_SET_BYTES
 
 
-def _rises(values: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> bool:
-    return bool(np.all(values[1:] > values[:-1]))
+def _shorts(packed: bytes, at: int, count: int) -> tuple[int, ...]:
+    return struct.unpack_from(f"<{count}H", packed, at)
+
+
+def _rises(values: Sequence[int]) -> bool:
+    return sorted(set(values)) == list(values)
 
 
 def _require(condition: bool, problem: str) -> None:

@@ -306,16 +306,23 @@ def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
 
     An OVERWRITE then keeps the removals it has at the pinned version.
     """
-    scopes = [read.predicate for read in reads]
     plan = replace(plan, reads=(*plan.reads, *reads), blind=False, floating=False)
-    if plan.operation.cls not in (OperationClass.INSERT, OperationClass.OVERWRITE):
-        return replace(plan, scope=None) if plan.scope is not None else plan
+    if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
+        plan = _as_update(plan, pinned)
+    if plan.operation.cls is not OperationClass.UPDATE:
+        return replace(plan, scope=None)
+    scopes = [read.predicate for read in plan.reads]
     if plan.add is not None and pinned.metadata.partition_by:
         scopes.append(partitions_of(plan.add, pinned.metadata))
-    metrics: dict[str, int] = {}
+    known = [predicate for predicate in scopes if predicate is not None]
+    whole = None if len(known) < len(scopes) else any_of(known)
+    return replace(plan, scope=scope_of(whole, pinned.metadata))
+
+
+def _as_update(plan: Plan, pinned: Pinned) -> Plan:
+    metrics = dict(plan.operation.metrics)
     if plan.replacing is not None:
         target = Target("", plan.replacing.predicate, None, True)
-        scopes.append(target.predicate)
         files = pinned.snapshot.in_scope(target.predicate)
         metrics["numDeletedRows"] = live_rows(files)
         plan = replace(
@@ -324,11 +331,5 @@ def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
             removes=np.sort(files["id"].to_numpy()),
             replacing=None,
         )
-    known = [predicate for predicate in scopes if predicate is not None]
-    whole = None if len(known) < len(scopes) else any_of(known)
-    operation = replace(
-        plan.operation,
-        cls=OperationClass.UPDATE,
-        metrics={**plan.operation.metrics, **metrics},
-    )
-    return replace(plan, operation=operation, scope=scope_of(whole, pinned.metadata))
+    operation = replace(plan.operation, cls=OperationClass.UPDATE, metrics=metrics)
+    return replace(plan, operation=operation)

@@ -38,9 +38,10 @@ class Deltas:
         return len(self.file)
 
     @cached_property
-    def by_file(self) -> NDArray[np.int64]:
-        """Places in the order of files, and of versions within one."""
-        return np.argsort(self.file, kind="stable")
+    def _by_file(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Files ascending, and their places; within one in the order of versions."""
+        order = np.argsort(self.file, kind="stable")
+        return self.file[order], order
 
     def counts(self, ids: NDArray[np.int64], version: int) -> NDArray[np.int64]:
         """How many rows are gone at `version` from each of the files `ids`, which are ascending."""
@@ -63,8 +64,8 @@ class Deltas:
             CorruptEntryError: DEL-1 a position is not in the file, DEL-2, DEL-4 one went twice.
         """
         found = BitMap64()
-        order = self.by_file
-        first, last = np.searchsorted(self.file[order], [file, file + 1])
+        files, order = self._by_file
+        first, last = np.searchsorted(files, [file, file + 1])
         for place in order[first:last]:
             if self.version[place] > version or not self.takes[place]:
                 continue

@@ -36,6 +36,9 @@ UNFOLDED_MAX = 256
 UNREAD_MAX = 1024
 """Entries passed over and held as bytes until somebody reads; more are got again from the store."""
 
+UNREAD_BYTES = 64 << 10
+"""Longer ones are not held."""
+
 RECENT = 64
 """Newest entries kept whole: a commit judges what came in while its data was being written."""
 
@@ -50,8 +53,8 @@ class LogView:
     def __init__(self, store: Store, entries: Sequence[StoredEntry]) -> None:
         self.store = store
         self.lock = threading.RLock()
-        self.contended = False
-        """The last commit by this view met others on its way."""
+        self.others = 0
+        """How many entries of others the last commit by this view met on its way."""
         self._timeline = Timeline()
         self._beyond_files: list[int] = []
         self._with_lineage: list[int] = []
@@ -65,8 +68,8 @@ class LogView:
         self.head: Head = first_head(entries[0])
         """Of the newest version. `applications` is of the newest one that was read."""
         self._read: Head = self.head
-        self._unread: deque[bytes | StoredEntry] = deque(maxlen=UNREAD_MAX)
-        """The newest entries after `_read`, up to the head."""
+        self._unread: deque[bytes | StoredEntry | None] = deque(maxlen=UNREAD_MAX)
+        """The newest entries after `_read`, up to the head; None for a large one."""
         self._note(entries[0])
         self.absorb(entries[1:])
 
@@ -150,7 +153,8 @@ class LogView:
         with self.lock:
             assert last.version == self.head.version + len(bodies), (last.version, self.head)
             self.head = skip_to(self.head, last)
-            self._unread.extend(bodies[:-1])
+            small = (body if len(body) <= UNREAD_BYTES else None for body in bodies[:-1])
+            self._unread.extend(small)
             self._unread.append(last)
 
     def _catch_up(self) -> None:
@@ -164,12 +168,15 @@ class LogView:
                 self._take(stored)
             for version, one in enumerate(self._unread, first):
                 if version > self._read.version:
-                    self._take(decode(one, version) if isinstance(one, bytes) else one)
+                    self._take(one if isinstance(one, StoredEntry) else self._decoded(version, one))
             if self._read.digest != head.digest:
                 message = "the entries before it are not those that were passed over"
                 raise CorruptEntryError(message, key=entry_key(head.version), rule="LOG-1")
             self.head = self._read
             self._unread.clear()
+
+    def _decoded(self, version: int, body: bytes | None) -> StoredEntry:
+        return decode(self.store.get(entry_key(version)) if body is None else body, version)
 
     def _take(self, stored: StoredEntry) -> None:
         self._read = advance(self._read, stored)

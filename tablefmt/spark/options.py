@@ -13,8 +13,8 @@ from tablefmt.operations.context import CommitOptions
 
 OPTIONS = {
     "replaceWhere": "SQL over partition columns: overwrite replaces the rows for which it holds",
-    "partitionOverwriteMode": "static (the default), or dynamic: overwrite replaces the partitions "
-    "that the new rows are in",
+    "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions that the new "
+    "rows are in; by default static, with format() and SQL what the session says",
     "txnAppId": "application id; with txnVersion, the write is applied once",
     "txnVersion": "application version, a whole number",
     "application": "(txnAppId, txnVersion) in one",

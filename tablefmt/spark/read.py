@@ -26,11 +26,14 @@ def read(
     timestamp: Time | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The table as a DataFrame, scanned by Spark itself and pinned to one version.
+    """The table as a DataFrame, scanned in Spark's tasks and pinned to one version.
+
+    It stays at that version over Spark Connect too, where `format("tablefmt")` without a version is
+    analysed anew for every action (spec/decisions/0005).
 
     Args:
-        spark: a classic session.
-        uri: where the table is; a local path for now.
+        spark: a session, classic or Connect.
+        uri: where the table is.
         version: the ID version to read; by default the newest there is now.
         timestamp: or a point in time: an aware datetime, or ISO text (naive = UTC). TIM-4.
         storage_options: as `tablefmt.open`.

@@ -169,6 +169,14 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def is_stopped(spark: Any) -> bool:
+    """Whether a session, classic or Connect, was stopped."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    context = spark.sparkContext._jsc
+    return context is None or bool(context.sc().isStopped())
+
+
 def check_classic(spark: Any) -> None:
     """Refuse a session that has no JVM at hand.
 

@@ -2,7 +2,8 @@
 
 Reads are pinned when the DataFrame is analysed: `schema` notes the version in the instance, which
 Spark keeps for the plan. There is no `pushFilters` on purpose: Spark 4.1 to 4.3 keep the answer of
-one query for all others of the same DataFrame, whatever their filters, and rows would be lost.
+one query for all others of the same DataFrame, whatever their filters, and rows would be lost
+(spec/decisions/0005).
 `tablefmt.spark.write` and `read` do not come here: what they need is in no plan.
 """
 

@@ -8,9 +8,11 @@ from typing import Any
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.bounds import stats_columns
 from tablefmt.errors import (
+    CommitRejectedError,
     InvalidRangeError,
     SchemaMismatchError,
     TableExistsError,
+    TablefmtError,
     UnsupportedFeatureError,
 )
 from tablefmt.model.ddl import schema_from
@@ -29,6 +31,7 @@ from tablefmt.spark.native import layout, write_native
 from tablefmt.spark.opened import open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.planes import plane_for
+from tablefmt.spark.session import is_stopped
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
@@ -151,8 +154,6 @@ def _files(
     head: Head | None,
 ) -> AddedFiles | None:
     """The one choice of a plane."""
-    from pyspark.errors import PySparkException
-
     spark = df.sparkSession
     native = plane_for(spark, store).kind == "native"
     stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
@@ -161,16 +162,28 @@ def _files(
     try:
         produce = write_native if native else files_arrow
         return produce(df, store, transaction, metadata, stats, spread)
-    except PySparkException as error:
-        # The query may overflow by itself, which is its own affair.
-        columns = narrowed(df, metadata.schema)
-        if not columns or not any(condition in str(error) for condition in _DOES_NOT_FIT):
+    except TablefmtError:
+        raise
+    except Exception as error:
+        explained = _explained(error, df, metadata)
+        if explained is None:
             raise
-        raise SchemaMismatchError(
-            f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
-            f"{', '.join(map(repr, columns))}; nothing was written",
-            columns,
-        ) from None
+        raise explained from None
+
+
+def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError | None:
+    """What a failure of Spark's means for the write; None: it is the query's own affair."""
+    if is_stopped(df.sparkSession):
+        return CommitRejectedError("the Spark session was stopped while its tasks were writing")
+    # The query may overflow by itself.
+    columns = narrowed(df, metadata.schema)
+    if not columns or not any(condition in str(error) for condition in _DOES_NOT_FIT):
+        return None
+    return SchemaMismatchError(
+        f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
+        f"{', '.join(map(repr, columns))}; nothing was written",
+        columns,
+    )
 
 
 def _write_first(

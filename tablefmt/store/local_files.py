@@ -20,7 +20,7 @@ MAX_HANDLES = 64
 _POLLS = 6
 """Looks at a lock in the time that waiting for it took before, at least: few enough to leave the
 processors to those who work, and of n who wait one looks soon after it is free."""
-_POLL_SECONDS = (0.001, 0.02)
+_POLL_SECONDS = (0.001, 0.1)
 """Bounds of the longest pause between two looks."""
 KEPT = ("", "_log")
 """Folders whose handles are kept for good: a table whose log was removed or replaced under a writer
@@ -145,9 +145,8 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
         seconds: how long to try.
         before: seconds that it took the times before.
     """
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
     least, most = _POLL_SECONDS
-    pause = min(most, max(least, before / _POLLS))
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,9 +156,10 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
         except OSError:
             # A file system without such locks: then there are no turns.
             return False
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - start
+        if waited >= seconds:
             return False
-        time.sleep(pause * random.random())
+        time.sleep(min(most, max(least, max(before, waited) / _POLLS)) * random.random())
 
 
 class StagedFile:

@@ -143,6 +143,20 @@ def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
     assert_sound(table.context.store)
 
 
+def test_an_update_that_moves_rows_has_both_partitions_in_its_scope() -> None:
+    """CFL-19, ENT-5: where it read, and where it wrote."""
+    table = partitioned()
+
+    def move(old: pa.Table) -> pa.Table:
+        return old.set_column(1, "p", pa.array(["c"] * old.num_rows, pa.string()))
+
+    txn = table.transaction()
+    txn.stage(lambda pinned: stage_update(pinned, "p = 'a' AND id > 1", move, ["p"]))
+    txn.commit()
+    assert last_entry(table).basis.scope == PredicateScope("`p` = 'a' OR `p` = 'c'")
+    assert table.to_arrow(where="p = 'c'")["id"].to_pylist() == [2, 3]
+
+
 @pytest.mark.broken_tables
 def test_partition_values_decide_without_a_look_at_data() -> None:
     """PRN-8: the data files are not even there."""

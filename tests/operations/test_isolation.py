@@ -68,6 +68,25 @@ def test_a_delete_and_the_insert_it_did_not_see(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("where", ["p = 'a'", None])
+def test_a_delete_decided_on_metadata_and_the_insert_it_did_not_see(
+    level: str, where: str | None
+) -> None:
+    """CFL-8: it looked at no row, and yet more rows might have been there."""
+    one = new_table(partitioned=True, isolationLevel=level)
+    one.append(rows(1, 2, p=["a", "b"]))
+    delete = one.transaction().delete(where)
+    handle(one.context.store).append(rows(3))
+    if level == "Serializable":
+        with pytest.raises(ConcurrentAppendException) as caught:
+            delete.commit()
+        assert caught.value.evidence["partitions"] == [["a"]]
+    else:
+        assert delete.commit().rebased_over == (2,)
+        assert ids(handle(one.context.store)) == ([2, 3] if where else [3])
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_an_insert_that_a_delete_cannot_have_meant_stops_it_at_no_level(level: str) -> None:
     """CFL-8: the bounds of the winner's files say so."""
     one, other = two_handles(1, 2, isolationLevel=level)
@@ -172,6 +191,35 @@ def test_conditions_that_pin_different_partitions_never_conflict(granularity: st
     other.transaction().append(rows(5, p="c")).commit()
     assert first.commit().rebased_over == (2, 3)
     assert ids(one) == [2, 4, 5]
+
+
+@pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
+@pytest.mark.parametrize("verb", ["append", "overwrite", "delete"])
+def test_a_scan_widens_what_a_transaction_touches_by_no_more_than_it_read(
+    verb: str, granularity: str
+) -> None:
+    """CFL-8, CFL-19: reads in a, writes in b; what happens in c is none of its business."""
+    one = new_table(
+        partitioned=True, isolationLevel="Serializable", conflictGranularity=granularity
+    )
+    one.append(rows(1, 2, 3, p=["a", "b", "c"]))
+    for place, passes in (("c", True), ("a", False)):
+        other = handle(one.context.store)
+        txn = one.transaction()
+        assert txn.scan(where="p = 'a'").count() >= 1
+        if verb == "append":
+            txn.append(rows(20, p="b"))
+        elif verb == "overwrite":
+            txn.overwrite(rows(20, p="b"), where="p = 'b'")
+        else:
+            txn.delete("p = 'b'")
+        other.append(rows(9, p=place))
+        if passes:
+            assert len(txn.commit().rebased_over) == 1
+            one.append(rows(2, p="b"))
+        else:
+            with pytest.raises(ConcurrentModificationException):
+                txn.commit()
 
 
 @pytest.mark.parametrize("winner", ["delete", "partition"])

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyroaring import BitMap64
 
 from tablefmt.errors import ConcurrentDeleteReadException, StoreError
 from tablefmt.log.names import deletes_key, entry_key
@@ -181,6 +182,24 @@ def test_a_compaction_leaves_out_what_was_done_meanwhile_and_its_files_go() -> N
     assert ids(now) == [1, 2, 3, 4]
     history = [f"data/{receipt.transaction}/" in key for key in data_files(table.context.store)]
     assert sum(history) == 1
+    assert_sound(table.context.store)
+
+
+def test_what_is_left_of_a_compaction_keeps_the_deletes_that_won() -> None:
+    """CFL-14, CFL-15: the outputs that stay move up, and their deltas and lineage with them."""
+    table = table_of([1, 2], [3, 4], [5, 6, 7], [8])
+    txn, _ = late(table, compacting(MINOR, [1, 2], [3, 4]))
+    for verb in (compacting(MINOR, [1, 2]), lambda t: t.delete("id IN (6, 8)")):
+        other = handle(table.context.store).transaction()
+        verb(other)
+        other.commit()
+    receipt = txn.commit()
+    assert receipt.rebased_over == (5, 6)
+    now = handle(table.context.store)
+    assert ids(now) == [1, 2, 3, 4, 5, 7]
+    files = now.scan().files()
+    assert files["id"].to_pylist() == [5, 6]
+    assert now.context.view.snapshot().positions(6) == BitMap64([1, 3])
     assert_sound(table.context.store)
 
 

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
+from tablefmt.model.entry import AddedFiles
+from tablefmt.operations.pinned import joined
 from tablefmt.operations.rows import runs_of
 
 INPUTS = st.lists(
@@ -46,3 +48,21 @@ def test_runs_spell_out_the_outputs_row_by_row(
             for p in range(run.start, run.start + run.rows)
         )  # fmt: skip
         assert covered == [(file, p) for file, rows, _ in files for p in range(rows)]
+
+
+def test_joined_files_keep_their_order_and_know_no_more_than_before() -> None:
+    """ADD-1, VAL-4, ENT-9: what one part does not say is unknown; new versions of rows are said."""
+    one = AddedFiles({"path": ["a", "b"], "size": [1, 2], "rows": [3, 4], "lower.1": [5, 6]})
+    two = AddedFiles({"path": ["c"], "size": [7], "rows": [8], "updated": [True]})
+    both = joined([None, one, two])
+    assert both == AddedFiles(
+        {
+            "path": ["a", "b", "c"],
+            "size": [1, 2, 7],
+            "rows": [3, 4, 8],
+            "lower.1": [5, 6, None],
+            "updated": [False, False, True],
+        }
+    )
+    assert joined([None, one]) is one
+    assert joined([None]) is None

@@ -13,6 +13,7 @@ from tablefmt.commit.plan import Plan
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
+    ConcurrentAppendException,
     ConcurrentTransactionException,
     ConstraintViolationError,
     IdempotenceError,
@@ -296,6 +297,24 @@ def test_an_overwrite_after_a_scan_keeps_the_removals_it_had() -> None:
         assert_sound(table.context.store)
 
 
+@pytest.mark.parametrize("level", ["WriteSerializable", "Serializable"])
+def test_an_overwrite_after_a_scan_has_read_what_it_replaces(level: str) -> None:
+    """CFL-8: an insert there is ordered after it, or at Serializable is in its way."""
+    table = new_table(partitioned=True, isolationLevel=level)
+    table.append(rows(1, 2, p=["a", "b"]))
+    txn = table.transaction()
+    txn.scan(where="p = 'a'")
+    txn.overwrite(rows(9, p="b"), where="p = 'b'")
+    handle(table.context.store).append(rows(5, p="b"))
+    if level == "Serializable":
+        with pytest.raises(ConcurrentAppendException):
+            txn.commit()
+    else:
+        txn.commit()
+    expected = [1, 2, 5] if level == "Serializable" else [1, 5, 9]
+    assert ids(handle(table.context.store)) == expected
+
+
 def test_an_application_version_is_applied_once_by_transactions_too() -> None:
     """CFL-7: repeated, gone back, and used for other content."""
     table = new_table()
@@ -354,6 +373,11 @@ def test_a_race_of_one_application_version_is_decided_again_at_the_rebase(same: 
             second.commit(application=("job", 1))
     with pytest.raises(ConcurrentTransactionException):
         third.commit(application=("job", 2))
+    # A handle that knows of the winner by now judges it all the same.
+    for version in (0, 1):
+        fourth = table.transaction(read_version=0).append(rows(7))
+        with pytest.raises(ConcurrentTransactionException):
+            fourth.commit(application=("job", version))
     assert ids(handle(store)) == [1]
     assert data_files(store) == live_files(store)
 

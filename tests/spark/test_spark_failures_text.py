@@ -208,7 +208,7 @@ def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
     assert "tablefmt.spark.register(spark)" in str(unknown)
     for text in (
         "Python is not connected: call tablefmt.spark.register(spark)",
-        "Table `tablefmt, in a session without tablefmt`.`spark`.`register(spark)` does not support",
+        "Table `tablefmt, in a session without tablefmt`.`spark`.`register(spark)` does not …",
     ):
         assert "once a session" in str(translated(text))
     by_path = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,12 +155,13 @@ def test_a_query_is_pinned_when_it_is_made(spark: Any, t: str) -> None:
 
 
 def test_plans_are_native_pruned_and_pushed_down(spark: Any, t: str) -> None:
-    frame = spark.sql("SELECT id FROM t WHERE p = 'a'")
+    frame = spark.sql("SELECT id FROM t WHERE p = 'a' AND n > 5")
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "FileScan parquet" in plan
     assert "version 1: 1 of 3 files" in plan
-    assert "EqualTo(p,a)" in plan
-    assert "ReadSchema: struct<id:bigint,p:string>" in plan
+    assert re.search(r"PartitionFilters: \[isnotnull\(p#\d+\), \(p#\d+ = a\)\]", plan)
+    assert "GreaterThan(n,5)" in plan
+    assert "ReadSchema: struct<id:bigint,n:int>" in plan
     assert "BatchScan" not in plan
 
 

@@ -112,7 +112,19 @@ def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
 
 def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
     """The session is stopped while a write runs. Comes last."""
+    return stopped(spark, uri, lambda frame: tablefmt.spark.write(frame, uri))
+
+
+def stopped_format(spark: Any, uri: str) -> dict[str, Any]:
+    """The same through format(). Comes last."""
+    tablefmt.spark.register(spark)
+    return stopped(spark, uri, lambda f: f.write.format("tablefmt").mode("append").save(uri))
+
+
+def stopped(spark: Any, uri: str, append: Callable[[Any], Any]) -> dict[str, Any]:
+    """What becomes of an append whose session is stopped, and of the table."""
     tablefmt.spark.write(spark.range(5), uri)
+    before = everything(uri)
     marker = uri + ".running"
 
     def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,13 +135,13 @@ def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
             Path(marker).touch()
             time.sleep(60)
 
-    raised: list[str] = []
+    raised: list[BaseException] = []
 
     def write() -> None:
         try:
-            tablefmt.spark.write(spark.range(0, 400, 1, 4).mapInArrow(slowly, "id long"), uri)
+            append(spark.range(0, 400, 1, 4).mapInArrow(slowly, "id long"))
         except BaseException as error:
-            raised.append(type(error).__name__)
+            raised.append(error)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -140,10 +152,12 @@ def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
     writer.join(60)
     table = tablefmt.open(uri)
     return {
-        "raised": len(raised),
+        "raised": [type(error).__name__ for error in raised],
+        "said": [str(error).partition(". Nothing")[0] for error in raised],
         "alive": writer.is_alive(),
         "version": table.version,
         "rows": table.to_arrow().num_rows,
+        "strays": strays(uri, before),
     }
 
 
@@ -171,7 +185,15 @@ def content(uri: str) -> dict[str, Any]:
 
 SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
     f.__name__: f
-    for f in (core, killed_executor, failing_task, slow_attempt, stopped_session, first_write)
+    for f in (
+        core,
+        killed_executor,
+        failing_task,
+        slow_attempt,
+        stopped_session,
+        stopped_format,
+        first_write,
+    )
 }
 
 

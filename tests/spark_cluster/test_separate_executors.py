@@ -78,10 +78,26 @@ def test_a_task_that_fails_for_good_leaves_no_version_and_orphans_at_most(
     assert clustered["failing_task"] == {"raised": True, "strays": []}
 
 
+STOPPED = {
+    "raised": ["CommitRejectedError"],
+    "said": ["the commit was rejected: the Spark session was stopped while its tasks were writing"],
+    "alive": False,
+    "version": 1,
+    "rows": 5,
+    "strays": [],
+}
+
+
 def test_a_session_stopped_in_a_write_leaves_no_version(clustered: dict[str, Any]) -> None:
-    """The writer is told, and does not hang."""
-    wanted = {"raised": 1, "alive": False, "version": 1, "rows": 5}
-    assert clustered["stopped_session"] == wanted
+    """The writer is told, and does not hang; what stays is named by no entry."""
+    assert clustered["stopped_session"] == STOPPED
+
+
+def test_a_session_stopped_in_a_write_by_format_leaves_no_version(tmp_path: Path) -> None:
+    """The same where Spark calls Python; what it raises then is its own, and says little."""
+    found = answers(start("local[2]", tmp_path, "stopped_format"))["stopped_format"]
+    assert len(found["raised"]) == 1
+    assert found == {**STOPPED, "raised": found["raised"], "said": found["said"]}
 
 
 @pytest.mark.soak

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tablefmt
+import tablefmt.spark
 from tablefmt.errors import (
     CommitRejectedError,
     ConstraintViolationError,
@@ -84,6 +85,20 @@ def test_filters_of_one_query_do_not_reach_another(connect: Any, uri: str) -> No
         assert connect.sql("select count(*) from pushed").collect()[0][0] == 6
     finally:
         connect.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_a_version_stays_whatever_is_written_meanwhile(connect: Any, uri: str) -> None:
+    """TIM-4. Without one, Spark analyses a frame for every action; within an action it is one."""
+    save(connect.range(3), uri)
+    frames = [load(connect, uri, versionAsOf="1"), tablefmt.spark.read(connect, uri)]
+    follows = load(connect, uri)
+    assert [frame.count() for frame in frames] == [3, 3]
+    save(connect.range(3, 5), uri)
+    assert [frame.count() for frame in frames] == [3, 3]
+    assert len(values(load(connect, uri))) == 5
+    both = follows.alias("a").join(follows.alias("b"), "id", "full_outer")
+    assert both.where("a.id is null or b.id is null").count() == 0
+    assert follows.count() == 5
 
 
 def test_a_temporary_view_stays_at_its_version_and_takes_options(connect: Any, uri: str) -> None:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.test_readme import FENCED, ROOT, checked
 
 PAGE = (ROOT / "spec" / "examples" / "pyspark.md").read_text(encoding="utf-8")
@@ -49,6 +51,7 @@ def test_statements_and_their_rows_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.timeout(600)
 def test_the_page_runs_and_gives_what_it_says(
     tmp_path: Path, s3_server: Any, connect_address: str
 ) -> None:
@@ -71,6 +74,6 @@ def test_the_page_runs_and_gives_what_it_says(
     }
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=580,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

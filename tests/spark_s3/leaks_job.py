@@ -121,7 +121,7 @@ def in_sql(spark: Any, uri: str, options: dict[str, str], native: bool) -> dict[
     found["errors of SQL"] = told(
         lambda: spark.sql("SELECT * FROM t VERSION AS OF 99"),
         lambda: spark.sql("SELECT * FROM t WITH ('bogus' = '1')"),
-        lambda: spark.sql("INSERT INTO t VALUES (1)"),
+        lambda: spark.sql("INSERT INTO t VALUES (1, 2, 3)"),
         lambda: spark.sql(f"CREATE TABLE t2 (x INT) USING tablefmt OPTIONS ({pairs})"),
     )
     return found
@@ -197,7 +197,7 @@ def main(plane: str, folder: str) -> None:
     time.sleep(0.5)
     texts["the bucket"] = in_the_bucket(server, bucket)
     texts["the event log"] = "".join(
-        path.read_text(errors="replace") for path in Path(folder).glob("*") if path.is_file()
+        path.read_text(errors="replace") for path in Path(folder).rglob("*") if path.is_file()
     )
     texts["the log of Python"] = log.getvalue()
     assert all(texts.values()), [where for where, text in texts.items() if not text]

@@ -60,6 +60,7 @@ def test_every_entry_the_package_writes_fits(tmp_path: Path) -> None:
         VALIDATOR.validate(entry)
 
 
+DELETE = {"file": [1], "rows": [1], "deleted": ["AA=="], "updated": [None]}
 BREAK: dict[str, Callable[[Json], Any]] = {
     "a field is missing": lambda entry: entry.pop("previous"),
     "a version that is text": lambda entry: entry.update(version="1"),
@@ -76,14 +77,32 @@ BREAK: dict[str, Callable[[Json], Any]] = {
     "a file of no bytes": lambda entry: entry["add"].update(size=[0]),
     "an application without a version": lambda entry: entry.update(application={"id": "a"}),
     "a number beyond 64 bits": lambda entry: entry.update(timestamp=2**63),
+    "a condition that is no text": lambda entry: entry["basis"].update(predicate=None),
+    "a sum of deleted rows that is 0": lambda entry: entry["totals"].update(deleted=0),
+    "updated that is no boolean": lambda entry: entry["add"].update(updated=[0]),
+    "hashes that are numbers": lambda entry: entry["add"].update(keys=[7]),
+    "an update without keys": lambda entry: entry.update(update={"set": [1]}),
+    "a column set twice": lambda entry: entry.update(update={"keys": [], "set": [1, 1]}),
+    "deletes of no file": lambda entry: entry.update(delete=DELETE | {"file": []}),
+    "deletes of no row": lambda entry: entry.update(delete=DELETE | {"rows": [0]}),
+    "positions that are numbers": lambda entry: entry.update(delete=DELETE | {"deleted": [[1]]}),
+    "positions that are no base64": lambda entry: entry.update(delete=DELETE | {"deleted": ["!"]}),
+    "deletes elsewhere": lambda entry: entry.update(
+        delete={"side": {"files": 1, "path": "data/x", "sha256": "0" * 64, "size": 1}}
+    ),
+    "lineage without inputs": lambda entry: entry.update(lineage={"output": [0]}),
 }
 
 
 @pytest.mark.parametrize("name", BREAK)
 def test_the_schema_refuses(name: str) -> None:
-    """One field spoiled in a sound entry (ENT-3, ENT-4, ENT-5, ENT-6, ADD-1, KEY-2)."""
+    """One field spoiled in a sound entry.
+
+    ENT-3, ENT-4, ENT-5, ENT-6, ENT-9, ADD-1, ADD-8, DEL-1, DEL-2, DEL-3, LIN-1, KEY-2.
+    """
     entry = copy.deepcopy(entries(GOLDEN / "appends" / "table")[1])
     VALIDATOR.validate(entry)
+    VALIDATOR.validate(entry | {"delete": DELETE})
     BREAK[name](entry)
     assert not VALIDATOR.is_valid(entry)
 

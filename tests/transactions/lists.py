@@ -133,8 +133,8 @@ def edges_of(order: dict[int, list[int]], reads: Iterable[dict[int, list[int]]])
             elements = order.get(key, [])
             missed = [n for n in elements[len(seen) : len(seen) + 1] if n != number]
             edges[number].update(missed)
-    for number, following in edges.items():
-        following.discard(number)
+    for number, after in edges.items():
+        after.discard(number)
     return edges
 
 
@@ -149,8 +149,8 @@ def cycle_of(edges: Edges) -> list[int]:
     while free:
         number = free.pop()
         left.discard(number)
-        for following in edges.get(number, ()):
-            incoming[following] -= 1
-            if incoming[following] == 0:
-                free.append(following)
+        for later in edges.get(number, ()):
+            incoming[later] -= 1
+            if incoming[later] == 0:
+                free.append(later)
     return sorted(left)

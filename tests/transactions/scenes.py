@@ -9,6 +9,8 @@ from functools import cache
 
 import pyarrow as pa
 
+from tablefmt.model.entry import OperationClass
+from tablefmt.operations.rows import Change
 from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
 from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact, update
@@ -28,7 +30,7 @@ GONE = (1, 101)
 """Keys that are deleted before either operation starts, so that positions and ranks differ."""
 
 FILES = {
-    "a": [range(0, 4), range(10, 14), range(20, 24), range(30, 34), range(40, 44)],
+    "a": [range(4), range(10, 14), range(20, 24), range(30, 34), range(40, 44)],
     "b": [range(100, 104), range(110, 114)],
 }
 """Keys of each file of the base table, by partition; a row's value is its key."""
@@ -215,24 +217,23 @@ def cluster_all(place: Place) -> Doing:
     return _compacting(CLUSTER, firsts, lambda t: t.sort_by([("v", "descending")]))
 
 
-def _compacting(cls, firsts, sort=None):  # type: ignore[no-untyped-def]
+def _compacting(cls: OperationClass, firsts: tuple[int, ...], sort: Change | None = None) -> Doing:
     def stage(txn: Transaction) -> None:
-        snapshot = txn._pinned.snapshot
-        ids = []
-        for first in firsts:
-            keys = [k for k in range(first, first + 4) if k not in GONE]
-            found = snapshot.matching(_key_is(snapshot, keys[0]))["id"].to_pylist()
-            assert len(found) == 1
-            ids += found
-        txn.stage(compact(cls, lambda files: [ids], sort))
+        txn.stage(compact(cls, lambda files: [[_holding(files, first) for first in firsts]], sort))
 
     return Doing(stage, compacts=firsts)
 
 
-def _key_is(snapshot, key):  # type: ignore[no-untyped-def]
-    from tablefmt.model.parse import parse_predicate
-
-    return parse_predicate(f"k = {key}", snapshot.schema)
+def _holding(files: pa.Table, first: int) -> int:
+    """The id of the live file with the keys of that base file."""
+    column = files["lower.2"].to_pylist()
+    found = [
+        file
+        for file, lower in zip(files["id"].to_pylist(), column, strict=True)
+        if first <= lower < first + 4
+    ]
+    assert len(found) == 1, found
+    return int(found[0])
 
 
 def _with(rows: pa.Table, value: int) -> pa.Table:
@@ -248,5 +249,3 @@ def after(rows: Iterable[Row], doing: Doing) -> Rows:
         left.subtract(doing.removed)
         assert all(count >= 0 for count in left.values())
     return tuple(sorted([*left.elements(), *doing.added]))
-
-

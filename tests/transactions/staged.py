@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Group, Keys
-from tablefmt.model.entry import AddedFiles, Operation, OperationClass, RowUpdate
+from tablefmt.model.entry import AddedFiles, Operation, OperationClass, RowUpdate, Scope
 from tablefmt.model.keys import encode_hashes, hash_keys
 from tablefmt.operations.pinned import Pinned, joined, scope_of, scope_of_files
 from tablefmt.operations.rows import Change, change_rows, flagged, rewrite, select, take_out
 from tablefmt.operations.staging import Stage
-from tablefmt.operations.target import target_of
+from tablefmt.operations.target import Target, target_of
 
 MINOR, MAJOR, CLUSTER = (
     OperationClass.MINOR_COMPACT,
@@ -134,10 +135,10 @@ def compact(cls: OperationClass, choose: Choose, sort: Change | None = None) -> 
     return stage
 
 
-def _write_scope(pinned: Pinned, target: object, columns: Iterable[str]) -> object:
+def _write_scope(pinned: Pinned, target: Target, columns: Iterable[str]) -> Scope:
     """Where rows are read and written: all, if the new ones may be in other partitions."""
     moves = not set(pinned.metadata.partition_names).isdisjoint(columns)
-    return None if moves else scope_of(target.predicate, pinned.metadata)  # type: ignore[attr-defined]
+    return None if moves else scope_of(target.predicate, pinned.metadata)
 
 
 def _ids(pinned: Pinned, columns: Sequence[str]) -> tuple[int, ...]:
@@ -151,7 +152,7 @@ def _with_keys(pinned: Pinned, added: AddedFiles, rows: pa.Table, key: str) -> A
     return AddedFiles({**plain.columns, "keys": [text] * len(plain)})
 
 
-def _hashes(pinned: Pinned, rows: pa.Table, key: str) -> np.ndarray:  # type: ignore[type-arg]
+def _hashes(pinned: Pinned, rows: pa.Table, key: str) -> NDArray[np.uint64]:
     column = pinned.metadata.schema.find(key)
     assert column is not None
     return hash_keys([rows[key].combine_chunks()], [column.type])

@@ -141,7 +141,11 @@ def play(
         assert (receipt.version, receipt.rebased_over) == (version + 2, (version + 1,))
         expected.append(after(expected[1], second))
     else:
-        assert frozenset(first.compacts) & frozenset(second.compacts)
+        # What it was to move was moved, or is gone.
+        gone = frozenset(map(file_of, first.removed))
+        taken = frozenset(second.compacts)
+        assert taken
+        assert taken <= gone or not taken.isdisjoint(first.compacts)
     assert_rows(store, expected, version)
     if not keep:
         forget(store)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tablefmt.store.local import LocalStore
+from tablefmt.store.protocol import Store
 from tests.transactions import scenes
 from tests.transactions.scenes import HERE, PLACES, Doing, Place, after, base, base_rows
-from tests.transactions.world import Watch, assert_rows, attempt, begin, handle, of_data
+from tests.transactions.world import Watch, assert_rows, attempt, begin, copy_to, handle, of_data
 
 MATRIX = Path(__file__).resolve().parents[2] / "spec" / "matrices" / "transaction.json"
 PUBLISHED: dict[str, dict[str, str]] = json.loads(MATRIX.read_text("utf-8"))["earlier_then_later"]
@@ -65,12 +67,13 @@ MODES = {
 @pytest.mark.parametrize("scopes", [ONE, DISJOINT, TABLE])
 @pytest.mark.parametrize(("earlier", "later", "delete_mode"), sorted(MODES))
 def test_a_cell_of_granularity_transaction(
-    earlier: str, later: str, scopes: str, delete_mode: str
+    earlier: str, later: str, scopes: str, delete_mode: str, tmp_path: Path
 ) -> None:
     """CFL-2, CFL-13 .. CFL-16, CFL-19: the outcome, the exception, and the rows of every version.
 
     Whatever the isolation level; whether the later meets the winner when it begins to commit or
-    after it lost the race; and no data file is touched while it commits.
+    after it lost the race; and no data file is touched while it commits. In memory, and tables
+    without partitions on disk.
     """
     parted = scopes != TABLE
     at = list(cells()).index((earlier, later))
@@ -79,7 +82,8 @@ def test_a_cell_of_granularity_transaction(
         "deleteMode": delete_mode,
         "isolationLevel": ["WriteSerializable", "Serializable"][at % 2],
     }
-    store, version = base(parted, **properties)
+    memory, version = base(parted, **properties)
+    store: Store = memory if parted else copy_to(memory, LocalStore(tmp_path / "table"))
     place = PLACES[scenes.ELSEWHERE if scopes == DISJOINT else scenes.ROWS]
     first, second = EARLIER[earlier](place, parted), LATER[later](parted)
     one, two = handle(store), handle(store)

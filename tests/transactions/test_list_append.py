@@ -31,7 +31,7 @@ def test_lists_of_interleaved_transactions_have_no_cycle(level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_five_thousand_list_appends_have_no_cycle(level: str) -> None:
     """CFL-8, CFL-10, CFL-13, CFL-14."""
-    lists = play(11, 5_000, writers=6, keys=120, fold=100, isolationLevel=level)
+    lists = play(11, 5_000, writers=6, keys=120, fold=20, isolationLevel=level)
     check_lists(lists, 5_000)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -30,6 +30,7 @@ Row = tuple[str, int, int]
 """Partition, key, value."""
 Rows = tuple[Row, ...]
 """In order, as a multiset."""
+AnyStore = TypeVar("AnyStore", bound=Store)
 
 SCHEMA = pa.schema([("p", pa.string()), ("k", pa.int64()), ("v", pa.int64())])
 DDL = "p STRING, k BIGINT, v BIGINT"
@@ -51,7 +52,11 @@ def forget(store: MemoryStore) -> None:
 
 def copy_of(store: Store) -> MemoryStore:
     """A store of its own with the same objects."""
-    copied = memory()
+    return copy_to(store, memory())
+
+
+def copy_to(store: Store, copied: AnyStore) -> AnyStore:
+    """The same objects in a store that is empty."""
     for found in store.list_after(""):
         copied.put(found.key, store.get(found.key))
     return copied
@@ -76,7 +81,7 @@ def begin(table: Table) -> Transaction:
 
 def data(rows: Iterable[Row]) -> pa.Table:
     """Rows for the table."""
-    columns = list(zip(*rows, strict=True)) or [[], [], []]
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
     return pa.table(arrays, SCHEMA)
 
@@ -129,7 +134,21 @@ def assert_rows(store: Store, expected: Sequence[Rows], first: int) -> None:
 
 
 class _Counting(CountingStore):
-    """Counts reads through Arrow too: what is read so is data."""
+    """Counts reads through Arrow too, what is read so is data; and apart, what a get found."""
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Counted."""
+        bodies = super().get_many(keys)
+        self.requests += [
+            ("found", key) for key, body in zip(keys, bodies, strict=True) if body is not None
+        ]
+        return bodies
+
+    def get(self, key: str) -> bytes:
+        """Counted."""
+        body = super().get(key)
+        self.requests.append(("found", key))
+        return body
 
     def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
         """Counted as one read."""

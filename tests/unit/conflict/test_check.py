@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import Keys, Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import Marks, Mine, Read, Winner
 from tablefmt.conflict.rebase import follow
 from tablefmt.conflict.verdict import Allowed, Conflict, Passed, Same, Verdict
 from tablefmt.errors import ConcurrentModificationException
@@ -26,6 +27,7 @@ from tablefmt.model.entry import (
     PartitionScope,
     PredicateScope,
     RowUpdate,
+    SideFile,
 )
 from tablefmt.model.predicate import Comparison, In
 from tests.unit.conflict.world import (
@@ -35,7 +37,6 @@ from tests.unit.conflict.world import (
     Rows,
     Staged,
     World,
-    hashes_of,
     touched_of,
 )
 
@@ -362,14 +363,12 @@ def test_merges_that_insert_other_keys_do_not_meet() -> None:
 
 def test_columns_of_a_side_file_count_like_those_of_an_entry() -> None:
     """CFL-17, CFL-18: `updated` and `keys` as its Parquet columns hold them."""
-    from tablefmt.model.entry import SideFile
-
     on = world()
     winner = on.entry_of(merging(on, (2, 10)))
     add = winner.entry.add
     assert isinstance(add, AddedFiles)
     assert winner.files is not None
-    raw = [None if k is None else __import__("base64").b64decode(k) for k in add.columns["keys"]]
+    raw = [None if k is None else base64.b64decode(k) for k in add.columns["keys"]]
     files = winner.files.append_column("keys", pa.array(raw, pa.binary()))
     files = files.append_column("updated", pa.array(add.columns["updated"]))
     files = files.append_column("path", pa.array(add.columns["path"]))
@@ -595,10 +594,3 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}
     assert [r.files.tolist() for r in after.reads] == [[3, 4], [3, 4]]
     assert after.reads[0].rows == {4: BitMap64([1])}
-
-
-def test_keys_are_compared_as_numbers() -> None:
-    """CFL-18: large hashes too."""
-    keys = Keys((K,), hashes_of((1, 2, 3)))
-    assert keys.hashes.dtype == np.uint64
-    assert keys.hashes.max() > 2**63 or keys.hashes.min() >= 0

@@ -220,3 +220,17 @@ def test_ten_thousand_winners_leave_no_more_behind_than_ten() -> None:
     assert sizes == [(1, 1, 2, 2), (1, 1, 2, 2)]
     large = next(file for file, rows in world.data.items() if len(rows) == 9)
     assert mine.deletes == {large: Marks(BitMap64(), BitMap64(range(5)))}
+
+
+def test_what_overwrites_wipe_is_not_remembered() -> None:
+    """CFL-17: a thousand outputs that came and went leave nothing behind."""
+    world = World(Level("row"), [[(0, 0, 0, 0)], [(1, 1, 0, 0)]])
+    mine = world.change(lambda row: row[0] == 0, None, frozenset({1}), None).mine
+    for _ in range(1000):
+        other = next(f for f in world.files(world.version) if world.data[f][0][1] == 1)
+        for staged in (world.compact(MINOR, [[other]]), world.overwrite({1}, [(1, 1, 0, 0)])):
+            winner = world.entry_of(staged)
+            world.append(winner)
+            world.states[-2] = ({}, {})
+            mine, _ = follow(winner, mine)
+            assert len(mine.known) <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,3 +144,11 @@ def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> Non
     expected = {a: TRANSACTION[a, major] for a in plain}
     assert as_later == {**expected, OperationClass.INSERT: Cell.COMPACT}
     assert as_earlier == {b: TRANSACTION[major, b] for b in plain}
+
+
+def test_the_rendered_page_is_that_of_the_published_cells() -> None:
+    """CFL-2, CFL-3: what people read is what the tests hold the rules against."""
+    sys.path.insert(0, str(MATRICES.parents[1] / "tools"))
+    import render_matrices
+
+    assert (MATRICES / "README.md").read_text(encoding="utf-8") == render_matrices.page()

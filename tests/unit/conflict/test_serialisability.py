@@ -182,8 +182,6 @@ def test_a_broken_rule_is_caught(wrong: Wrong, monkeypatch: pytest.MonkeyPatch) 
     """The histories have teeth: each rule left out or bent shows within a few thousand."""
     assert hasattr(wrong.where, wrong.attribute)
     monkeypatch.setattr(wrong.where, wrong.attribute, wrong.by)
-    if wrong.attribute == "overlap":
-        monkeypatch.setattr(rebase, "overlap", wrong.by)
     assert any(_goes_wrong(seed, wrong) for seed in range(20 * HISTORIES))
 
 

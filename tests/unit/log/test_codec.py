@@ -19,12 +19,15 @@ from tablefmt.model.entry import (
     Application,
     Basis,
     Entry,
+    Lineage,
     Metadata,
     Operation,
     OperationClass,
     PartitionScope,
     PredicateScope,
     ProtocolFeatures,
+    RowDeletes,
+    RowUpdate,
     SideFile,
     Totals,
 )
@@ -93,6 +96,7 @@ def refused(body: bytes, version: int = 3) -> str:
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 INTEGER = st.integers(-(2**63), 2**63 - 1)
+NATURAL = st.integers(0, 2**63 - 1)
 JSON = st.recursive(
     st.none() | st.booleans() | INTEGER | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -100,6 +104,7 @@ JSON = st.recursive(
 )
 HEX32 = st.text("0123456789abcdef", min_size=32, max_size=32)
 KNOWN = set(document()) | {"protocol", "metadata", "user_metadata", "application"}
+KNOWN |= {"delete", "lineage", "update"}
 
 
 @st.composite
@@ -114,9 +119,39 @@ def added(draw: st.DrawFn) -> AddedFiles:
     names = st.tuples(
         st.sampled_from(["partition", "lower", "upper", "nulls", "nans"]), st.integers(1, 99)
     )
+    if draw(st.booleans()):
+        columns["updated"] = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+        columns["keys"] = draw(st.lists(st.none() | TEXT, min_size=count, max_size=count))
     for group, field in draw(st.sets(names, max_size=4)):
         columns[f"{group}.{field}"] = draw(st.lists(scalars, min_size=count, max_size=count))
     return AddedFiles(columns)
+
+
+@st.composite
+def deletes(draw: st.DrawFn) -> RowDeletes:
+    files = sorted(draw(st.sets(st.integers(1, 2**63 - 1), min_size=1, max_size=3)))
+    rows = draw(st.lists(st.integers(1, 2**63 - 1), min_size=len(files), max_size=len(files)))
+    sets = st.tuples(TEXT, st.none() | TEXT) | st.tuples(st.none() | TEXT, TEXT)
+    both = draw(st.lists(sets, min_size=len(files), max_size=len(files)))
+    return RowDeletes(files, rows, [b[0] for b in both], [b[1] for b in both])
+
+
+@st.composite
+def lineages(draw: st.DrawFn, add: Any) -> Lineage | None:
+    if add is None:
+        return None
+    outputs = sorted(draw(st.lists(st.integers(0, len(add) - 1), min_size=1, max_size=4)))
+
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=len(outputs), max_size=len(outputs)))
+
+    return Lineage(
+        outputs,
+        column(st.integers(1, 2**62)),
+        column(st.integers(0, 2**63 - 1)),
+        column(st.integers(1, 2**63 - 1)),
+        column(st.none() | TEXT),
+    )
 
 
 @st.composite
@@ -127,7 +162,12 @@ def entries(draw: st.DrawFn) -> Entry:
         | st.builds(PredicateScope, TEXT)
         | st.builds(PartitionScope, st.lists(st.tuples(INTEGER, TEXT), max_size=3).map(tuple))
     )
-    removed = st.lists(st.integers(0, 2**63 - 1), unique=True, max_size=3)
+    removed = tuple(sorted(draw(st.sets(st.integers(1, 2**63 - 1), max_size=3))))
+    side = SideFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64)
+    add = draw(st.none() | added() | st.just(side))
+    aside = SideFile(f"deletes/{TRANSACTION}.parquet", 1, 1, "b" * 64)
+    ids = st.lists(st.integers(1, 2**63 - 1), unique=True, max_size=3)
+    chosen = st.none() | ids.map(sorted).map(tuple)
     return entry(
         version,
         table=draw(HEX32),
@@ -146,23 +186,34 @@ def entries(draw: st.DrawFn) -> Entry:
             granularity=draw(st.sampled_from(["row", "file", "transaction"])),
             blind=draw(st.booleans()),
             scope=draw(scopes),
+            predicate=draw(st.none() | TEXT),
         ),
-        add=draw(
-            st.none()
-            | added()
-            | st.just(SideFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64))
+        totals=draw(
+            st.builds(
+                Totals,
+                files=NATURAL,
+                rows=NATURAL,
+                bytes=NATURAL,
+                next_id=st.integers(2**62 + 9, 2**63 - 1),
+                metadata_version=NATURAL,
+                deleted=NATURAL,
+            )
         ),
-        remove=tuple(sorted(draw(removed))),
+        add=add,
+        remove=removed,
+        delete=draw(st.none() | deletes() | st.just(aside)),
+        lineage=draw(st.none() | lineages(add)),
+        update=draw(st.none() | st.builds(RowUpdate, chosen, ids.map(tuple))),
         application=draw(st.none() | st.builds(Application, TEXT, INTEGER, st.none() | TEXT)),
         user_metadata=draw(st.dictionaries(TEXT, JSON, max_size=2)),
         unknown=draw(st.dictionaries(TEXT.filter(lambda k: k not in KNOWN), JSON, max_size=2)),
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(given_entry=entries())
 def test_what_is_encoded_is_decoded_and_encoded_the_same(given_entry: Entry) -> None:
-    """ENT-1, ENT-3: one form; unknown optional fields are kept."""
+    """ENT-1, ENT-3, ENT-9, ADD-8, DEL-1, DEL-3, LIN-1: one form; unknown fields are kept."""
     body = encode(given_entry)
     stored = decode(body, given_entry.version)
     assert stored.entry == given_entry

@@ -37,9 +37,9 @@ from tablefmt.model.predicate import (
     all_of,
     to_sql,
 )
+from tablefmt.model.prune import may_match
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
 from tablefmt.model.substrait import WEIGHT_MAX, predicates_from_bytes, predicates_of
-from tablefmt.model.prune import may_match
 from tablefmt.testing.conditions import evaluate, schemas, to_array, values
 
 UTC = pa.timestamp("us", tz="UTC")

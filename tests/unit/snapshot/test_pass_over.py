@@ -77,6 +77,18 @@ def test_whoever_looks_sees_what_was_passed_over(
         assert got == [entry_key(v) for v in range(2, 12 - kept)]
 
 
+def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RPL-1."""
+    store = store_with_history()
+    sizes = {v: len(store.get(entry_key(v))) for v in range(2, 12)}
+    monkeypatch.setattr(load, "UNREAD_BYTES", max(sizes.values()) - 1)
+    view = behind(store, [11])
+    view.store = counting = CountingStore(store)
+    assert view.snapshot().files.equals(LogView.open(store).snapshot().files)
+    large = [entry_key(v) for v in range(2, 11) if sizes[v] == max(sizes.values())]
+    assert [key for verb, key in counting.requests if verb == "get"] == large
+
+
 def test_an_own_entry_lies_on_what_was_passed_over() -> None:
     """CMT-5: and refreshing reads all."""
     store = store_with_history()

@@ -27,9 +27,9 @@ from tablefmt.model.predicate import (
     fields,
     normalise,
 )
+from tablefmt.model.prune import decided_by_partitions, may_match, partition_match
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.model.values import decode
-from tablefmt.model.prune import decided_by_partitions, may_match, partition_match
 from tablefmt.testing.conditions import evaluate, predicates, schemas, to_array, values
 
 Rows = list[dict[int, Any]]

@@ -11,13 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from tablefmt.commit import judge
+from tablefmt.commit.driver import Driver
+from tablefmt.commit.plan import Removed, removed_from
 from tablefmt.conflict import appended, check, lineage, rebase
 from tablefmt.conflict.facts import Mine, Winner
 from tablefmt.conflict.lineage import Move, span
+from tablefmt.conflict.verdict import Allowed
 from tablefmt.errors import CorruptTableError
-from tests.transactions.histories import COMPACTIONS, Op, Step, act, check_all, fault, play
+from tablefmt.operations import transaction
+from tests.transactions.histories import Step, act, check_all, fault, play
+from tests.transactions.ops import COMPACTIONS, Op
 
 SERIAL, WRITES = "Serializable", "WriteSerializable"
 GRANULARITIES = ("row", "file", "transaction")
@@ -68,6 +76,36 @@ def test_thousands_of_histories_are_explained(granularity: str, level: str, bloc
     check_both(granularity, level, range(block * BLOCK, (block + 1) * BLOCK))
 
 
+QUIET = ("append", "delete", "delete", "update", "update", "copy", "minor", "minor", "major")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("level", [SERIAL, WRITES])
+def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> None:
+    """CFL-13 .. CFL-17: rows followed through several compactions, and compactions through deletes.
+
+    Six run at once, so each meets several winners in a row.
+    """
+    first = random.SystemRandom().randrange(1 << 40)
+    print("seed", first)
+    counts = check_all(range(first, first + 3), properties("row", level, mode), QUIET, 25)
+    assert counts["commits"] > 20
+    assert counts["overlapping"] > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("level", [SERIAL, WRITES])
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_hundreds_of_histories_of_many_transactions_are_explained(
+    granularity: str, level: str, mode: str, block: int
+) -> None:
+    """CFL-13 .. CFL-17."""
+    seeds = range(block * 50, (block + 1) * 50)
+    check_all(seeds, properties(granularity, level, mode), QUIET if block % 2 else KINDS, 25)
+
+
 # --- rules that are known to be wrong ------------------------------------------------------------
 
 
@@ -89,6 +127,37 @@ def _no_rank(move: Move, positions: Any) -> Any:
     return inside.shift(move.offset - run.start)
 
 
+def _disjoint(*_: Any) -> frozenset[Any]:
+    return frozenset()
+
+
+def _first(one: Any, *_: Any) -> Any:
+    return one
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _unfollowed(winner: Winner, mine: Mine) -> tuple[Mine, Allowed]:
+    return mine, rebase.follow(winner, mine)[1]
+
+
+def _as_begun(driver: Driver) -> Removed:
+    plan, view = driver.plan, driver.view
+    assert view is not None
+    if plan.replacing is None:
+        return _REMOVED(driver)
+    snapshot = view.snapshot(plan.read_version)
+    live = frozenset(view.snapshot().files["id"].to_pylist())
+    files = snapshot.in_scope(plan.replacing.predicate)
+    still = [file in live for file in files["id"].to_pylist()]
+    return removed_from(files.filter(pa.array(still, pa.bool_())))
+
+
+_REMOVED = Driver._removed
+
+
 @dataclass(frozen=True)
 class Wrong:
     """One function of the rules replaced, and the kind of histories that should show it.
@@ -105,7 +174,7 @@ class Wrong:
     level: str = WRITES
 
 
-CHANGES = ("delete", "update", "copy", "minor")
+REPLACES, SCOPES = ("append", "overwrite", "overwrite"), ("transaction", SERIAL)
 WRONG = [
     Wrong("added rows do not matter", check, "_appended", _never, ("copy", "update", "delete")),
     Wrong("removed rows do not matter", check, "_gone", _never, ("copy", "update", "delete")),
@@ -128,11 +197,18 @@ WRONG = [
         ("append", "minor", "major"),
         "transaction",
     ),
+    Wrong("scopes are never shared", check, "overlap", _disjoint, ("delete", "copy"), *SCOPES),
+    Wrong("reads stay", rebase, "_moved_read", _first, ("copy", "delete", "minor"), "row", SERIAL),
+    Wrong("new versions never match", appended, "_sets_nothing_read", _always, ("update", "copy")),
+    Wrong("what a handle knew is not judged", Driver, "_overtaken", _never, ("delete", "update")),
+    Wrong("scans are not reads", transaction, "with_reads", _first, ("copy", "scan_delete")),
+    Wrong("winners are not followed", judge, "follow", _unfollowed, ("delete", "minor", "append")),
+    Wrong("what goes is decided when it begins", Driver, "_removed", _as_begun, REPLACES, *SCOPES),
     Wrong(
         "an append counts as nothing to a serial reader",
         appended,
         "new_files",
-        lambda winner: lineage.np.zeros(len(winner.entry.add or ()), bool),
+        lambda winner: np.zeros(len(winner.entry.add or ()), bool),
         ("append", "copy", "scan_delete"),
         "row",
         SERIAL,
@@ -154,7 +230,9 @@ def goes_wrong(wrong: Wrong, seed: int) -> bool:
     """Whether nothing explains the history, or the package itself cannot go on."""
     chosen = properties(wrong.granularity, wrong.level)
     try:
-        history = play(seed, chosen, wrong.kinds) if wrong.kinds else act(PASSED_OVER, STEPS, chosen)
+        history = (
+            play(seed, chosen, wrong.kinds) if wrong.kinds else act(PASSED_OVER, STEPS, chosen)
+        )
     except (AssertionError, CorruptTableError):
         return True
     return fault(history, wrong.level == SERIAL or wrong.granularity == "transaction") is not None
