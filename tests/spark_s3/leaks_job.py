@@ -57,7 +57,7 @@ def told(*calls: Callable[[], Any]) -> str:
             texts += [str(error), repr(error), *traceback.format_exception(error)]
             texts += [repr(vars(error))]
         else:
-            raise AssertionError("no error")
+            raise AssertionError(f"no error after {texts}")
     return "\n".join(texts)
 
 
@@ -120,7 +120,7 @@ def in_sql(spark: Any, uri: str, options: dict[str, str], native: bool) -> dict[
     found["the catalog"] = str(spark.catalog.getTable("t")) + str(spark.catalog.listColumns("t"))
     found["errors of SQL"] = told(
         lambda: spark.sql("SELECT * FROM t VERSION AS OF 99"),
-        lambda: spark.sql("SELECT * FROM t WITH ('bogus' = '1')"),
+        lambda: spark.sql("SELECT * FROM t WITH ('bogus' = '1')").collect(),
         lambda: spark.sql("INSERT INTO t VALUES (1, 2, 3)"),
         lambda: spark.sql(f"CREATE TABLE t2 (x INT) USING tablefmt OPTIONS ({pairs})"),
     )
