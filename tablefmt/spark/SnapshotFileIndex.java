@@ -49,7 +49,7 @@ public class SnapshotFileIndex implements FileIndex {
   private final StructType columns;
   private final StructType partitions;
   private volatile Function survivors;
-  private final Map answers = Collections.synchronizedMap(new Answers());
+  private final Map answers;
   private final long total;
   private final long rows;
   private final byte[] chosen;
@@ -91,6 +91,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.total = sum;
     this.rows = rows;
     this.values = lines.length == 0 ? new InternalRow[0] : rows(groups, partitions);
+    this.answers = Collections.synchronizedMap(new Answers());
     this.chosen = null;
     this.note = "";
   }
@@ -107,6 +108,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.columns = whole.columns;
     this.partitions = whole.partitions;
     this.survivors = whole.survivors;
+    this.answers = whole.answers;
     this.chosen = chosen;
     this.note = note;
     long sum = 0L;

@@ -45,6 +45,8 @@ _CLASSES = "tablefmt.classes"
 _LOADER = "tablefmt.loader"
 _installing = threading.Lock()
 _trying = threading.Lock()
+_ruling = threading.Lock()
+_ruled: set[str] = set()
 _folders: list[str] = []
 _problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("tablefmt.spark")
@@ -92,6 +94,27 @@ def problem(spark: Any) -> str | None:
                 _problems[jvm] = str(error).splitlines()[0]
                 _log.warning("Arrow plane: rows go through Python, because %s", _problems[jvm])
         return _problems[jvm]
+
+
+def add_rule(spark: Any, *, again: bool = False) -> None:
+    """Have the optimizer of a classic session apply NativeScan.
+
+    Args:
+        spark: the session. What is done once is remembered.
+        again: look whether the rule is still there.
+    """
+    session = spark._jsparkSession
+    key = session.sessionUUID()
+    with _ruling:
+        if key in _ruled and not again:
+            return
+        methods = session.experimental()
+        rules = methods.extraOptimizations()
+        names = (rules.apply(i).getClass().getName() for i in range(rules.size()))
+        if "tablefmt.NativeScan" not in names:
+            rule = new_instance(spark, "NativeScan")
+            getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+        _ruled.add(key)
 
 
 def on_class_path(spark: Any) -> bool:

@@ -47,6 +47,8 @@ _NOT_YET = (
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
 _PREFIX = "storage."
+_HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": "token"}
+"""The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {name.casefold(): name for name in OPTIONS}
@@ -158,7 +160,8 @@ def _by_name(
     storage: dict[str, Any] = {}
     for written, value in given.items():
         if written.casefold().startswith(_PREFIX):
-            storage[written[len(_PREFIX) :]] = _storage_value(value)
+            key = written[len(_PREFIX) :]
+            storage[_HADOOPS_NAMES.get(key.casefold(), key)] = _storage_value(value)
             continue
         name = names.get(_folded(written))
         if name is None:

@@ -21,7 +21,6 @@ from tablefmt.store.open import open_store
 
 CATALOG = "spark.sql.catalog.spark_catalog"
 _CATALOG_CLASS = "tablefmt.SessionCatalog"
-_RULE_CLASS = "tablefmt.NativeScan"
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -64,12 +63,7 @@ def _native(spark: Any) -> None:
         )
     bridge.remember(spark)
     java.new_instance(spark, "Bridge").connect(java.callback(spark, bridge.answer))
-    session = spark._jsparkSession
-    methods = session.experimental()
-    rules = methods.extraOptimizations()
-    if not any(rules.apply(i).getClass().getName() == _RULE_CLASS for i in range(rules.size())):
-        rule = java.new_instance(spark, "NativeScan")
-        getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+    java.add_rule(spark, again=True)
     there = spark.conf.get(CATALOG, "builtin")
     if there == "builtin":
         spark.conf.set(CATALOG, _CATALOG_CLASS)

@@ -84,6 +84,8 @@ def to_relation(
     Raises: as `to_dataframe`.
     """
     root = hadoop_root(store)
+    # Spark itself would not ask about conditions on partitions and other columns together.
+    java.add_rule(spark)
     columns = java.java_schema(spark, json.dumps(to_spark_json(files.schema)))
     groups = files.groups or partition_groups(files.columns, files.schema, files.partition_ids)
     partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)

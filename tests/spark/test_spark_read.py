@@ -84,6 +84,7 @@ def test_conditions_open_the_files_they_need_and_find_the_same_rows(
 def test_one_condition_is_asked_about_once(
     spark: Any, uri: str, table: tablefmt.Table, asked: list[str]
 ) -> None:
+    tablefmt.spark.register(spark)
     frame = tablefmt.spark.read(spark, uri)
     for _ in range(3):
         assert frame.where("id = 17").count() == 1

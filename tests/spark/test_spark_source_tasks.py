@@ -85,6 +85,9 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
     )  # fmt: skip
     assert (options.version, options.path, options.timestamp) == (3, "/t", None)
     assert options.storage_options == {"client_kwargs": {"a": 1}, "key": "k", "anon": True}
+    hidden = {"storage.access.key": "k", "STORAGE.Secret.Key": "s", "storage.session.token": "t"}
+    found = {"key": "k", "secret": "s", "token": "t"}
+    assert parse_read_options(hidden).storage_options == found
     assert parse_read_options({"timestampAsOf": "2024-01-01"}).timestamp == "2024-01-01"
 
 

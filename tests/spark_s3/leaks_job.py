@@ -164,7 +164,11 @@ def main(plane: str, folder: str) -> None:
     bucket = server.new_bucket()
     uri = f"s3://{bucket}/table"
     given = {**server.options, **MARKS}
-    options = {f"storage.{k}": v if isinstance(v, str) else json.dumps(v) for k, v in given.items()}
+    names = {"key": "access.key", "secret": "secret.key", "token": "session.token"}
+    options = {
+        f"storage.{names.get(k, k)}": v if isinstance(v, str) else json.dumps(v)
+        for k, v in given.items()
+    }
     log = io.StringIO()
     logging.basicConfig(stream=log, level=logging.DEBUG)
     # py4j shows every call into the JVM, its arguments included; botocore its requests.
