@@ -17,6 +17,7 @@ import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.command.DataWritingCommandExec;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.internal.SessionState;
@@ -179,6 +180,9 @@ public class NativeWrite {
         ? ((CommandResult) result).commandPhysicalPlan() : null;
     if (plan instanceof AdaptiveSparkPlanExec) {
       plan = ((AdaptiveSparkPlanExec) plan).executedPlan();
+    }
+    if (plan instanceof QueryStageExec) {
+      plan = ((QueryStageExec) plan).plan();
     }
     if (!(plan instanceof DataWritingCommandExec)) {
       return -1L;

@@ -123,7 +123,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     String[] by = relation.partitionBy();
     Transform[] partitioning = new Transform[by.length];
     for (int i = 0; i < by.length; i++) {
-      partitioning[i] = Expressions.identity(by[i]);
+      partitioning[i] = Expressions.identity("`" + by[i].replace("`", "``") + "`");
     }
     return new SnapshotTable(
         name, uri, storage, relation.schema(), partitioning, properties, relation);

@@ -18,9 +18,9 @@ from collections.abc import Callable
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
 _POLLS = 6
-"""Looks at a lock in the time that waiting for it took before, at least: few enough to leave the
-processors to those who work, and of n who wait one looks soon after it is free."""
-_POLL_SECONDS = (0.001, 0.1)
+"""A pause between two looks at a lock is at most this part of what waiting for it took before: few
+looks leave the processors to those who work, and of many who wait one looks soon all the same."""
+_POLL_SECONDS = (0.001, 0.008)
 """Bounds of the longest pause between two looks."""
 KEPT = ("", "_log")
 """Folders whose handles are kept for good: a table whose log was removed or replaced under a writer
@@ -145,8 +145,9 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
         seconds: how long to try.
         before: seconds that it took the times before.
     """
-    start = time.monotonic()
+    deadline = time.monotonic() + seconds
     least, most = _POLL_SECONDS
+    pause = min(most, max(least, before / _POLLS))
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,10 +157,9 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
         except OSError:
             # A file system without such locks: then there are no turns.
             return False
-        waited = time.monotonic() - start
-        if waited >= seconds:
+        if time.monotonic() >= deadline:
             return False
-        time.sleep(min(most, max(least, max(before, waited) / _POLLS)) * random.random())
+        time.sleep(pause * random.random())
 
 
 class StagedFile:
