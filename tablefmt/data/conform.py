@@ -301,7 +301,8 @@ def _map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     offsets = values.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     keys, items = (part.slice(start, end - start) for part in (values.keys, values.items))
-    return (pc.subtract(offsets, offsets[0]) if start else offsets), keys, items
+    # Computed even from 0: Arrow takes no slice of offsets beside a mask.
+    return pc.subtract(offsets, offsets[0]), keys, items
 
 
 def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
