@@ -20,6 +20,12 @@ from tablefmt.model.positions import DELETE_COLUMNS, marks
 
 _NONE = np.zeros(0, np.int64)
 
+UNIONS_KEPT = 1024
+"""Files whose union is kept to go on from: one with many deltas is read version by version."""
+
+Unions = dict[int, tuple[int, BitMap64]]
+"""By file: the positions that are gone at a version."""
+
 
 @dataclass(frozen=True)
 class Deltas:
@@ -33,6 +39,8 @@ class Deltas:
     its marks are for incremental reads alone."""
     maps: pa.Table = field(default_factory=lambda: DELETE_COLUMNS.empty_table())
     """`deleted` and `updated`, packed."""
+    unions: Unions = field(default_factory=dict, compare=False, repr=False)
+    """What was worked out before, for this or another state of the same history."""
 
     def __len__(self) -> int:
         return len(self.file)
@@ -63,17 +71,28 @@ class Deltas:
         Raises:
             CorruptEntryError: DEL-1 a position is not in the file, DEL-2, DEL-4 one went twice.
         """
-        found = BitMap64()
+        since, found = self.unions.get(file, (-1, BitMap64()))
+        if since > version:
+            since, found = -1, BitMap64()
+        found = found.copy()
         files, order = self._by_file
         first, last = np.searchsorted(files, [file, file + 1])
-        for place in order[first:last]:
-            if self.version[place] > version or not self.takes[place]:
-                continue
+        places = order[first:last]
+        versions = self.version[places]
+        for place in places[self.takes[places] & (since < versions) & (versions <= version)]:
             taken = self.taken(int(place), rows)
             if not found.isdisjoint(taken):
                 raise self.bad(place, "DEL-4", f"it takes a row out of file {file} that was gone")
             found |= taken
+        self._keep(file, version, found)
         return found
+
+    def _keep(self, file: int, version: int, found: BitMap64) -> None:
+        if self.unions.get(file, (-1, found))[0] >= version:
+            return
+        if len(self.unions) >= UNIONS_KEPT:
+            self.unions.clear()
+        self.unions[file] = (version, found.copy())
 
     def taken(self, place: int, rows: int) -> BitMap64:
         """The positions of one element; `rows` is how many its file has.
@@ -100,6 +119,7 @@ class DeltaHistory:
 
     def __init__(self) -> None:
         self._segments: list[Deltas] = []
+        self._unions: Unions = {}
 
     def push(self, version: int, columns: pa.Table, takes: NDArray[np.bool_]) -> None:
         """Take in those of the next entry.
@@ -111,7 +131,7 @@ class DeltaHistory:
         """
         versions = np.full(columns.num_rows, version, np.int64)
         file, rows = (columns[name].to_numpy() for name in ("file", "rows"))
-        self._segments.append(Deltas(file, versions, rows, takes, columns))
+        self._segments.append(Deltas(file, versions, rows, takes, columns, self._unions))
         # Like a binary counter: every delta is copied O(log n) times over a long life.
         while len(self._segments) > 1 and len(self._segments[-2]) <= 2 * len(self._segments[-1]):
             self._segments[-2:] = [_joined(self._segments[-2:])]
@@ -132,4 +152,5 @@ def _joined(segments: list[Deltas]) -> Deltas:
         np.concatenate([s.rows for s in segments]),
         np.concatenate([s.takes for s in segments]),
         pa.concat_tables([s.maps for s in segments]).combine_chunks(),
+        segments[0].unions,
     )
