@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tablefmt.conflict.facts import Mine, Read, Winner
 from tablefmt.conflict.matrix import ROW, profile_of
 from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
-from tablefmt.model.keys import decode_hashes
+from tablefmt.model.keys import decode_all_hashes, decode_hashes
 from tablefmt.model.prune import Mask, may_match
 
 
@@ -84,9 +84,8 @@ def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
         mask[at] = bool(_is_in(few, many).any())
     if small:
         # One search for all of them: a thousand small ones cost more than one large one.
-        each = [decode_hashes(packed[at]) for at in small]
-        ends = np.cumsum([0, *map(len, each)])
-        found = np.concatenate([[0], np.cumsum(_is_in(np.concatenate(each), read.keys.hashes))])
+        hashes, ends = decode_all_hashes([packed[at] for at in small])
+        found = np.concatenate([[0], np.cumsum(_is_in(hashes, read.keys.hashes))])
         mask[small] = found[ends[1:]] > found[ends[:-1]]
 
 
