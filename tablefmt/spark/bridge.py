@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +30,7 @@ from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import snapshot_files
-from tablefmt.spark.relation import to_relation
+from tablefmt.spark.relation import kept_relation
 from tablefmt.spark.write import write
 from tablefmt.store.open import open_store
 
@@ -41,9 +40,6 @@ PARTITION_COLUMNS = "__partition_columns"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 """Spark's setting of what an overwrite replaces."""
 
-RELATIONS_KEPT = 16
-"""Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
-
 _CATALOG_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
 )
@@ -52,8 +48,6 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 _log = logging.getLogger("tablefmt.spark")
 _sessions: dict[str, Any] = {}
-_relations: dict[tuple[str, ...], Any] = {}
-_keeping = threading.Lock()
 
 
 def remember(spark: Any) -> None:
@@ -161,19 +155,11 @@ def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, 
     spark = _session(session)
     context = open_context(open_store(uri, storage))
     files = snapshot_files(context, version, at)
-    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in sorted(storage.items())}
-    key = (session.sessionUUID(), files.identity, uri, json.dumps(texts))
-    with _keeping:
-        relation = _relations.pop(key, None)
-        if relation is None:
-            kept = spark._jvm.java.util.HashMap()
-            for name, text in texts.items():
-                kept.put(f"storage.{name}", text)
-            relation = to_relation(spark, context.store, files, uri, kept)
-        _relations[key] = relation
-        while len(_relations) > RELATIONS_KEPT:
-            _relations.pop(next(iter(_relations)))
-    return relation
+    texts = {
+        f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in storage.items()
+    }
+    return kept_relation(spark, context.store, files, uri, texts)
 
 
 def _save(session: Any, mode: str, given: Any, data: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,11 +37,16 @@ READ_OPTIONS = {
     "parquet.page.verify-checksum.enabled": "true",
 }
 
+RELATIONS_KEPT = 16
+"""Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
+
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _JOINED = 1 << 16
 """Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
 
 _log = logging.getLogger(__name__)
+_relations: dict[tuple[str | None, ...], Any] = {}
+_keeping = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,39 @@ def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
     """
     from pyspark.sql import DataFrame
 
-    relation = to_relation(spark, store, files)
+    relation = kept_relation(spark, store, files)
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 
+def kept_relation(
+    spark: Any,
+    store: Store,
+    files: Files,
+    uri: str | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Any:
+    """`to_relation`, built once for as long as it is among the last RELATIONS_KEPT in use."""
+    root = hadoop_root(store)
+    # The scheme of a bucket tells its credentials apart.
+    place = (root.scheme, root.authority, root.path)
+    said = json.dumps(storage, sort_keys=True)
+    key = (spark._jsparkSession.sessionUUID(), files.identity, *place, uri, said)
+    with _keeping:
+        relation = _relations.pop(key, None)
+        if relation is None:
+            relation = to_relation(spark, store, files, uri, storage)
+        _relations[key] = relation
+        while len(_relations) > RELATIONS_KEPT:
+            _relations.pop(next(iter(_relations)))
+    return relation
+
+
 def to_relation(
-    spark: Any, store: Store, files: Files, uri: str | None = None, storage: Any = None
+    spark: Any,
+    store: Store,
+    files: Files,
+    uri: str | None = None,
+    storage: Mapping[str, str] | None = None,
 ) -> Any:
     """A relation of the JVM over exactly these files, columns under their logical names.
 
@@ -84,6 +117,11 @@ def to_relation(
     Raises: as `to_dataframe`.
     """
     root = hadoop_root(store)
+    given = None
+    if storage is not None:
+        given = spark._jvm.java.util.HashMap()
+        for name, text in storage.items():
+            given.put(name, text)
     # Spark itself would not ask about conditions on partitions and other columns together.
     java.add_rule(spark)
     columns = java.java_schema(spark, json.dumps(to_spark_json(files.schema)))
@@ -114,7 +152,7 @@ def to_relation(
         java.scala_map(spark, {**READ_OPTIONS, **root.settings}),
         spark._jsparkSession,
         uri,
-        storage,
+        given,
         java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
     )
 
