@@ -27,13 +27,14 @@ def environment(folder: Path, version: str) -> Path:
     home = folder / f"pyspark-{version.replace('*', 'x')}"
     python = home / "bin" / "python"
     complete = home / "complete"
-    if not complete.exists():
+    wanted = (TOP / "pyproject.toml").read_text()
+    if not complete.exists() or complete.read_text() != wanted:
         venv.create(home, with_pip=True, clear=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, f"pyspark=={version}", f"{TOP}[test]"], check=True)
         # The tests are to see the checkout, not a copy of it.
         subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "tablefmt"], check=True)
-        complete.touch()
+        complete.write_text(wanted)
     return python
 
 
