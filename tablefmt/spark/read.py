@@ -50,7 +50,8 @@ def read_at(spark: Any, context: TableContext, version: int | None, timestamp: T
     if plane_for(spark, context.store).kind == "arrow":
         snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
         return read_arrow(spark, context.store, snapshot)
-    return to_dataframe(spark, context.store, snapshot_files(context, version, timestamp))
+    files = snapshot_files(context, version, timestamp)
+    return to_dataframe(spark, context.store, files, keep=True)
 
 
 def check_whole(files: pa.Table) -> None:

@@ -63,15 +63,21 @@ class Files:
     """None: by their partition values."""
 
 
-def to_dataframe(spark: Any, store: Store, files: Files) -> Any:
+def to_dataframe(spark: Any, store: Store, files: Files, *, keep: bool = False) -> Any:
     """A DataFrame over exactly these files, columns under their logical names.
+
+    Args:
+        spark: a classic session.
+        store: where the files are.
+        files: which.
+        keep: a whole snapshot, likely to be read again: its relation is kept.
 
     Raises:
         UnsupportedFeatureError: Hadoop has no file system for the store, or the JVM is no use.
     """
     from pyspark.sql import DataFrame
 
-    relation = kept_relation(spark, store, files)
+    relation = (kept_relation if keep else to_relation)(spark, store, files)
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 

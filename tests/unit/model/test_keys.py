@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
 from decimal import Decimal as Exact
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.keys import KEYS_MAX, decode_hashes, encode_hashes, hash_keys
+from tablefmt.model.keys import KEYS_MAX, decode_all_hashes, decode_hashes, encode_hashes, hash_keys
 from tablefmt.model.schema import Decimal, Primitive
 
 LONG, STRING, DOUBLE = Primitive("long"), Primitive("string"), Primitive("double")
@@ -80,3 +81,14 @@ def test_hashes_that_are_none_are_refused(packed: bytes | str) -> None:
     with pytest.raises(CorruptEntryError) as caught:
         decode_hashes(packed)
     assert caught.value.rule == "ADD-8"
+
+
+@given(st.lists(st.sets(st.integers(0, 2**64 - 1), max_size=4), max_size=5))
+def test_hashes_of_several_files_are_decoded_at_once(files: list[set[int]]) -> None:
+    """ADD-8: files without any between them, and a file that begins below the end of another."""
+    wanted = [np.array(sorted(found), np.uint64) for found in files]
+    hashes, ends = decode_all_hashes([encode_hashes(found) for found in wanted])
+    found = [hashes[a:b].tolist() for a, b in itertools.pairwise(ends)]
+    assert found == [each.tolist() for each in wanted]
+    with pytest.raises(CorruptEntryError):
+        decode_all_hashes([*map(encode_hashes, wanted), encode_hashes(np.array([2, 1], np.uint64))])
