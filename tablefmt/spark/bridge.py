@@ -25,7 +25,7 @@ from tablefmt.operations.context import CommitOptions
 from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
-from tablefmt.spark.failures import marked
+from tablefmt.spark.failures import hand_over
 from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
@@ -64,7 +64,7 @@ def answer(request: Any) -> Any:
     try:
         return VERBS[verb](*arguments)
     except TablefmtError as error:
-        return _FAILED + marked(error)
+        return _FAILED + hand_over(error)
     except Py4JJavaError as error:
         return error.java_exception
     except CapturedException as error:

@@ -14,6 +14,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from tablefmt import errors
-from tablefmt.errors import TablefmtError, UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
 
 RECORD_BYTES_MAX = 1 << 20
 """A record that unpacks to more than this is not one of ours."""
@@ -41,12 +42,38 @@ _BY_PATH = re.compile(
     r"\[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY\] [^\n:]*: tablefmt\b", re.IGNORECASE
 )
 
+_MISFIT = re.compile(
+    r"\[(?:INSERT_COLUMN_ARITY_MISMATCH|INCOMPATIBLE_DATA_FOR_TABLE)\.\w+\] "
+    r"(Cannot write [^\n]*? `spark_catalog`\.(`(?:[^`]|``)+`\.`(?:[^`]|``)+`).*?)(?:\. SQLSTATE|$)",
+    re.DOTALL,
+)
+_NAME = re.compile("`((?:[^`]|``)+)`")
+
 _log = logging.getLogger(__name__)
+_handed = threading.local()
 
 
 def marked(error: TablefmtError) -> str:
     """The message of an error, with what `recovered` needs behind it."""
     return f"{error} {record_of(error)}"
+
+
+def hand_over(error: TablefmtError) -> str:
+    """`marked`, for the JVM that called this thread. A session that is stopped loses the text: what
+    Spark raises then is a failure of its own clean-up, and this thread knows what it hides.
+    """
+    _handed.error = error
+    return marked(error)
+
+
+def _hidden() -> TablefmtError | None:
+    """What was handed over and got lost, once."""
+    from pyspark import SparkContext
+
+    error: TablefmtError | None = _handed.__dict__.pop("error", None)
+    context = SparkContext._active_spark_context
+    stopped = context is None or context._jsc is None or context._jsc.sc().isStopped()
+    return error if stopped else None
 
 
 def record_of(error: TablefmtError) -> str:
@@ -92,6 +119,17 @@ def translated(text: str) -> TablefmtError | None:
             ["sql:path"],
         )
     return None
+
+
+def misfit(text: str) -> tuple[str, SchemaMismatchError] | None:
+    """What Spark itself says of rows that a catalog table cannot take: the table, and our error."""
+    found = _MISFIT.search(text)
+    if found is None:
+        return None
+    said = " ".join(found[1].split())
+    named = [] if "_ARITY_" in found[0] else _NAME.findall(said.partition(found[2])[2])
+    columns = [name.replace("``", "`") for name in named]
+    return found[2], SchemaMismatchError(f"{said}. Nothing was written", columns)
 
 
 def understood(texts: list[str]) -> TablefmtError | None:
@@ -146,7 +184,8 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
     @functools.wraps(original)
     def convert_exception(*arguments: Any, **named: Any) -> BaseException:
         try:
-            error = understood(texts(*arguments, **named))
+            found = texts(*arguments, **named)
+            error = understood(found) or _refused(found) or _hidden()
         except Exception:
             # What the user is to see is the failure of the query, not one of ours on top.
             _log.debug("an exception of Spark's could not be read", exc_info=True)
@@ -156,6 +195,21 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
 
     convert_exception.tablefmt = True  # type: ignore[attr-defined]
     module.convert_exception = convert_exception
+
+
+def _refused(texts: list[str]) -> TablefmtError | None:
+    """`misfit`, if the table is one of ours: others keep Spark's own words."""
+    from pyspark.sql import SparkSession
+
+    found = misfit(texts[0]) if texts else None
+    session = SparkSession.getActiveSession() if found else None
+    if found is None or session is None or not hasattr(session, "_jsparkSession"):
+        return None
+    state = session._jsparkSession.sessionState()
+    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(found[0]))
+    provider = table.provider()
+    ours = provider.isDefined() and provider.get().casefold() == "tablefmt"
+    return found[1] if ours else None
 
 
 def _java_texts(exception: Any) -> list[str]:
