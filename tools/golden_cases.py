@@ -19,6 +19,7 @@ def cases() -> Iterator[Maker]:
     yield from plain_tables()
     yield from partitioned_tables()
     yield from all_types()
+    yield from variants()
     yield from tolerated()
     yield from torn_entries()
     yield from misplaced_entries()
@@ -193,6 +194,21 @@ def all_types() -> Iterator[Maker]:
     maker.append(row, empty)
     maker.append(dict.fromkeys(row) | {"Ünï cödé/%": "all null"})
     yield maker.good("Every type, nested ones too, with its NULLs and its ends (SCH-1).")
+
+
+def variants() -> Iterator[Maker]:
+    """Columns whose values say themselves of what type they are."""
+    fields = [field(1, "x", "long"), field(2, "v", "variant")]
+    inner = field(4, "w", "variant")
+    fields.append(field(3, "a", {"array": {"struct": [inner]}, "nullable": True}))
+    maker = Maker("variants", fields)
+    no_names = b"\x01\x00\x00"
+    one, null = ({"value": value, "metadata": no_names} for value in (b"\x0c\x01", b"\x00"))
+    # {"k": "y"}: an object of one field, whose name is the first of the metadata.
+    object_ = {"value": b"\x02\x01\x00\x00\x02\x05y", "metadata": b"\x01\x01\x00\x01k"}
+    maker.append({"x": 1, "v": one, "a": [{"w": object_}, None]}, {"x": 2, "v": null, "a": []})
+    maker.append({"x": 3, "v": object_, "a": None}, {"x": 4, "v": None, "a": [{"w": None}]})
+    yield maker.good("A variant that is null is not NULL; no bounds (SCH-6, DAT-10).")
 
 
 def tolerated() -> Iterator[Maker]:
@@ -428,6 +444,7 @@ def bad_schemas() -> Iterator[Maker]:
         "ids": ("SCH-4", schema_of(same)),
         "physical": ("SCH-3", schema_of([field(1, "x", "long", physical="z")])),
         "partition": ("ENT-8", schema_of(nested, (2,))),
+        "partition-variant": ("ENT-8", schema_of([*LONG, field(2, "v", "variant")], (2,))),
         "partition-unknown": ("ENT-8", schema_of(LONG, (7,))),
     }
     bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})

@@ -32,7 +32,7 @@ DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z", re.ASCII)
 DECIMAL_TEXT = re.compile(r"-?\d+(\.\d+)?\Z", re.ASCII)
 BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 BITS |= {"date": 32, "timestamp": 64, "timestamp_ntz": 64}
-TYPE_NAMES = {*BITS, "boolean", "float", "double", "string", "binary"}
+TYPE_NAMES = {*BITS, "boolean", "float", "double", "string", "binary", "variant"}
 TIMELESS = {"MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER"}
 CLASSES = {*TIMELESS, "INSERT", "OVERWRITE", "UPDATE", "METADATA", "PROTOCOL"}
 TOTALS = ("files", "rows", "bytes", "next_id", "metadata_version")
@@ -373,7 +373,11 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
     by_id = {str(field["id"]): field for field in fields}
     sound = len(by_id) == len(fields) and all(1 <= f["id"] <= schema["last_id"] for f in fields)
     require(sound, "SCH-4", "has column ids that are not positive, different and given out")
-    flat = {field["id"] for field in schema["fields"] if isinstance(field["type"], str)}
+    flat = {
+        field["id"]
+        for field in schema["fields"]
+        if isinstance(field["type"], str) and field["type"] != "variant"
+    }
     sound = len(set(keys)) == len(keys) and set(keys) <= flat
     require(sound, "ENT-8", f"is partitioned by {keys!r:.100}, which are not flat columns")
     if before is not None:

@@ -47,6 +47,9 @@ FLAT = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "variant": pa.struct(
+        [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]
+    ),
 }
 
 

@@ -24,7 +24,19 @@ from tablefmt.model.schema import (
     Struct,
     Type,
     is_nested,
+    is_variant,
 )
+
+_VARIANT = Struct(
+    (
+        Field(0, "value", "value", Primitive("binary"), nullable=False),
+        Field(0, "metadata", "metadata", Primitive("binary"), nullable=False),
+    )
+)
+"""What a variant is in Arrow, and in a data file (DAT-10)."""
+
+_VARIANT_VERSION = 1
+"""The low four bits of the first byte of its metadata."""
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
@@ -122,6 +134,8 @@ def _misfit(given: pa.DataType, wanted: Type, where: str) -> str | None:
         return None
     if pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
         return _misfit(given.value_type, wanted, where)
+    if is_variant(wanted) and pa.types.is_struct(given):
+        return _misfit_struct(given, _VARIANT, where)
     if isinstance(wanted, Struct) and pa.types.is_struct(given):
         return _misfit_struct(given, wanted, where)
     if isinstance(wanted, Map) and pa.types.is_map(given):
@@ -177,7 +191,8 @@ def conform(
         shape: `file_schema(schema)`.
 
     Raises:
-        SchemaMismatchError: SCH-5, a value that does not fit its column.
+        SchemaMismatchError: SCH-5, a value that does not fit its column; SCH-6, bytes that are no
+            variant.
         ConstraintViolationError: DAT-3, NULL in a NOT NULL column.
     """
     arrays = []
@@ -218,7 +233,7 @@ def relabelled(values: Any, target: pa.DataType) -> Any:
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:
-    if values.type == target:
+    if values.type == target and not _may_hide_nulls(target):
         return values
     try:
         return pa.chunked_array([_converted(c, target) for c in values.chunks], target)
@@ -237,7 +252,7 @@ def _converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False)
         pa.ArrowInvalid: one of them has no equal there.
     """
     kind = values.type
-    if kind == target:
+    if kind == target and not _may_hide_nulls(target):
         return values
     if pa.types.is_null(kind):
         return pa.nulls(len(values), target)
@@ -275,8 +290,31 @@ def _converted_struct(
         if at is None:
             children.append(pa.nulls(len(values), wanted.type))
         else:
-            children.append(_converted(values.field(at), wanted.type, by_place=by_place))
+            child = _converted(values.field(at), wanted.type, by_place=by_place)
+            if mask is not None and not wanted.nullable and child.null_count:
+                child = _filled(child, mask)
+            children.append(child)
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+@lru_cache(maxsize=256)
+def _may_hide_nulls(kind: pa.DataType) -> bool:
+    """Whether there are fields within that are NOT NULL: Spark leaves NULL there in structs that
+    are NULL themselves, and Arrow writes no such column.
+    """
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return any(not f.nullable or _may_hide_nulls(f.type) for f in fields)
+    if pa.types.is_map(kind):
+        return _may_hide_nulls(kind.key_type) or _may_hide_nulls(kind.item_type)
+    return is_list(kind) and _may_hide_nulls(kind.value_type)
+
+
+def _filled(child: pa.Array, mask: pa.Array) -> pa.Array:
+    """The values with an empty one wherever `mask` is true."""
+    empty = pa.array([None], pa.struct([pa.field("x", child.type, nullable=False)])).field(0)
+    places = pc.if_else(mask, len(child), pa.array(range(len(child)), pa.int64()))
+    return pa.concat_arrays([child, empty]).take(places)
 
 
 def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
@@ -306,8 +344,11 @@ def _map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
-    """DAT-3 inside structs, lists and maps."""
-    if isinstance(kind, Struct):
+    """DAT-3 inside structs, lists and maps; SCH-6."""
+    if is_variant(kind):
+        check_nested_nulls(values, _VARIANT, name)
+        _check_variants(values, name)
+    elif isinstance(kind, Struct):
         for column in kind.fields:
             inner = pc.struct_field(values, column.name)
             present = pc.is_valid(values)
@@ -327,6 +368,20 @@ def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
             _check_elements(items, kind.nullable, f"values of {name}")
             check_nested_nulls(keys, kind.key, f"{name}.key")
             check_nested_nulls(items, kind.value, f"{name}.value")
+
+
+def _check_variants(values: Any, name: str) -> None:
+    """Raises SchemaMismatchError if a value or its metadata cannot be one, going by their heads."""
+    present = values.filter(pc.is_valid(values))
+    heads = pc.binary_slice(pc.struct_field(present, "metadata"), 0, 1)
+    versions = {head[0] & 0x0F if head else None for head in pc.unique(heads).to_pylist()}
+    shortest = pc.min(pc.binary_length(pc.struct_field(present, "value"))).as_py()
+    if versions - {_VARIANT_VERSION} or shortest == 0:
+        raise SchemaMismatchError(
+            f"column {name!r}: the bytes of a value are no VARIANT; make them by parse_json or "
+            "to_variant_object in Spark, or read them from a VARIANT column",
+            [name],
+        )
 
 
 def _check_elements(inner: Any, nullable: bool, what: str) -> None:

@@ -5,8 +5,11 @@ Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +20,10 @@ from numpy.typing import NDArray
 
 from tablefmt.data.checksum import first_damaged, stored_checksum
 from tablefmt.data.conform import relabelled
-from tablefmt.data.live import POSITION, live_batches
+from tablefmt.data.live import POSITION, THREADS, live_batches
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
 from tablefmt.model.arrow_types import arrow_type, file_schema
+from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -60,7 +64,10 @@ class LocatedRows:
 
 
 def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
-    """The files (columns `path` and `size`) as an Arrow dataset over physical names."""
+    """The files (columns `path` and `size`) as an Arrow dataset over physical names.
+
+    What a file lacks is NULL, or the column's initial value; what is narrower there is cast (DAT-4).
+    """
     filesystem, root = store.arrow_filesystem()
     kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
     prefix = root + "/" if root else ""
@@ -68,7 +75,22 @@ def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDa
         kind.make_fragment(prefix + path, filesystem, file_size=size)
         for path, size in zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True)
     ]
+    initial = [f for f in schema.fields if f.initial is not None]
+    if initial:
+        with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
+            fragments = list(pool.map(partial(_completed, initial), fragments))
     return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
+
+
+def _completed(initial: Sequence[Field], file: ds.ParquetFileFragment) -> ds.ParquetFileFragment:
+    """The file, known to have the initial value in every row of each column that it lacks."""
+    there = frozenset(file.physical_schema.names)
+    missing = [f for f in initial if f.physical not in there]
+    if not missing:
+        return file
+    known = [pc.field(f.physical) == default_array(f.initial, f.type)[0] for f in missing]
+    every = reduce(operator.and_, known)
+    return file.format.make_fragment(file.path, file.filesystem, every)
 
 
 def read_files(
@@ -286,5 +308,4 @@ def _first_line(error: BaseException) -> str:
 
 def physical_schema(schema: Schema) -> Schema:
     """The same columns called by their physical names: for conditions on data files."""
-    fields = tuple(replace(f, name=f.physical) for f in schema.fields)
-    return Schema(fields, schema.last_id)
+    return replace(schema, fields=tuple(replace(f, name=f.physical) for f in schema.fields))

@@ -25,6 +25,7 @@ from tablefmt.log.columns import (
     update_from_json,
 )
 from tablefmt.log.names import entry_key, is_transaction
+from tablefmt.model.defaults import check_values
 from tablefmt.model.entry import (
     FORMAT,
     Application,
@@ -388,6 +389,7 @@ def _protocol(value: Mapping[str, Any]) -> ProtocolFeatures:
 
 def _metadata(value: Mapping[str, Any]) -> Metadata:
     schema = schema_from_json(value["schema"])
+    check_values(schema)
     partition_by = value["partition_by"]
     flat = {f.id for f in schema.fields if not is_nested(f.type)}
     if type(partition_by) is not list or any(

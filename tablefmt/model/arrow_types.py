@@ -36,9 +36,16 @@ _ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    # What Spark calls a variant in Arrow is a struct whose second field says so.
+    "variant": pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+        ]
+    ),
 }
 
-_NAMES = {kind: name for name, kind in _ARROW.items()}
+_NAMES = {kind: name for name, kind in _ARROW.items() if name != "variant"}
 
 _INSTEAD = {
     "uint8": "int16",
@@ -142,6 +149,8 @@ def _from_arrow(kind: pa.DataType, where: str) -> Type:
     if is_list(kind):
         element = kind.value_field
         return Array(_from_arrow(element.type, where + ".element"), element.nullable)
+    if _says_variant(kind):
+        return Primitive("variant")
     if types.is_struct(kind):
         return Struct(tuple(from_arrow_field(kind.field(i), where) for i in range(kind.num_fields)))
     hint = _INSTEAD.get(str(kind))
@@ -155,6 +164,14 @@ def _from_arrow(kind: pa.DataType, where: str) -> Type:
     raise SchemaMismatchError(
         f"column {where!r} has type {kind}, which Spark lacks{advice}", [where]
     )
+
+
+def _says_variant(kind: pa.DataType) -> bool:
+    if not pa.types.is_struct(kind):
+        return False
+    fields = {kind.field(i).name: kind.field(i) for i in range(kind.num_fields)}
+    said = fields["metadata"].metadata if set(fields) == {"value", "metadata"} else None
+    return (said or {}).get(b"variant") == b"true"
 
 
 def is_list(kind: pa.DataType) -> bool:

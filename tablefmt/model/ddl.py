@@ -24,6 +24,7 @@ from tablefmt.model.schema import (
     Array,
     Field,
     Map,
+    Primitive,
     Schema,
     Struct,
     Type,
@@ -228,6 +229,8 @@ def _ddl_type(node: exp.DataType, path: str) -> Type:
     if node.this == kinds.MAP and len(node.expressions) == 2:
         key, value = node.expressions
         return Map(_ddl_type(key, f"{path}.key"), _ddl_type(value, f"{path}.value"))
+    if node.this == kinds.VARIANT and not node.expressions:
+        return Primitive("variant")
     target = cast_target(node)
     if target is None:
         # The dialect writes some types under another name, so take the one that was read.

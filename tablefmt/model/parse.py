@@ -75,7 +75,7 @@ def parse_predicate(text: str, schema: Schema, time_zone: str = "UTC") -> Predic
             what cannot be compared.
         UnsupportedFeatureError: it is beyond comparisons of one column with constants.
     """
-    tree = _tree(text)
+    tree = parse_tree(text)
     try:
         _check_columns(tree, schema)
         return _Reader(schema, time_zone).predicate(tree)
@@ -93,7 +93,7 @@ def parse_conjuncts(
     understood: list[Predicate] = []
     unknown = 0
     try:
-        parts = list(_chain(_tree(text), exp.And, through_parentheses=True))
+        parts = list(_chain(parse_tree(text), exp.And, through_parentheses=True))
     except (InvalidPredicateError, RecursionError):
         return [], 1
     reader = _Reader(schema, time_zone)
@@ -105,7 +105,7 @@ def parse_conjuncts(
     return understood, unknown
 
 
-def _tree(text: str) -> exp.Expression:
+def parse_tree(text: str) -> exp.Expression:
     if len(text) > TEXT_MAX:
         raise InvalidPredicateError(
             f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
@@ -34,8 +34,11 @@ PRIMITIVES = (
     "date",
     "timestamp",
     "timestamp_ntz",
+    "variant",
 )
-"""Spark's names. `timestamp` is an instant (UTC), `timestamp_ntz` a wall-clock time; both in µs."""
+"""Spark's names. `timestamp` is an instant (UTC), `timestamp_ntz` a wall-clock time; both in µs.
+`variant` is a value that says itself of what type it is.
+"""
 
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 
@@ -109,6 +112,10 @@ class Field:
     """The name in data files. Fixed when the field is made."""
     type: Type
     nullable: bool = True
+    default: Any = None
+    """The value of a row that is written without the column, as of VAL-1; None is NULL. SCH-7."""
+    initial: Any = None
+    """The value of all rows of a file that lacks the column, as of VAL-1; None is NULL. SCH-7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,8 @@ class Schema:
 
     fields: tuple[Field, ...]
     last_id: int
+    dropped: tuple[str, ...] = ()
+    """Physical names of fields there were once, at any depth, sorted: never used again (SCH-8)."""
 
     @property
     def names(self) -> list[str]:
@@ -141,13 +150,13 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
-            too deep.
+            too deep; SCH-6: a variant as the key of a map.
     """
     counter = iter(range(first, 1 << 31))
 
     def number(field: Field, depth: int) -> Field:
         mine = next(counter)
-        return Field(mine, field.name, field.name, renumber(field.type, depth), field.nullable)
+        return replace(field, id=mine, physical=field.name, type=renumber(field.type, depth))
 
     def renumber(kind: Type, depth: int) -> Type:
         if depth > DEPTH_MAX:
@@ -158,6 +167,10 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
         if isinstance(kind, Array):
             return Array(renumber(kind.element, depth + 1), kind.nullable)
         if isinstance(kind, Map):
+            if any(map(is_variant, walk(kind.key))):
+                raise SchemaMismatchError(
+                    "a VARIANT cannot be the key of a map: it has no equality"
+                )
             return Map(
                 renumber(kind.key, depth + 1), renumber(kind.value, depth + 1), kind.nullable
             )
@@ -215,7 +228,12 @@ def walk(kind: Type) -> Iterator[Type]:
 
 def is_nested(kind: Type) -> bool:
     """Whether values have parts. Such columns have no bounds and cannot partition."""
-    return isinstance(kind, Struct | Array | Map)
+    return isinstance(kind, Struct | Array | Map) or is_variant(kind)
+
+
+def is_variant(kind: Type) -> bool:
+    """Whether every value has a type of its own. Spec: SCH-6."""
+    return isinstance(kind, Primitive) and kind.name == "variant"
 
 
 def is_float(kind: Type) -> bool:
@@ -237,17 +255,19 @@ def primitive(name: str) -> Primitive | Decimal:
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
     """The JSON form in an entry. Spec: SCH-1."""
-    return {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
+    document = {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
+    return document | ({"dropped": list(schema.dropped)} if schema.dropped else {})
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
+    values = {name: getattr(field, name) for name in ("default", "initial")}
     return {
         "id": field.id,
         "name": field.name,
         "nullable": field.nullable,
         "physical": field.physical,
         "type": type_to_json(field.type),
-    }
+    } | {name: value for name, value in values.items() if value is not None}
 
 
 def type_to_json(kind: Type) -> Any:
@@ -275,14 +295,26 @@ def schema_from_json(value: Any) -> Schema:
         last_id = value["last_id"]
         if type(last_id) is not int:
             raise TypeError("last_id is not an integer")
+        dropped = _dropped_from_json(value)
         check_names(fields)
     except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
         raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
-    schema = Schema(fields, last_id)
+    schema = Schema(fields, last_id, dropped)
     ids = [f.id for f in all_fields(schema)]
     if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
         raise CorruptEntryError("field ids are doubled or above last_id", rule="SCH-4")
     return schema
+
+
+def _dropped_from_json(value: Mapping[str, Any]) -> tuple[str, ...]:
+    names = value.get("dropped")
+    if names is None and "dropped" not in value:
+        return ()
+    if type(names) is not list or not names or any(type(n) is not str for n in names):
+        raise TypeError("dropped is not a list of names")
+    if sorted(set(names)) != names:
+        raise TypeError("dropped is not sorted, or holds a name twice")
+    return tuple(names)
 
 
 def all_fields(schema: Schema) -> list[Field]:
@@ -303,7 +335,14 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
         raise TypeError("a field's id, name or physical name has the wrong type")
     if type(nullable) is not bool:
         raise TypeError("a field's nullable is not a boolean")
-    return Field(identity, name, physical, _type_from_json(value["type"], depth), nullable)
+    kind = _type_from_json(value["type"], depth)
+    values = [value.get(key) for key in ("default", "initial")]
+    for key, found in zip(("default", "initial"), values, strict=True):
+        if key in value and type(found) not in (bool, int, float, str):
+            raise TypeError(f"a field's {key} is no value")
+        if key in value and depth > 1:
+            raise TypeError(f"a field inside a column has a {key}")
+    return Field(identity, name, physical, kind, nullable, *values)
 
 
 def _type_from_json(value: Any, depth: int) -> Type:

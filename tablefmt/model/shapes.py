@@ -10,7 +10,7 @@ from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 
 def physical(schema: Schema) -> Schema:
     """The same schema with physical names for names, at every level."""
-    return Schema(tuple(map(physical_field, schema.fields)), schema.last_id)
+    return replace(schema, fields=tuple(map(physical_field, schema.fields)))
 
 
 def physical_field(field: Field) -> Field:
@@ -20,7 +20,7 @@ def physical_field(field: Field) -> Field:
 
 def nullable(schema: Schema) -> Schema:
     """The same schema with NULL allowed in every field, element and map value."""
-    return Schema(tuple(map(nullable_field, schema.fields)), schema.last_id)
+    return replace(schema, fields=tuple(map(nullable_field, schema.fields)))
 
 
 def nullable_field(field: Field) -> Field:

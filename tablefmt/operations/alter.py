@@ -1,7 +1,7 @@
 """Alter: schema and properties, by metadata alone (class METADATA).
 
 Every write that runs beside it fails, blind ones of a transaction too; it goes on top of writes.
-Spec: ENT-8, SCH-2 .. SCH-4, CFL-5.
+Spec: ENT-8, SCH-2 .. SCH-4, SCH-7 .. SCH-9, CFL-5.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import orjson
-import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.model.ddl import schema_from, to_ddl
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.ddl import to_ddl
 from tablefmt.model.entry import Metadata, Operation, OperationClass
-from tablefmt.model.predicate import quote_name
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
-from tablefmt.model.schema import Field, Schema, Struct, check_names, number_fields
+from tablefmt.model.schema import Schema
+from tablefmt.operations import columns
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.staging import run
@@ -68,22 +67,78 @@ class Alter(Generic[Made]):
         return self._apply(unset_properties(names), commit)
 
     def add_column(
-        self, name: str, type: Any, *, after: str | None = None, default: Any = None, **commit: Any
+        self,
+        name: str,
+        type: Any,
+        *,
+        after: str | None = None,
+        first: bool = False,
+        default: Any = None,
+        **commit: Any,
     ) -> Made:
-        """Add a column that is NULL in all rows there are.
+        """Add a column, or a field of a struct; no data file is touched.
 
         Args:
-            name: of the column.
-            type: DDL text, a pyarrow.DataType, or a Spark DataType.
-            after: the column it comes after; by default it comes last.
-            default: only None so far.
+            name: of the column; a dotted path for a field: `s.f`, `list.element.f`, `map.value.f`.
+            type: DDL text, a pyarrow.DataType, or a Spark DataType. NOT NULL needs a default.
+            after: the sibling it comes after; by default it comes last.
+            first: it comes before its siblings.
+            default: the value in all rows there are, and in those written without the column; None
+                for NULL. Columns that are nested, and fields, have none.
             commit: what every commit takes.
 
         Raises:
-            SchemaMismatchError: the name is taken, or the type is none that a table can have.
-            UnsupportedFeatureError: a default value, or a field inside a struct.
+            SchemaMismatchError: the name is taken, the type is none that a table can have, or the
+                default is none of its values.
         """
-        return self._apply(add_column(name, type, after=after, default=default), commit)
+        return self._apply(
+            add_column(name, type, after=after, first=first, default=default), commit
+        )
+
+    def rename_column(self, name: str, to: str, **commit: Any) -> Made:
+        """Give a column or field another name: `to` as it is, dots in it mean nothing.
+
+        Raises:
+            SchemaMismatchError: no such column, or a name that is taken.
+        """
+        return self._apply(rename_column(name, to), commit)
+
+    def drop_column(self, name: str, **commit: Any) -> Made:
+        """Take a column or field out of the schema. Its values never come back under that name.
+
+        Raises:
+            SchemaMismatchError: no such column, a partition column, or the only one.
+        """
+        return self._apply(drop_column(name), commit)
+
+    def move_column(
+        self, name: str, *, after: str | None = None, first: bool = False, **commit: Any
+    ) -> Made:
+        """Put a column or field at another place among its siblings.
+
+        Raises:
+            SchemaMismatchError: no such column or sibling; neither `after` nor `first`.
+        """
+        return self._apply(move_column(name, after=after, first=first), commit)
+
+    def widen_column(self, name: str, type: Any, **commit: Any) -> Made:
+        """Give a column, field, `list.element` or `map.value` a type that holds all its values.
+
+        A wider integer, double for float or integers up to INT, a decimal with room for every
+        value, timestamp_ntz for date.
+
+        Raises:
+            SchemaMismatchError: no such column, a partition column, or no such type.
+        """
+        return self._apply(widen_column(name, type), commit)
+
+    def set_default(self, name: str, value: Any, **commit: Any) -> Made:
+        """Set what rows written without a column get from now on; None for NULL.
+
+        Raises:
+            SchemaMismatchError: no such column, or no value of its type.
+        """
+        return self._apply(set_default(name, value), commit)
 
 
 def alter(context: TableContext, alteration: Alteration, options: CommitOptions) -> Commit:
@@ -144,65 +199,61 @@ def unset_properties(names: Sequence[str]) -> Alteration:
 
 
 def add_column(
-    name: str, kind: Any, *, after: str | None = None, default: Any = None
+    name: str, kind: Any, *, after: str | None = None, first: bool = False, default: Any = None
 ) -> Alteration:
     """As `Alter.add_column`."""
-    if default is not None:
-        raise UnsupportedFeatureError(
-            f"column {name!r} with a default value is not supported yet; add it without, and "
-            "update the rows",
-            ["add_column:default"],
-        )
-    column = _column(name, kind)
-
-    def change(metadata: Metadata) -> Metadata:
-        return replace(metadata, schema=_with_column(metadata.schema, column, after))
-
-    parameters = {"column": to_ddl(Schema((column,), column.id)), "after": after}
-    return Alteration("ADD COLUMNS", change, parameters)
+    column = columns.column_of(name, kind, default)
+    parameters: dict[str, Any] = {"column": to_ddl(Schema((column,), 0)), "after": after}
+    if first:
+        parameters["first"] = True
+    if column.initial is not None:
+        parameters["default"] = column.initial
+    return Alteration(
+        "ADD COLUMNS",
+        lambda metadata: columns.added(metadata, name, column, after, first),
+        parameters,
+    )
 
 
-def _column(name: str, kind: Any) -> Field:
-    """The column as a schema of its own has it."""
-    if isinstance(kind, str):
-        schema = schema_from(f"{quote_name(name)} {kind}")
-    elif isinstance(kind, pa.DataType):
-        schema = schema_from(pa.schema([pa.field(name, kind)]))
-    elif callable(getattr(kind, "jsonValue", None)):
-        json = {"name": name, "type": kind.jsonValue(), "nullable": True, "metadata": {}}
-        schema = schema_from({"type": "struct", "fields": [json]})
-    else:
-        raise SchemaMismatchError(
-            f"{kind!r} is no type; give DDL text, a pyarrow.DataType or a Spark DataType", [name]
-        )
-    if len(schema.fields) != 1 or schema.fields[0].name != name:
-        raise SchemaMismatchError(f"{kind!r:.100} is not the type of one column", [name])
-    column = schema.fields[0]
-    if not column.nullable:
-        raise SchemaMismatchError(
-            f"column {name!r} cannot be NOT NULL: it is NULL in all rows there are", [name]
-        )
-    return column
+def rename_column(name: str, to: str) -> Alteration:
+    """As `Alter.rename_column`."""
+    return Alteration(
+        "RENAME COLUMN",
+        lambda metadata: columns.renamed(metadata, name, to),
+        {"oldColumnPath": name, "newColumnPath": to},
+    )
 
 
-def _with_column(schema: Schema, column: Field, after: str | None) -> Schema:
-    outer = schema.find(column.name.partition(".")[0])
-    if outer is not None and outer.name != column.name and isinstance(outer.type, Struct):
-        raise UnsupportedFeatureError(
-            f"adding the field {column.name!r} inside a column is not supported yet",
-            ["add_column:nested"],
-        )
-    numbered = number_fields([column], schema.last_id + 1)
-    new = numbered.fields[0]
-    taken = {f.physical.casefold() for f in schema.fields}
-    if new.physical.casefold() in taken:
-        new = replace(new, physical=f"{new.name}_{new.id}")
-    place = len(schema.fields)
-    if after is not None:
-        before = schema.find(after)
-        if before is None:
-            raise SchemaMismatchError(f"there is no column {after!r} to come after", [after])
-        place = schema.fields.index(before) + 1
-    fields = (*schema.fields[:place], new, *schema.fields[place:])
-    check_names(fields)
-    return Schema(fields, numbered.last_id)
+def drop_column(name: str) -> Alteration:
+    """As `Alter.drop_column`."""
+    return Alteration(
+        "DROP COLUMNS", lambda metadata: columns.dropped(metadata, name), {"columns": [name]}
+    )
+
+
+def move_column(name: str, *, after: str | None = None, first: bool = False) -> Alteration:
+    """As `Alter.move_column`."""
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.moved(metadata, name, after, first),
+        {"column": name, "position": "FIRST" if first else f"AFTER {after}"},
+    )
+
+
+def widen_column(name: str, kind: Any) -> Alteration:
+    """As `Alter.widen_column`."""
+    wider = columns.type_of(name, kind)
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.widened(metadata, name, wider),
+        {"column": name, "type": str(wider)},
+    )
+
+
+def set_default(name: str, value: Any) -> Alteration:
+    """As `Alter.set_default`."""
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.with_default(metadata, name, value),
+        {"column": name, "default": None if value is None else str(value)},
+    )

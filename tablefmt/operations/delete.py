@@ -7,16 +7,15 @@ Spec: DEL-1, CFL-1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tablefmt.commit.plan import Plan
 from tablefmt.data.selection import Condition
 from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove, live_rows, scope_of
-from tablefmt.operations.rows import select, take_out
+from tablefmt.operations.rows import select
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target, target_of
 
@@ -50,23 +49,8 @@ def stage_delete(pinned: Pinned, where: Condition) -> Plan:
     if target.decided_by(pinned.snapshot.partition_ids):
         return _delete_files(pinned, target)
     selected = select(pinned, target)
-    taken = take_out(pinned, selected)
-    metrics = {"numDeletedRows": selected.count}
-    if taken.added is not None:
-        metrics["numCopiedRows"] = taken.added.rows
-    return Plan(
-        transaction=pinned.transaction,
-        operation=_operation(target, metrics),
-        scope=scope_of(target.predicate, pinned.metadata),
-        predicate=target.text,
-        written_under=pinned.metadata,
-        read_version=pinned.version,
-        add=taken.added,
-        reads=(target.read(selected.files, selected.rows),),
-        removes=taken.removes,
-        deletes=taken.deletes,
-        carried=taken.carried,
-    )
+    changed = Changed(target=target, files=selected.files, deleted=selected.rows)
+    return changed_plan(pinned, NAME, changed)
 
 
 def _delete_files(pinned: Pinned, target: Target) -> Plan:
@@ -74,7 +58,12 @@ def _delete_files(pinned: Pinned, target: Target) -> Plan:
     files = pinned.snapshot.in_scope(target.predicate)
     return Plan(
         transaction=pinned.transaction,
-        operation=_operation(target, {"numDeletedRows": live_rows(files)}),
+        operation=Operation(
+            name=NAME,
+            cls=OperationClass.UPDATE,
+            parameters={"predicate": target.text},
+            metrics={"numDeletedRows": live_rows(files)},
+        ),
         scope=scope_of(target.predicate, pinned.metadata),
         predicate=target.text,
         written_under=pinned.metadata,
@@ -82,8 +71,3 @@ def _delete_files(pinned: Pinned, target: Target) -> Plan:
         reads=(target.read_nothing(),),
         removes=np.sort(files["id"].to_numpy()),
     )
-
-
-def _operation(target: Target, metrics: Mapping[str, int]) -> Operation:
-    parameters = {"predicate": target.text}
-    return Operation(name=NAME, cls=OperationClass.UPDATE, parameters=parameters, metrics=metrics)

@@ -101,7 +101,7 @@ def take_out(pinned: Pinned, selected: Selected, *, updated: bool = False) -> Ta
     deletes = {int(file): _marks(selected.rows[int(file)], updated) for file in said}
     if not rewrites:
         return Taken(removes=whole, deletes=deletes)
-    added, carried = _carry(pinned, np.setdiff1d(touched, whole), selected.rows)
+    added, carried = carry_rows(pinned, np.setdiff1d(touched, whole), selected.rows)
     return Taken(added=added, removes=touched, deletes=deletes, carried=carried)
 
 
@@ -188,10 +188,16 @@ def runs_of(
     return tuple(map(tuple, made))
 
 
-def _carry(
+def carry_rows(
     pinned: Pinned, files: Ids, selected: Mapping[int, BitMap64]
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
-    """Write the rows of files that stay, each file's apart."""
+    """Write the live rows of files again but for those selected, each file's apart.
+
+    Args:
+        pinned: the version they are read at.
+        files: ids of live files; each has a row left.
+        selected: positions that do not come along, for every one of the files.
+    """
     snapshot = pinned.snapshot
     columns = snapshot.schema.fields
     shape = answer_schema(columns)

@@ -32,6 +32,11 @@ class Target:
     """None selects every row."""
     exact: bool
     """`predicate` is TRUE for no other row."""
+    reasoned: bool | None = None
+    """Whether the condition goes by the values of `columns` alone, always in the same way, so that
+    the conflict rules may look at rows; None: as `exact`."""
+    columns: frozenset[int] | None = None
+    """Ids of the columns that the condition looks at; None: those of an exact `predicate`."""
 
     def decided_by(self, partition_ids: frozenset[int]) -> bool:
         """Whether files are selected as a whole, by their partition values."""
@@ -41,7 +46,7 @@ class Target:
 
     def read_nothing(self) -> Read:
         """A choice among files by their metadata: no row was looked at, and more may match."""
-        return Read(predicate=self.predicate, by_row=self.exact, rows={}, columns=self._columns)
+        return Read(predicate=self.predicate, by_row=self._by_row, rows={}, columns=self._looked_at)
 
     def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
         """A look at `files` (column `id`), those that may hold such rows.
@@ -52,14 +57,20 @@ class Target:
         """
         return Read(
             predicate=self.predicate,
-            by_row=self.exact,
+            by_row=self._by_row,
             files=np.sort(files["id"].to_numpy()),
             rows=rows,
-            columns=self._columns,
+            columns=self._looked_at,
         )
 
     @property
-    def _columns(self) -> frozenset[int] | None:
+    def _by_row(self) -> bool:
+        return self.exact if self.reasoned is None else self.reasoned
+
+    @property
+    def _looked_at(self) -> frozenset[int] | None:
+        if self.columns is not None:
+            return self.columns
         if not self.exact:
             return None
         return frozenset() if self.predicate is None else frozenset(fields(self.predicate))

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 from tablefmt.commit.plan import Plan
 from tablefmt.data.selection import Condition
-from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass, RowUpdate, Scope
-from tablefmt.model.predicate import Predicate, any_of
-from tablefmt.operations.overwrite import partitions_of
-from tablefmt.operations.pinned import Pinned, check_may_remove, joined, scope_of
-from tablefmt.operations.rows import Change, change_rows, flagged, select, take_out
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.rows import Change, change_rows, select
 from tablefmt.operations.target import target_of
 
 NAME = "UPDATE"
@@ -35,45 +33,18 @@ def stage_update(
         ConstraintViolationError: the table is append-only, or NOT NULL is broken.
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
     """
-    metadata = pinned.metadata
-    check_may_remove(metadata)
-    target = target_of(where, metadata.schema)
+    check_may_remove(pinned.metadata)
+    schema = pinned.metadata.schema
+    target = target_of(where, schema)
     selected = select(pinned, target)
-    changed = None
-    taken = take_out(pinned, selected, updated=True)
-    if selected.rows:
-        changed = change_rows(pinned, selected, change)
-    carried = None if taken.added is None else flagged(taken.added, updated=False)
-    metrics = {"numUpdatedRows": selected.count}
-    if carried is not None:
-        metrics["numCopiedRows"] = carried.rows
-    fields = [metadata.schema.find(name) for name in columns or ()]
+    written = change_rows(pinned, selected, change) if selected.rows else None
+    fields = [schema.find(name) for name in columns or ()]
     set_ids = tuple(sorted(field.id for field in fields if field is not None))
-    return Plan(
-        transaction=pinned.transaction,
-        operation=Operation(
-            name=NAME,
-            cls=OperationClass.UPDATE,
-            parameters={"predicate": target.text},
-            metrics=metrics,
-        ),
-        scope=written_scope(target.predicate, changed, metadata),
-        predicate=target.text,
-        written_under=metadata,
-        read_version=pinned.version,
-        add=joined([carried, changed]),
-        reads=(target.read(selected.files, selected.rows),),
-        removes=taken.removes,
-        deletes=taken.deletes,
-        carried=taken.carried,
-        update=RowUpdate(None if columns is None else set_ids) if selected.rows else None,
+    changed = Changed(
+        target=target,
+        files=selected.files,
+        updated=selected.rows,
+        updated_files=written,
+        set_columns=None if columns is None else set_ids,
     )
-
-
-def written_scope(
-    predicate: Predicate | None, added: AddedFiles | None, metadata: Metadata
-) -> Scope:
-    """The partitions read by a condition or written."""
-    if predicate is None or added is None or not metadata.partition_by:
-        return scope_of(predicate, metadata)
-    return scope_of(any_of([predicate, partitions_of(added, metadata)]), metadata)
+    return changed_plan(pinned, NAME, changed)

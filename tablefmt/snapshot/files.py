@@ -21,7 +21,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
 from tablefmt.model.positions import delete_columns
-from tablefmt.model.schema import Primitive, Type
+from tablefmt.model.schema import Field, Primitive, Type, is_nested
 from tablefmt.model.values import decode
 from tablefmt.snapshot.deletes import DeltaHistory
 
@@ -40,7 +40,8 @@ _PLAIN = {
 }
 _NOT_KEPT = frozenset({"keys"})
 """Columns that judge a commit, and are of no use to readers."""
-_BY_FIELD = frozenset({"partition", "lower", "upper"}) | _COUNTED
+_TYPED = ("partition", "lower", "upper")
+_BY_FIELD = frozenset(_TYPED) | _COUNTED
 
 
 @dataclass(slots=True)
@@ -137,8 +138,15 @@ class FileHistory:
 
     def _learn(self, metadata: Metadata) -> None:
         for column in metadata.schema.fields:
-            self._types[column.id] = column.type
+            if self._types.setdefault(column.id, column.type) != column.type:
+                self._types[column.id] = column.type
+                self._retype(column)
         self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
+
+    def _retype(self, column: Field) -> None:
+        """Bounds of older files in the column's new type (SCH-9), so that one type serves all."""
+        for segment in self.segments:
+            segment.columns = typed_bounds(segment.columns, [column])
 
     def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
         if {n for n in names if n.startswith("partition.")} != self._partition_columns:
@@ -321,6 +329,33 @@ def _check_distinct(files: Segment) -> None:
     at = live[np.flatnonzero(pc.equal(paths, twice).to_numpy())[-1]]
     key = entry_key(int(files.added[at]))
     raise CorruptEntryError(f"it adds {twice!r:.100}, a live file", key=key, rule="ADD-1")
+
+
+def typed_bounds(files: pa.Table, fields: Iterable[Field]) -> pa.Table:
+    """The same files with bounds and partition values in the types of these columns.
+
+    A value that the type cannot hold becomes unknown (VAL-4).
+    """
+    for field in fields:
+        if is_nested(field.type):
+            continue
+        target = arrow_type(field.type)
+        for group in _TYPED:
+            at = files.schema.get_field_index(f"{group}.{field.id}")
+            if at >= 0 and files.schema.field(at).type != target:
+                column = _cast(files.column(at), target)
+                files = files.set_column(at, f"{group}.{field.id}", column)
+    return files
+
+
+def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+            # Arrow asks for room for every integer of the type; what counts is these.
+            values = values.cast(pa.decimal128(38, 0))
+        return values.cast(target)
+    except pa.ArrowException:
+        return pa.chunked_array([pa.nulls(len(values), target)], target)
 
 
 def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:

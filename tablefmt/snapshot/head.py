@@ -1,11 +1,11 @@
 """The newest entry's summary: enough to write on top of without replaying. Pure.
 
-Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5, RPL-6.
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5, RPL-6, SCH-3, SCH-4, SCH-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
@@ -22,7 +22,7 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.schema import Schema, all_fields
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 
     Raises:
         CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, RPL-6,
-            SCH-3, SCH-4.
+            SCH-3, SCH-4, SCH-8.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -201,6 +201,31 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
+    staying = {f.id for f in all_fields(after)}
+    gone = {f.physical for f in _roots_gone(before.fields, staying)}
+    if not gone.union(before.dropped).issubset(after.dropped):
+        raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
+
+
+def _roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
+    """Fields that are not among those staying; of what is inside them nothing."""
+    for field in fields:
+        if field.id not in staying:
+            yield field
+        else:
+            for inner in _structs(field.type):
+                yield from _roots_gone(inner.fields, staying)
+
+
+def _structs(kind: Type) -> Iterator[Struct]:
+    """The structs in a type that are in no other one."""
+    if isinstance(kind, Struct):
+        yield kind
+    elif isinstance(kind, Array):
+        yield from _structs(kind.element)
+    elif isinstance(kind, Map):
+        yield from _structs(kind.key)
+        yield from _structs(kind.value)
 
 
 def _check_scope(entry: Entry, metadata: Metadata) -> None:

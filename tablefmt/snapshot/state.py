@@ -20,7 +20,7 @@ from tablefmt.model.predicate import Predicate
 from tablefmt.model.prune import may_match, partition_match
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas
-from tablefmt.snapshot.files import NEVER
+from tablefmt.snapshot.files import NEVER, typed_bounds
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,8 @@ class Snapshot:
             ids, added, removed = self.ids[at], self.added[at], self.removed[at]
             deleted = self.deleted[at]
         gone = pa.array(removed, mask=removed == NEVER)
+        # A later version may have wider types than this one.
+        chosen = typed_bounds(chosen, self.schema.fields)
         return (
             chosen.append_column("id", pa.array(ids))
             .append_column("added", pa.array(added))

@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
  * Optimizer rule: scans of catalog tables become scans of their files by Spark itself, every scan
- * below a condition keeps the files that can hold matching rows, and a dynamic overwrite of a
- * catalog table becomes one that the table can do.
+ * below a condition keeps the files that can hold matching rows, rows that are gone are left out,
+ * and a dynamic overwrite of a catalog table becomes one that the table can do.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -27,7 +27,8 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
     refuse((LogicalPlan) plan);
     LogicalPlan wanted = plan instanceof OverwritePartitionsDynamic
         ? insertion((OverwritePartitionsDynamic) plan) : (LogicalPlan) plan;
-    return wanted.transformUpWithSubqueries(new Swap());
+    return ((LogicalPlan) wanted.transformUpWithSubqueries(new Swap()))
+        .transformUpWithSubqueries(new LiveRows());
   }
 
   // Spark hands a dynamic overwrite to writers in tasks alone, and an append to a relation too. The
@@ -110,6 +111,9 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         HadoopFsRelation whole = relation(scan);
         SnapshotFileIndex files =
             ((SnapshotFileIndex) whole.location()).narrowed(filter.condition());
+        if (files == whole.location()) {
+          return node;
+        }
         return new Filter(filter.condition(), new LogicalRelation(
             SnapshotRelation.with(whole, files, whole.dataSchema()), scan.output(),
             scan.catalogTable(), false, NONE));

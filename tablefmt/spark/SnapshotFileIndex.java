@@ -22,12 +22,9 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Decimal$;
-import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The files of one snapshot, as Spark plans scans over them. Lives on the driver alone.
@@ -49,6 +46,8 @@ public class SnapshotFileIndex implements FileIndex {
   private final StructType columns;
   private final StructType partitions;
   private volatile Function survivors;
+  private volatile DeletedRows deleted;
+  private final boolean marked;
   private final Map answers;
   private final long total;
   private final long rows;
@@ -90,8 +89,9 @@ public class SnapshotFileIndex implements FileIndex {
     }
     this.total = sum;
     this.rows = rows;
-    this.values = lines.length == 0 ? new InternalRow[0] : rows(groups, partitions);
+    this.values = lines.length == 0 ? new InternalRow[0] : GroupValues.read(groups, partitions);
     this.answers = Collections.synchronizedMap(new Answers());
+    this.marked = false;
     this.chosen = null;
     this.note = "";
   }
@@ -108,6 +108,8 @@ public class SnapshotFileIndex implements FileIndex {
     this.columns = whole.columns;
     this.partitions = whole.partitions;
     this.survivors = whole.survivors;
+    this.deleted = whole.deleted;
+    this.marked = whole.marked;
     this.answers = whole.answers;
     this.chosen = chosen;
     this.note = note;
@@ -121,12 +123,79 @@ public class SnapshotFileIndex implements FileIndex {
     this.rows = chosen == null ? whole.rows : -1L;
   }
 
+  // One more column: where the file's rows begin in what says which are gone.
+  private SnapshotFileIndex(SnapshotFileIndex whole) {
+    this.identity = whole.identity;
+    this.scheme = whole.scheme;
+    this.authority = whole.authority;
+    this.root = whole.root;
+    this.names = whole.names;
+    this.sizes = whole.sizes;
+    this.columns = whole.columns;
+    this.survivors = whole.survivors;
+    this.deleted = whole.deleted;
+    this.answers = whole.answers;
+    this.chosen = whole.chosen;
+    this.note = whole.note;
+    this.total = whole.total;
+    this.rows = whole.rows;
+    this.marked = true;
+    String name = "__tablefmt_first";
+    while (has(columns, name) || has(whole.partitions, name)) {
+      name += "_";
+    }
+    this.partitions = whole.partitions.add(name, DataTypes.LongType, true);
+    int[] files = deleted.files();
+    this.groups = (int[]) whole.groups.clone();
+    this.values = new InternalRow[whole.values.length + files.length];
+    for (int g = 0; g < whole.values.length; g++) {
+      values[g] = with(whole, g, null);
+    }
+    for (int i = 0; i < files.length; i++) {
+      int g = whole.values.length + i;
+      values[g] = with(whole, whole.groups[files[i]], Long.valueOf(deleted.first(i)));
+      groups[files[i]] = g;
+    }
+  }
+
+  private static InternalRow with(SnapshotFileIndex whole, int group, Long first) {
+    StructField[] fields = whole.partitions.fields();
+    Object[] row = new Object[fields.length + 1];
+    for (int c = 0; c < fields.length; c++) {
+      row[c] = whole.values[group].get(c, fields[c].dataType());
+    }
+    row[fields.length] = first;
+    return new GenericInternalRow(row);
+  }
+
+  /** Rows that a scan of the files has to leave out. By default there are none. */
+  public void setDeletedRows(DeletedRows deleted) {
+    this.deleted = deleted;
+  }
+
+  DeletedRows deletedRows() {
+    return deleted;
+  }
+
+  /** Whether a scan would give rows that are gone. */
+  boolean givesDeletedRows() {
+    return deleted != null && !marked;
+  }
+
+  /** The same files with the column, the last one, that deletedRows() wants. */
+  SnapshotFileIndex marked() {
+    return new SnapshotFileIndex(this);
+  }
+
   /** The files that can hold rows for which a condition holds. */
   public SnapshotFileIndex narrowed(Expression condition) {
     List parts = new ArrayList();
     split(condition, parts);
     scala.collection.immutable.Seq filters = seq(parts.toArray());
     byte[] bits = askedFor(filters);
+    if (bits == null && marked) {
+      return this;
+    }
     String why = bits == null ? "no condition tells files apart" : conditionText(filters);
     return new SnapshotFileIndex(this, bits, ", by " + why);
   }
@@ -152,8 +221,9 @@ public class SnapshotFileIndex implements FileIndex {
     }
     int at = identity.lastIndexOf('@');
     int end = identity.length() - note.length();
+    String gone = deleted == null ? "" : ", rows deleted in " + deleted.files().length;
     return "version " + identity.substring(at + 1, end) + ": " + kept + " of " + names.length
-        + " files" + note;
+        + " files" + gone + note;
   }
 
   public long rows() {
@@ -174,76 +244,6 @@ public class SnapshotFileIndex implements FileIndex {
     this.survivors = survivors;
   }
 
-  private static InternalRow[] rows(String text, StructType partitions) {
-    StructField[] fields = partitions.fields();
-    if (fields.length == 0) {
-      return new InternalRow[] {InternalRow.empty()};
-    }
-    // One column of one group may be an empty string.
-    String[] lines = text.split("\n", -1);
-    InternalRow[] result = new InternalRow[lines.length];
-    for (int i = 0; i < lines.length; i++) {
-      String[] parts = lines[i].split("\t", -1);
-      Object[] row = new Object[fields.length];
-      for (int c = 0; c < fields.length; c++) {
-        row[c] = parts[c].equals("\\N") ? null : value(parts[c], fields[c].dataType());
-      }
-      result[i] = new GenericInternalRow(row);
-    }
-    return result;
-  }
-
-  private static Object value(String text, DataType type) {
-    if (type instanceof DecimalType) {
-      DecimalType decimal = (DecimalType) type;
-      return Decimal$.MODULE$.apply(
-          new java.math.BigDecimal(text), decimal.precision(), decimal.scale());
-    }
-    String kind = type.typeName();
-    if (kind.equals("string")) {
-      return UTF8String.fromString(unescaped(text));
-    }
-    if (kind.equals("binary")) {
-      byte[] bytes = new byte[text.length() / 2];
-      for (int i = 0; i < bytes.length; i++) {
-        bytes[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
-      }
-      return bytes;
-    }
-    if (kind.equals("boolean")) {
-      return Boolean.valueOf(text);
-    }
-    if (kind.equals("byte")) {
-      return Byte.valueOf(text);
-    }
-    if (kind.equals("short")) {
-      return Short.valueOf(text);
-    }
-    if (kind.equals("integer") || kind.equals("date")) {
-      return Integer.valueOf(text);
-    }
-    if (kind.equals("long") || kind.startsWith("timestamp")) {
-      return Long.valueOf(text);
-    }
-    throw new IllegalStateException("no partition column can be of type " + kind);
-  }
-
-  private static String unescaped(String text) {
-    if (text.indexOf('\\') < 0) {
-      return text;
-    }
-    StringBuilder result = new StringBuilder();
-    for (int i = 0; i < text.length(); i++) {
-      char next = text.charAt(i);
-      if (next == '\\') {
-        i++;
-        next = text.charAt(i) == 't' ? '\t' : text.charAt(i) == 'n' ? '\n' : '\\';
-      }
-      result.append(next);
-    }
-    return result.toString();
-  }
-
   public scala.collection.immutable.Seq rootPaths() {
     // EXPLAIN shows these. And with more than one Spark refuses to write files of its own here.
     Path[] paths = new Path[] {
@@ -255,6 +255,9 @@ public class SnapshotFileIndex implements FileIndex {
 
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    if (givesDeletedRows()) {
+      Bridge.call("unguarded", new Object[0]);
+    }
     boolean[] wanted = groupsThatMatch(partitionFilters);
     byte[] bits = askedFor(dataFilters);
     List[] found = new List[values.length];
@@ -401,7 +404,8 @@ public class SnapshotFileIndex implements FileIndex {
 
   public boolean equals(Object other) {
     return other instanceof SnapshotFileIndex
-        && identity.equals(((SnapshotFileIndex) other).identity);
+        && identity.equals(((SnapshotFileIndex) other).identity)
+        && marked == ((SnapshotFileIndex) other).marked;
   }
 
   public int hashCode() {
@@ -418,7 +422,7 @@ public class SnapshotFileIndex implements FileIndex {
     }
   }
 
-  private static class Unqualified extends scala.runtime.AbstractPartialFunction {
+  static class Unqualified extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof AttributeReference;
     }

@@ -111,7 +111,8 @@ public class SnapshotFormat extends ParquetFileFormat {
   }
 
   private static DataType type(DataType asked, DataType table, DataType files) {
-    if (asked instanceof StructType) {
+    // Of a variant, Spark may ask for some paths in it alone, as a struct of its own.
+    if (asked instanceof StructType && table instanceof StructType) {
       return columns((StructType) asked, (StructType) table, (StructType) files);
     }
     if (asked instanceof ArrayType) {

@@ -26,6 +26,7 @@ from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark import failures
 from tablefmt.spark.align import Columns, alignment, misfit
 from tablefmt.spark.arrow_tasks import (
+    LocateTask,
     ReadTask,
     WriteTask,
     described,
@@ -72,9 +73,22 @@ def changes_arrow(spark: Any, changes: Changes) -> Any:
     return _frame(spark, ReadTask(store, snapshot.schema), groups, CHANGE_COLUMNS, label)
 
 
+def located_arrow(
+    spark: Any, store: Store, files: pa.Table, table: Schema, wanted: Schema, more: pa.Schema
+) -> Any:
+    """Rows with their places, as `located`; `more` are the two columns of those."""
+    failures.install()
+    groups, first = [], 0
+    for group in groups_of(files):
+        groups.append((group, (first,)))
+        first += group.num_rows
+    label = f"tablefmt_arrow_located_{files.num_rows}_files"
+    return _frame(spark, LocateTask(store, table, wanted), groups, more, label)
+
+
 def _frame(
     spark: Any,
-    task: ReadTask,
+    task: ReadTask | LocateTask,
     groups: Sequence[tuple[pa.Table, Sequence[Any]]],
     more: pa.Schema,
     label: str,

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from tablefmt.data.conform import match_columns
-from tablefmt.data.read import read_files
+from tablefmt.data.read import locate_rows, read_files
 from tablefmt.data.write import write_data
 from tablefmt.errors import StoreError
 from tablefmt.log.names import data_folder
@@ -49,6 +49,35 @@ class ReadTask:
                 columns = [pa.repeat(mark, batch.num_rows) for mark in marks]
                 names = [*batch.schema.names, *(str(i) for i in range(len(columns)))]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class LocateTask:
+    """Reads files of one version with the place of every row, whatever the tasks."""
+
+    store: Store
+    table: Schema
+    schema: Schema
+    """The columns wanted, of those of the table."""
+
+    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`; then the place of the file, int32, and of the row in it, int64.
+
+        Args:
+            files: as `read_files` takes them.
+            marks: the place of the first of them.
+
+        Raises:
+            CorruptDataError, with a record that `recovered` finds.
+        """
+        (first,) = marks
+        with carrying():
+            for found in locate_rows(self.store, files, self.table, self.schema.fields):
+                rows = found.rows
+                file = pa.repeat(pa.scalar(first + found.file, pa.int32()), len(found.positions))
+                columns = [*rows.columns, file, pa.array(found.positions, pa.int64())]
+                names = [*rows.schema.names, "file", "row"]
+                yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
 @dataclass(frozen=True, slots=True)

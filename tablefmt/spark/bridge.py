@@ -294,6 +294,14 @@ def _refuse(what: str) -> None:
     )
 
 
+def _unguarded() -> None:
+    raise UnsupportedFeatureError(
+        "rows of this table were deleted, and the session that runs the query does not know how to "
+        "leave them out; call tablefmt.spark.register(spark) with that session first",
+        ["spark:unregistered"],
+    )
+
+
 def _options(given: Any) -> None:
     parse_read_options(json.loads(given))
 
@@ -307,6 +315,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "truncate": _truncate,
     "native": _native,
     "refuse": _refuse,
+    "unguarded": _unguarded,
     "options": _options,
 }
 

@@ -15,7 +15,6 @@ from tablefmt.model.ddl import to_spark_json
 from tablefmt.spark.arrow_plane import changes_arrow
 from tablefmt.spark.groups import Groups
 from tablefmt.spark.planes import plane_for
-from tablefmt.spark.read import check_whole
 from tablefmt.spark.relation import Files, to_dataframe
 
 
@@ -32,15 +31,13 @@ def changes_dataframe(spark: Any, changes: Changes) -> Any:
     if plane_for(spark, store).kind == "arrow":
         return changes_arrow(spark, changes)
     found = changes.file_changes
-    for change in found:
-        check_whole(change.files)
     tables = [change.files for change in found] or [snapshot.files.slice(0, 0)]
     files = Files(
         identity=(
             f"{store.identity}#{snapshot.table_id}"
             f"@changes {changes.first_version}..{changes.last_version}"
         ),
-        columns=pa.concat_tables(tables),
+        columns=pa.concat_tables(tables, promote_options="default"),
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
         groups=_groups(found),

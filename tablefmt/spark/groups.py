@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +53,27 @@ def partition_groups(
     lines = pc.dictionary_encode(pc.binary_join_element_wise(*texts, "\t"))
     described = to_spark_json(Schema(tuple(columns), schema.last_id))
     return Groups(json.dumps(described), "\n".join(lines.dictionary.to_pylist()), lines.indices)
+
+
+def single_groups(
+    files: pa.Table, schema: Schema, partition_ids: frozenset[int], name: str
+) -> Groups:
+    """A group for every file: its partition values, and its place in a column `name`.
+
+    Arguments: as `partition_groups`.
+    """
+    places = pa.array(np.arange(files.num_rows), pa.int64())
+    texts = [places.cast(pa.string())]
+    fields: list[dict[str, Any]] = [
+        {"name": name, "type": "integer", "nullable": False, "metadata": {}}
+    ]
+    by = partition_groups(files, schema, partition_ids)
+    if by is not None:
+        texts.insert(0, pa.array(by.values.split("\n"), pa.string()).take(by.of_file))
+        fields = json.loads(by.columns)["fields"] + fields
+    lines = pc.binary_join_element_wise(*texts, "\t")
+    described = json.dumps({"type": "struct", "fields": fields})
+    return Groups(described, "\n".join(lines.to_pylist()), places)
 
 
 def _exact(files: pa.Table, field: Field) -> bool:

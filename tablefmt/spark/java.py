@@ -24,6 +24,9 @@ from tablefmt.errors import UnsupportedFeatureError
 SOURCES = (
     "Bridge",
     "DefaultSource",
+    "DeletedRows",
+    "GroupValues",
+    "LiveRows",
     "NativeScan",
     "NativeWrite",
     "Plain",

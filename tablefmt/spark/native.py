@@ -32,6 +32,9 @@ SESSION_CONF = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    # Arrow reads no variant whose parts have columns of their own (DAT-10).
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.optimizer.plannedWrite.enabled": "true",
     "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
     "spark.sql.sources.commitProtocolClass": (

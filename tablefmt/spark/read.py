@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
 from tablefmt.spark.arrow_plane import read_arrow
@@ -40,7 +36,7 @@ def read(
 
     Raises:
         TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
-        UnsupportedFeatureError: a store that Spark cannot open yet, or rows were deleted.
+        UnsupportedFeatureError: a store that Spark cannot open yet.
     """
     return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
 
@@ -54,29 +50,13 @@ def read_at(spark: Any, context: TableContext, version: int | None, timestamp: T
     return to_dataframe(spark, context.store, files, keep=True)
 
 
-def check_whole(files: pa.Table) -> None:
-    """Refuse files of which single rows are gone: Spark's own scan would give them.
-
-    Raises:
-        UnsupportedFeatureError: `deleted` is above zero somewhere.
-    """
-    touched = pc.sum(pc.greater(files["deleted"], 0)).as_py()
-    if touched:
-        raise UnsupportedFeatureError(
-            f"single rows of {touched} data files were deleted, and Spark's own scan cannot leave "
-            "them out yet; read the table with tablefmt.open(...).to_arrow(), or in a Spark "
-            "Connect session",
-            ["spark:row-deletes"],
-        )
-
-
 def snapshot_files(context: TableContext, version: int | None, timestamp: Time | None) -> Files:
     """The files of one version of an open table. Raises as `read`."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
-    check_whole(snapshot.files)
     return Files(
         identity=f"{context.store.identity}#{snapshot.table_id}@{snapshot.version}",
         columns=snapshot.files,
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
+        vectors=snapshot.with_vectors,
     )

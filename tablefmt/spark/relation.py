@@ -1,6 +1,6 @@
 """From files of a table to a native Spark relation: Spark plans and reads them, we prune them.
 
-Spec: DAT-4, DAT-5, DAT-7.
+Spec: DAT-4, DAT-5, DAT-7, DEL-4.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tablefmt.model.predicate import all_of
 from tablefmt.model.prune import may_match
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import physical
+from tablefmt.operations.pinned import live_rows
 from tablefmt.spark import java
 from tablefmt.spark.groups import Groups, partition_groups
 from tablefmt.spark.s3 import s3_place
@@ -36,6 +37,13 @@ READ_OPTIONS = {
     "ignoreMissingFiles": "false",
     "parquet.page.verify-checksum.enabled": "true",
 }
+
+POSITION = "_tmp_metadata_row_index"
+"""Spark's own reader makes a column of this name, and calls it `_metadata.row_index` elsewhere."""
+
+DELETED_BITS_BYTES = 64 << 20
+"""What a bit for every row may take in each executor, for files of which rows are gone. Above it,
+only pages of 4,096 rows of which one is gone have bits."""
 
 RELATIONS_KEPT = 16
 """Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
@@ -61,6 +69,10 @@ class Files:
     partition_ids: frozenset[int]
     groups: Groups | None = None
     """None: by their partition values."""
+    vectors: Callable[[pa.Table], pa.Table] | None = None
+    """Gives `columns` with `vector`, the rows that are gone; None: it is there if any is."""
+    positions: bool = False
+    """With a column more, POSITION: where a row is in its file."""
 
 
 def to_dataframe(spark: Any, store: Store, files: Files, *, keep: bool = False) -> Any:
@@ -134,7 +146,7 @@ def to_relation(
     groups = files.groups or partition_groups(files.columns, files.schema, files.partition_ids)
     partitions = java.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
     by = files.partition_ids
-    rows = pc.sum(files.columns["rows"]).as_py() or 0
+    rows = live_rows(files.columns)
     index = java.new_instance(
         spark,
         "SnapshotFileIndex",
@@ -149,6 +161,9 @@ def to_relation(
         partitions,
     )
     index.setSurvivors(java.callback(spark, pruner(files)))
+    _leave_out(spark, index, files)
+    if files.positions:
+        columns = columns.add(POSITION, "long", True)
     return java.new_instance(
         spark,
         "SnapshotRelation",
@@ -160,6 +175,29 @@ def to_relation(
         uri,
         given,
         java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
+    )
+
+
+def _leave_out(spark: Any, index: Any, files: Files) -> None:
+    """Tell the index which rows are gone (DEL-4)."""
+    columns = files.columns if files.vectors is None else files.vectors(files.columns)
+    if "vector" not in columns.column_names:
+        assert not pc.any(pc.greater(columns["deleted"], 0)).as_py(), "the vectors are missing"
+        return
+    touched = columns["vector"].combine_chunks().is_valid()
+    places = pc.indices_nonzero(touched)
+    if len(places) == 0:
+        return
+    some = columns.select(["rows", "vector"]).filter(touched)
+    lines = zip(places.to_pylist(), some["rows"].to_pylist(), strict=True)
+    index.setDeletedRows(
+        java.new_instance(
+            spark,
+            "DeletedRows",
+            "\n".join(f"{place}\t{rows}" for place, rows in lines),
+            b"".join(some["vector"].to_pylist()),
+            java.long(spark, DELETED_BITS_BYTES),
+        )
     )
 
 

@@ -194,7 +194,6 @@ TYPES = [
     ("GEOGRAPHY(4326)", "GEOGRAPHY"),
     ("STRING COLLATE UTF8_LCASE", "collat"),
     ("ARRAY<STRING COLLATE UNICODE>", "collat"),
-    ("VARIANT", "VARIANT"),
     ("TIME(6)", "TIME"),
     ("INTERVAL DAY", "INTERVAL"),
 ]

@@ -90,6 +90,27 @@ def test_every_type_goes_there_and_back_both_ways(connect: Any, uri: str, given:
     assert read(connect, uri).schema == again.schema
 
 
+def test_variants_go_there_and_back_as_arrow_passes_them(connect: Any, uri: str) -> None:
+    """SCH-6, DAT-10: NULL, a null, and values at depth; a type that is none is refused."""
+    values = "(1, '{\"a\": [1, \"x\"]}'), (2, 'null'), (3, NULL)"
+    rows = connect.sql(
+        "select id, parse_json(j) as v, array(named_struct('w', parse_json(j))) as a "
+        f"from values {values} as t(id, j)"
+    )
+    look = ["id", "to_json(v)", "v is null", "to_json(a[0].w)"]
+    wanted = [
+        (1, '{"a":[1,"x"]}', False, '{"a":[1,"x"]}'), (2, "null", False, "null"),
+        (3, None, True, None),
+    ]  # fmt: skip
+    write(rows, uri)
+    assert sorted(map(tuple, read(connect, uri).selectExpr(*look).collect())) == wanted
+    again = connect.read.format("tablefmt").load(uri)
+    again.write.format("tablefmt").mode("overwrite").save(uri)
+    assert sorted(map(tuple, read(connect, uri).selectExpr(*look).collect())) == wanted
+    with pytest.raises(SchemaMismatchError, match="v"):
+        write(rows.selectExpr("id", "'text' as v"), uri)
+
+
 def test_each_partition_value_is_exact(connect: Any, uri: str) -> None:
     """VAL-2, ADD-4: one file a value; no value in a path."""
     rows = pa.table({"id": list(range(len(NASTY) * 2)), "p": pa.array(NASTY * 2, pa.string())})

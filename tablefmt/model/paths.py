@@ -1,0 +1,52 @@
+"""Names of fields inside columns: `column.field`, `list.element`, `map.value`. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import Schema
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
+    """The names that a dotted name goes through.
+
+    A column that is called so as a whole comes first; else dots divide, and backticks go around
+    names that hold one. With `new`, text whose first part is no column is one name as a whole.
+
+    Raises:
+        SchemaMismatchError: it is no path.
+    """
+    if type(name) is not str:
+        raise SchemaMismatchError(f"{name!r:.100} is no name of a column")
+    if schema.find(name) is not None or "." not in name:
+        return (name,)
+    parts = tuple(_parts(name))
+    if not parts:
+        if new:
+            return (name,)
+        raise SchemaMismatchError(f"{name!r:.200} is no path of a field", [name])
+    if new and schema.find(parts[0]) is None:
+        return (name,)
+    return parts
+
+
+def _parts(name: str) -> Iterator[str]:
+    """The parts of a path; none if it is not one."""
+    found, at = [], 0
+    while True:
+        match = _PART.match(name, at)
+        if match is None:
+            return
+        quoted, plain = match.groups()
+        found.append(plain if quoted is None else quoted.replace("``", "`"))
+        at = match.end()
+        if at == len(name):
+            yield from found
+            return
+        if name[at] != ".":
+            return
+        at += 1

@@ -1,0 +1,164 @@
+"""Metadata with other columns: what the verbs of `alter` and writers that evolve a schema make.
+
+Pure. What else of the metadata names columns follows, or stands in the way. Spec: SCH-7 .. SCH-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.data.bounds import stats_columns
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model import evolve
+from tablefmt.model.ddl import schema_from
+from tablefmt.model.defaults import default_of
+from tablefmt.model.entry import Metadata
+from tablefmt.model.paths import path_of
+from tablefmt.model.predicate import quote_name
+from tablefmt.model.schema import Field, Schema, Type, is_nested
+
+_STATS = "statsColumns"
+
+
+def column_of(name: str, kind: Any, default: Any = None) -> Field:
+    """A column as a schema of its own has it; `default` is that of rows there are and of new ones.
+
+    Args:
+        name: of the column, or the path of a field.
+        kind: DDL text, a pyarrow.DataType, or a Spark DataType; or a `Type`.
+        default: a value of the type; None for NULL.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5, SCH-7; NOT NULL without a default.
+    """
+    column = _one_column(name, kind)
+    value = default_of(default, column.type, name)
+    if not column.nullable and value is None:
+        raise SchemaMismatchError(
+            f"column {name!r} cannot be NOT NULL: it is NULL in all rows there are; give a default",
+            [name],
+        )
+    return replace(column, default=value, initial=value)
+
+
+def type_of(name: str, kind: Any) -> Type:
+    """The type of a column that is to change. Raises SchemaMismatchError."""
+    return _one_column(name, kind).type
+
+
+def _one_column(name: str, kind: Any) -> Field:
+    if isinstance(kind, str):
+        schema = schema_from(f"{quote_name(name)} {kind}")
+    elif isinstance(kind, pa.DataType):
+        schema = schema_from(pa.schema([pa.field(name, kind)]))
+    elif callable(getattr(kind, "jsonValue", None)):
+        json = {"name": name, "type": kind.jsonValue(), "nullable": True, "metadata": {}}
+        schema = schema_from({"type": "struct", "fields": [json]})
+    else:
+        raise SchemaMismatchError(
+            f"{kind!r} is no type; give DDL text, a pyarrow.DataType or a Spark DataType", [name]
+        )
+    if len(schema.fields) != 1 or schema.fields[0].name != name:
+        raise SchemaMismatchError(f"{kind!r:.100} is not the type of one column", [name])
+    return schema.fields[0]
+
+
+def added(metadata: Metadata, name: str, column: Field, after: str | None, first: bool) -> Metadata:
+    """With one more column or field. Raises SchemaMismatchError."""
+    schema = evolve.with_field(metadata.schema, name, column, after=after, first=first)
+    return with_schema(metadata, schema)
+
+
+def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
+    """With another name for a column or field. Raises SchemaMismatchError."""
+    return with_schema(metadata, evolve.renamed(metadata.schema, name, to))
+
+
+def dropped(metadata: Metadata, name: str) -> Metadata:
+    """Without a column or field. Raises SchemaMismatchError: also for a partition column."""
+    _check_not_partition(metadata, name, "dropped")
+    return with_schema(metadata, evolve.without_field(metadata.schema, name))
+
+
+def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Metadata:
+    """With a column or field at another place. Raises SchemaMismatchError."""
+    return with_schema(metadata, evolve.moved(metadata.schema, name, after=after, first=first))
+
+
+def widened(metadata: Metadata, name: str, kind: Type) -> Metadata:
+    """With a wider type. Raises SchemaMismatchError: also for a partition column."""
+    _check_not_partition(metadata, name, "widened")
+    return with_schema(metadata, evolve.widened(metadata.schema, name, kind))
+
+
+def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
+    """With another default for rows to come. Raises SchemaMismatchError."""
+    return with_schema(metadata, evolve.with_default(metadata.schema, name, value))
+
+
+def merged(metadata: Metadata, incoming: Schema) -> Metadata:
+    """With what rows of `incoming` have beyond the table; itself if that is nothing.
+
+    Raises:
+        SchemaMismatchError: SCH-2.
+    """
+    fixed = frozenset(metadata.partition_by)
+    return with_schema(metadata, evolve.merged_schema(metadata.schema, incoming, fixed))
+
+
+def replaced(
+    metadata: Metadata, incoming: Schema, partition_by: Sequence[str] | None = None
+) -> Metadata:
+    """With the columns of `incoming` in place of all others.
+
+    Args:
+        metadata: of the table.
+        incoming: the columns, in their order.
+        partition_by: names of columns to partition by; None: those that the table has.
+
+    Raises:
+        SchemaMismatchError: SCH-2; a partition column that is not there, or is nested.
+    """
+    schema = evolve.replaced_schema(metadata.schema, incoming)
+    names = metadata.partition_names if partition_by is None else list(partition_by)
+    columns = []
+    for name in names:
+        column = schema.find(name)
+        if column is None or is_nested(column.type):
+            reason = "is not among the new columns" if column is None else "is nested"
+            raise SchemaMismatchError(
+                f"the table is to be partitioned by {name!r}, which {reason}", [name]
+            )
+        columns.append(column.id)
+    if len(set(columns)) != len(columns):
+        raise SchemaMismatchError(f"partition_by names a column twice: {names}", names)
+    return with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+
+
+def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
+    """The metadata with another schema; properties that name columns go by the new names."""
+    before = metadata.schema if before is None else before
+    if schema == metadata.schema:
+        return metadata
+    changed = replace(metadata, schema=schema)
+    kept = metadata.properties.get(_STATS)
+    if kept is None:
+        return changed
+    names = {f.id: f.name for f in schema.fields if not is_nested(f.type)}
+    stats = stats_columns(before, kept)
+    if all(names.get(f.id) == f.name for f in stats):
+        return changed
+    text = ", ".join(quote_name(names[f.id]) for f in stats if f.id in names)
+    return replace(changed, properties={**metadata.properties, _STATS: text})
+
+
+def _check_not_partition(metadata: Metadata, name: str, what: str) -> None:
+    column = metadata.schema.find(path_of(metadata.schema, name)[0])
+    if column is not None and column.id in metadata.partition_by:
+        raise SchemaMismatchError(
+            f"the table is partitioned by {name!r}, so the column cannot be {what}", [name]
+        )

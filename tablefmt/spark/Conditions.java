@@ -1,0 +1,114 @@
+package tablefmt;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+
+/**
+ * What a resolved condition says of the rows of the table, part by part.
+ *
+ * Janino compiles this: no lambdas, no generic inference. Python decides what it understands.
+ */
+public class Conditions {
+  /** Text of the parts over the table alone; times in UTC, names without a qualifier. */
+  final List texts = new ArrayList();
+  /** Parts `column = expression over the source`: Object[] {Attribute, Expression, Boolean}; the
+   * last is true for `<=>`. */
+  final List equated = new ArrayList();
+  /** How many parts are neither. */
+  int unknown = 0;
+
+  private final AttributeSet table;
+  private final AttributeSet source;
+
+  /** @param source null where there is none */
+  Conditions(AttributeSet table, AttributeSet source) {
+    this.table = table;
+    this.source = source;
+  }
+
+  void add(Expression part) {
+    if (part instanceof And) {
+      add(((And) part).left());
+      add(((And) part).right());
+    } else if (!part.deterministic() || SubqueryExpression$.MODULE$.hasSubquery(part)) {
+      unknown++;
+    } else if (part.references().subsetOf(table)) {
+      texts.add(text(part));
+    } else if (part instanceof EqualTo) {
+      pair(((EqualTo) part).left(), ((EqualTo) part).right(), Boolean.FALSE);
+    } else if (part instanceof EqualNullSafe) {
+      pair(((EqualNullSafe) part).left(), ((EqualNullSafe) part).right(), Boolean.TRUE);
+    } else {
+      unknown++;
+    }
+  }
+
+  private void pair(Expression left, Expression right, Boolean nullSafe) {
+    if (!match(left, right, nullSafe) && !match(right, left, nullSafe)) {
+      unknown++;
+    }
+  }
+
+  private boolean match(Expression column, Expression value, Boolean nullSafe) {
+    if (source == null || !(column instanceof Attribute) || !table.contains((Attribute) column)
+        || !value.references().subsetOf(source)) {
+      return false;
+    }
+    equated.add(new Object[] {column, value, nullSafe});
+    return true;
+  }
+
+  private static String text(final Expression given) {
+    SQLConf conf = SQLConf$.MODULE$.get().clone();
+    conf.setConfString("spark.sql.session.timeZone", "UTC");
+    final Expression folded = (Expression) given.transformDown(new Folded());
+    return (String) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        return ((Expression) folded.transform(new SnapshotFileIndex.Unqualified())).sql();
+      }
+    });
+  }
+
+  /** Constants as what they come to, so that the text needs no rules of types. */
+  private static class Folded extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Expression && ((Expression) node).foldable()
+          && !(node instanceof Literal) && isLasting((Expression) node);
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      try {
+        return new Literal(((Expression) node).eval(null), ((Expression) node).dataType());
+      } catch (RuntimeException wrong) {
+        // It fails when the query runs, or never.
+        return node;
+      }
+    }
+
+    private static boolean isLasting(Expression given) {
+      String name = given.getClass().getSimpleName();
+      if (name.startsWith("Current") || name.startsWith("Now") || name.startsWith("Local")) {
+        return false;
+      }
+      for (int i = 0; i < given.children().size(); i++) {
+        if (!isLasting((Expression) given.children().apply(i))) {
+          return false;
+        }
+      }
+      return true;
+    }
+  }
+}

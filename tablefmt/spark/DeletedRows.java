@@ -1,0 +1,206 @@
+package tablefmt;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.expressions.Add;
+import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
+import org.apache.spark.sql.catalyst.expressions.BitwiseGet;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
+import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.ShiftRight;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
+import org.roaringbitmap.RoaringBitmap;
+
+/**
+ * Rows that are gone from files, and the condition by which Spark leaves them out. Lives on the
+ * driver alone: the condition is made of Spark's own classes.
+ *
+ * All is in one array of longs, which every executor gets once. A file has a bit a row there; where
+ * that would be too large, a long for every page of 4,096 rows, which tells where the bits of the
+ * page are, if a row of it is gone at all.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class DeletedRows {
+  private static final int PAGE = 12;
+  private static final int WORDS = 1 << (PAGE - 6);
+  private static final scala.collection.immutable.Seq NOTHING =
+      (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$;
+
+  private final int[] files;
+  private final long[] firsts;
+  private final byte[] packed;
+  private final boolean paged;
+  private final long length;
+  private Broadcast shared;
+
+  /**
+   * @param lines a line a file of which rows are gone: its place among all, tab, its rows as written
+   * @param packed their positions, one set behind the other, in Roaring's portable 64-bit form
+   * @param plainBytes what a bit a row may take; above it there are pages
+   */
+  public DeletedRows(String lines, byte[] packed, long plainBytes) {
+    String[] each = lines.split("\n");
+    this.packed = packed;
+    this.files = new int[each.length];
+    long[] rows = new long[each.length];
+    long words = 0L;
+    for (int i = 0; i < each.length; i++) {
+      int tab = each[i].indexOf('\t');
+      this.files[i] = Integer.parseInt(each[i].substring(0, tab));
+      rows[i] = Long.parseLong(each[i].substring(tab + 1));
+      words += units(rows[i], 6);
+    }
+    this.paged = words * 8L > plainBytes;
+    this.firsts = new long[each.length];
+    long next = 0L;
+    for (int i = 0; i < each.length; i++) {
+      this.firsts[i] = next;
+      next += units(rows[i], paged ? PAGE : 6);
+    }
+    this.length = next;
+  }
+
+  private static long units(long rows, int bits) {
+    return rows + (1L << bits) - 1L >> bits;
+  }
+
+  /** Places of the files of which rows are gone, ascending. */
+  public int[] files() {
+    return files;
+  }
+
+  /** Where in the array the rows of files()[i] begin. */
+  public long first(int i) {
+    return firsts[i];
+  }
+
+  /**
+   * True for rows that are there, and never NULL.
+   *
+   * @param row position in the file
+   * @param first of the file; NULL for a file of which no row is gone
+   */
+  public Expression left(SparkContext context, Expression row, Expression first) {
+    Expression word;
+    if (paged) {
+      Expression page = item(context, sum(first, new ShiftRight(row, number(PAGE))));
+      Expression within =
+          new BitwiseAnd(new ShiftRight(row, number(6)), number(WORDS - 1L));
+      word = item(context, sum(page, within));
+    } else {
+      word = item(context, sum(first, new ShiftRight(row, number(6))));
+    }
+    Expression bit = new Cast(new BitwiseAnd(row, number(63L)), DataTypes.IntegerType,
+        (scala.Option) scala.None$.MODULE$);
+    return new Not(new EqualNullSafe(new BitwiseGet(word, bit), new Literal(Byte.valueOf((byte) 1), DataTypes.ByteType)));
+  }
+
+  private static Expression number(int value) {
+    return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
+  }
+
+  private static Expression number(long value) {
+    return new Literal(Long.valueOf(value), DataTypes.LongType);
+  }
+
+  private static Expression sum(Expression left, Expression right) {
+    return new Add(left, right);
+  }
+
+  /** NULL where the array ends, and before it begins. */
+  private Expression item(SparkContext context, Expression at) {
+    Expression known = new Literal(shared(context), new ObjectType(Broadcast.class));
+    // Otherwise the optimizer would put the array itself into the plan, and into every task.
+    Expression kept = new KnownNotNull(known);
+    Expression array = new Invoke(kept, "value", new ArrayType(DataTypes.LongType, false), NOTHING,
+        NOTHING, true, false, true);
+    return new GetArrayItem(array, at, false);
+  }
+
+  private synchronized Broadcast shared(SparkContext context) {
+    if (shared == null) {
+      UnsafeArrayData all = UnsafeArrayData.fromPrimitiveArray(paged ? pages() : words());
+      shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
+    }
+    return shared;
+  }
+
+  private long[] words() {
+    final long[] words = new long[(int) length];
+    each(new Positions() {
+      public void take(long first, long high, RoaringBitmap low) {
+        org.roaringbitmap.PeekableIntIterator found = low.getIntIterator();
+        while (found.hasNext()) {
+          long position = high | Integer.toUnsignedLong(found.next());
+          words[(int) (first + (position >> 6))] |= 1L << position;
+        }
+      }
+    });
+    return words;
+  }
+
+  private long[] pages() {
+    final long[][] pages = new long[Math.toIntExact(length)][];
+    final int[] used = new int[1];
+    each(new Positions() {
+      public void take(long first, long high, RoaringBitmap low) {
+        org.roaringbitmap.PeekableIntIterator found = low.getIntIterator();
+        while (found.hasNext()) {
+          long position = high | Integer.toUnsignedLong(found.next());
+          int page = (int) (first + (position >> PAGE));
+          if (pages[page] == null) {
+            pages[page] = new long[WORDS];
+            used[0]++;
+          }
+          pages[page][(int) (position >> 6) & WORDS - 1] |= 1L << position;
+        }
+      }
+    });
+    long[] all = new long[Math.toIntExact(length + (long) used[0] * WORDS)];
+    int next = pages.length;
+    for (int page = 0; page < pages.length; page++) {
+      // A word before the array begins is NULL.
+      all[page] = pages[page] == null ? -WORDS : next;
+      if (pages[page] != null) {
+        System.arraycopy(pages[page], 0, all, next, WORDS);
+        next += WORDS;
+      }
+    }
+    return all;
+  }
+
+  private void each(Positions taking) {
+    DataInputStream in = new DataInputStream(new ByteArrayInputStream(packed));
+    try {
+      for (int i = 0; i < files.length; i++) {
+        long sets = Long.reverseBytes(in.readLong());
+        for (long s = 0L; s < sets; s++) {
+          long high = Integer.toUnsignedLong(Integer.reverseBytes(in.readInt())) << 32;
+          RoaringBitmap low = new RoaringBitmap();
+          low.deserialize(in);
+          taking.take(firsts[i], high, low);
+        }
+      }
+    } catch (IOException damaged) {
+      throw new IllegalStateException(damaged);
+    }
+  }
+
+  private interface Positions {
+    void take(long first, long high, RoaringBitmap low);
+  }
+}

@@ -1,0 +1,42 @@
+package tablefmt;
+
+import java.lang.reflect.Field;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+
+/**
+ * Analyzer rule: DELETE, UPDATE and MERGE on tables of ours become commands of ours.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
+  private static final String RULES = "postHocResolutionRules";
+
+  public TreeNode apply(TreeNode plan) {
+    RowCommand made = RowCommand.of((LogicalPlan) plan);
+    return made == null ? plan : made;
+  }
+
+  /**
+   * Have a session's analyzer apply the rule. Spark lets rules be added when a session is made, and
+   * ours is there already. Without it the optimizer's rule does the same, and the commands give no
+   * numbers of rows: their columns are fixed when they are analysed.
+   */
+  public void install(SparkSession session) throws IllegalAccessException {
+    Analyzer analyzer = session.sessionState().analyzer();
+    for (Class kind = analyzer.getClass(); kind != null; kind = kind.getSuperclass()) {
+      Field[] fields = kind.getDeclaredFields();
+      for (int i = 0; i < fields.length; i++) {
+        if (fields[i].getName().endsWith(RULES)) {
+          fields[i].setAccessible(true);
+          fields[i].set(analyzer,
+              ((scala.collection.immutable.Seq) fields[i].get(analyzer)).prepended(this));
+          return;
+        }
+      }
+    }
+    throw new IllegalStateException("the analyzer has no " + RULES);
+  }
+}
