@@ -29,10 +29,17 @@ class Alignment:
     """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
 
 
-def alignment(frame: Any, schema: Schema) -> Alignment:
+def alignment(
+    frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()
+) -> Alignment:
     """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
 
     NULL in a NOT NULL column is not looked for here: the footers of the written files tell.
+
+    Args:
+        frame: a DataFrame.
+        schema: the table's.
+        more: Spark's JSON forms of columns of `frame` that come along as they are, last.
 
     Raises:
         SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,7 @@ def write_native(
         stays under the folder.
     """
     try:
-        said = _run(frame, store, transaction, metadata, spread)
+        said = _run(frame, store, data_folder(transaction), metadata, spread)
         folder = data_folder(transaction)
         written = [(found.key, found.size) for found in store.list_after(folder)]
         added = describe_files(store, written, metadata, stats)
@@ -158,6 +158,39 @@ def write_native(
         raise
     remove_folder(frame.sparkSession, store, transaction)
     return None
+
+
+def write_more(
+    frame: Any,
+    store: Store,
+    folder: str,
+    metadata: Metadata,
+    spread: Layout,
+    more: Sequence[Mapping[str, Any]],
+    apart: str | None = None,
+) -> list[tuple[str, int]]:
+    """Run the query and write its rows with columns that no schema names (DAT-9); not durably yet.
+
+    Args:
+        frame: as of `write_native`, and the columns of `more`.
+        store: the table's.
+        folder: below the transaction's; new.
+        metadata: schema and partitioning to write under.
+        spread: how rows are spread over files.
+        more: Spark's JSON forms of those columns.
+        apart: one of them: a file holds rows of one value of it.
+
+    Returns:
+        Keys and sizes of the files, those without rows too.
+
+    Raises:
+        As `write_native`; what was written stays.
+    """
+    said = _run(frame, store, folder, metadata, spread, more, apart)
+    written = [(found.key, found.size) for found in store.list_after(folder)]
+    s3.remove_markers(store, folder)
+    # Whoever reads the columns back counts their rows.
+    return [] if said == 0 else written
 
 
 def remove_folder(spark: Any, store: Store, transaction: str) -> None:
@@ -191,11 +224,19 @@ def _check_whole(said: int, found: int) -> None:
         )
 
 
-def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread: Layout) -> int:
+def _run(
+    frame: Any,
+    store: Store,
+    folder: str,
+    metadata: Metadata,
+    spread: Layout,
+    more: Sequence[Mapping[str, Any]] = (),
+    apart: str | None = None,
+) -> int:
     """Rows that Spark's tasks say they wrote; negative if they do not say."""
     from pyspark.errors import AnalysisException
 
-    steps = alignment(frame, metadata.schema)
+    steps = alignment(frame, metadata.schema, more)
     root = hadoop_root(store)
     settings, options = _settings(root, spread)
     write = java.new_instance(frame.sparkSession, "NativeWrite", frame._jdf, json.dumps(settings))
@@ -207,15 +248,16 @@ def _run(frame: Any, store: Store, transaction: str, metadata: Metadata, spread:
     except AnalysisException as error:
         raise misfit(error) from None
     group = None
-    if metadata.partition_by:
+    names = [metadata.schema.by_id(i).physical for i in metadata.partition_by]
+    names += [] if apart is None else [apart]
+    if names:
         group = _group_name(metadata.schema)
-        names = [metadata.schema.by_id(i).physical for i in metadata.partition_by]
         write.group(group, json.dumps(names))
     if spread.shuffle_bytes is not None:
         write.rebalance(group, spread.shuffle_bytes)
     elif group is not None:
         write.keepOrder(group)
-    rows: int = write.save(json.dumps(options), group, root / data_folder(transaction))
+    rows: int = write.save(json.dumps(options), group, root / folder)
     return rows
 
 
