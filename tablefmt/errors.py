@@ -334,15 +334,31 @@ class SchemaMismatchError(TablefmtError):
 
 
 class ConstraintViolationError(TablefmtError):
-    """Rows that break NOT NULL, a CHECK, or `appendOnly`."""
+    """Rows that break NOT NULL, a CHECK, or `appendOnly`.
+
+    Attributes:
+        constraint: name of the CHECK; None where it is another one.
+        row: one row that breaks it, the columns that tell something; None where it is not known.
+    """
 
     kind = "constraint_violation"
 
+    def __init__(
+        self, message: str, *, constraint: str | None = None, row: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+        self.row = None if row is None else dict(row)
+
 
 class MergeCardinalityError(TablefmtError):
-    """Several source rows would change one target row."""
+    """Several source rows would change one target row. `keys` shows up to ten such rows."""
 
     kind = "merge_cardinality"
+
+    def __init__(self, message: str, keys: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.keys = [dict(key) for key in keys]
 
 
 class TransactionStateError(TablefmtError):

@@ -12,10 +12,12 @@ import pyarrow as pa
 from tablefmt.changes.range import Bounds
 from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, Alteration, alter
@@ -24,10 +26,12 @@ from tablefmt.operations.context import Commit, TableContext, commit_options
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
+from tablefmt.operations.merge import MergeBuilder, explain_merge, merge, source_reader
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.scan import Scan
 from tablefmt.operations.transaction import Transaction
+from tablefmt.operations.update import update
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import KeyNotFoundError, Store
@@ -90,6 +94,11 @@ class Table:
         return dict(self._metadata.properties)
 
     @property
+    def constraints(self) -> dict[str, str]:
+        """The conditions of the CHECK constraints, by name."""
+        return {name: each.condition for name, each in self._metadata.constraints.items()}
+
+    @property
     def _metadata(self) -> Metadata:
         return self.context.view.metadata_at(self.version)
 
@@ -140,6 +149,49 @@ class Table:
         See operations/delete.py for what it raises.
         """
         return delete(self.context, where, commit_options(commit))
+
+    def update(
+        self, set: Mapping[str, Expression], where: Condition = None, **commit: Any
+    ) -> Commit:
+        """Give the rows for which the condition is true new values: column -> SQL expression over
+        the old row. All rows for None. See operations/update.py for what it raises.
+        """
+        return update(self.context, set, where, commit_options(commit))
+
+    def merge(
+        self,
+        source: Any,
+        on: Expression,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+        memory_limit: int = MEMORY_BYTES,
+    ) -> MergeBuilder[Commit]:
+        """Put the rows of a source into the table, clause by clause; `execute` carries it out.
+
+        Args:
+            source: tabular data, or a scan of any table at any version; read once, by `execute`.
+            on: which rows match: SQL text over both sides.
+            source_alias, target_alias: what the text calls them.
+            merge_schema: columns that only the source has become the table's, by `…_all` clauses.
+            memory_limit: bytes, about, for the source and for finding matches; more is on disk.
+        """
+        statement = MergeStatement(
+            on=on,
+            source_alias=source_alias,
+            target_alias=target_alias,
+            merge_schema=merge_schema,
+        )
+
+        def run(statement: MergeStatement, commit: Mapping[str, Any]) -> Commit:
+            return merge(self.context, source, statement, commit_options(commit), memory_limit)
+
+        def explain(statement: MergeStatement) -> str:
+            pinned = self.context.pin(self.context.begin().version)
+            return explain_merge(pinned, source_reader(source), statement, memory_limit)
+
+        return MergeBuilder(statement, run, explain)
 
     @property
     def alter(self) -> Alter[Commit]:

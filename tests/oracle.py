@@ -82,6 +82,7 @@ def _shown(table: Any) -> Json:
         "timestamp": table.timestamp,
         "partition_by": list(table.partition_by),
         "properties": dict(table.properties),
+        "constraints": dict(table.constraints),
         "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
     }
     # Last, for it goes to the newest version.
@@ -124,6 +125,7 @@ def _expected(document: Json) -> Json:
         "timestamp": _instant(state["timestamp"]),
         "partition_by": state["partition_by"],
         "properties": state["properties"],
+        "constraints": {n: each["condition"] for n, each in state["constraints"].items()},
         "files": [_expected_file(file) for file in state["files"]],
         "entries": [_expected_entry(entry) for entry in entries],
     }

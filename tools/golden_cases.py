@@ -8,7 +8,18 @@ from decimal import Decimal
 from typing import Any
 
 from golden_rows import row_cases
-from make_golden import HOUR, START, Json, Maker, canonical, field, hex_of, schema_of, seal
+from golden_schemas import evolved
+from make_golden import (
+    HOUR,
+    START,
+    Json,
+    Maker,
+    canonical,
+    field,
+    hex_of,
+    schema_of,
+    seal,
+)
 
 LONG = [field(1, "x", "long")]
 CORRUPT = "CorruptEntryError"
@@ -20,6 +31,7 @@ def cases() -> Iterator[Maker]:
     yield from partitioned_tables()
     yield from all_types()
     yield from variants()
+    yield evolved()
     yield from tolerated()
     yield from torn_entries()
     yield from misplaced_entries()
@@ -447,6 +459,10 @@ def bad_schemas() -> Iterator[Maker]:
         "partition-variant": ("ENT-8", schema_of([*LONG, field(2, "v", "variant")], (2,))),
         "partition-unknown": ("ENT-8", schema_of(LONG, (7,))),
     }
+    bad["forgotten"] = ("SCH-8", schema_of([field(2, "y", "long")]))
+    bad["default"] = ("SCH-7", schema_of([field(1, "x", "long", default="7")]))
+    inside = [field(3, "f", "long", initial=1)]
+    bad["default-inside"] = ("SCH-7", schema_of([*LONG, field(2, "s", {"struct": inside})]))
     bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})
     for name, (rule, metadata) in bad.items():
         maker = three(f"schema-{name}")

@@ -148,6 +148,7 @@ class Replay:
             "schema": self.metadata["schema"],
             "partition_by": [names[i] for i in self.metadata["partition_by"]],
             "properties": self.metadata["properties"],
+            "constraints": self.metadata.get("constraints", {}),
             "protocol": self.protocol,
             "files": [file for _, file in sorted(self.files.items())],
             "applications": self.applications,

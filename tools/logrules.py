@@ -154,14 +154,18 @@ BASIS = {
 }
 SUMS = {**dict.fromkeys(TOTALS, _natural), "deleted?": _positive}
 FIELD = {"id": int, "name": str, "nullable": bool, "physical": str, "type": (str, dict)}
-SCHEMA = {"fields": [FIELD], "last_id": int}
+FIELD |= dict.fromkeys(("default?", "initial?"), (bool, int, float, str))
+SCHEMA: dict[str, Any] = {"fields": [FIELD], "last_id": int}
+SCHEMA["dropped?"] = lambda value: value and _ascending(str)(value)
+METADATA = {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}
+CONSTRAINT = {"columns": _ascending(_positive), "condition": str}
 SIDE = {"files": _natural, "path": SIDE_PATH, "sha256": HEX64, "size": _natural}
-COLUMNS = {"path": [str], "size": [_natural], "rows": [_natural]}
+COLUMNS: dict[str, Any] = {"path": [str], "size": [_natural], "rows": [_natural]}
 COLUMNS |= {f"{name}?": _map_of(list) for name in PER_FILE}
 COLUMNS |= {"updated?": [bool], "keys?": [(None, str)]}
 TEXTS = [(None, str)]
 DELETE = {"file": [_positive], "rows": [_positive], "deleted": TEXTS, "updated": TEXTS}
-LINEAGE = {"output": [_natural], "input": [_positive], "start": [_natural], "rows": [_positive]}
+LINEAGE: dict[str, Any] = {"output": [_natural], "input": [_positive], "start": [_natural], "rows": [_positive]}
 LINEAGE |= {"dropped": TEXTS}
 UPDATE = {"keys": _different, "set": (None, _ascending(_positive))}
 ENTRY: dict[str, tuple[str, Any]] = {
@@ -176,7 +180,7 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "basis": ("ENT-5", BASIS),
     "totals": ("ENT-6", SUMS),
     "protocol?": ("ENT-7", {"reader": _ascending(str), "writer": _ascending(str)}),
-    "metadata?": ("ENT-8", {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}),
+    "metadata?": ("ENT-8", METADATA),
     "add?": ("ADD-1", ({"side": SIDE}, COLUMNS)),
     "remove?": ("ENT-3", lambda value: value and _ascending(int)(value)),
     "delete?": ("DEL-1", ({"side": {**SIDE, "path": DELETES_PATH}}, DELETE)),
@@ -366,6 +370,49 @@ def _nested(kind: Any, depth: int) -> Iterator[Json]:
             yield from _nested(element, depth + 1)
 
 
+def _check_values(schema: Json, fields: list[Json]) -> None:
+    """Refuse defaults that are none of a flat column (SCH-7)."""
+    top = [id(field) for field in schema["fields"]]
+    for field in fields:
+        for name in {"default", "initial"} & set(field):
+            flat = isinstance(field["type"], str) and field["type"] != "variant"
+            inside = id(field) not in top
+            require(flat and not inside, "SCH-7", f"has a {name} of {field['name']!r:.100}")
+            try:
+                decode(field[name], field["type"])
+            except Refusal as refusal:
+                raise Refusal("SCH-7", refusal.args[1]) from None
+
+
+def _check_dropped(schema: Json, before: Json, ids: set[str]) -> None:
+    """Refuse a schema that forgets the name of a column that is gone (SCH-8)."""
+    gone = set(before.get("dropped", ()))
+    stack = list(before["fields"])
+    while stack:
+        field = stack.pop()
+        if str(field["id"]) not in ids:
+            gone.add(field["physical"])
+            continue
+        kinds = [field["type"]]
+        while kinds:
+            kind = kinds.pop()
+            if isinstance(kind, dict):
+                stack += kind.get("struct", [])
+                kinds += [kind["array"]] if "array" in kind else kind.get("map", [])
+    left = gone - set(schema.get("dropped", ()))
+    require(not left, "SCH-8", f"forgets the physical names of dropped columns: {sorted(left)}")
+
+
+def _check_constraints(checks: Any, columns: set[int]) -> None:
+    """Refuse constraints that are none (ENT-10)."""
+    sound = checks and _map_of(CONSTRAINT)(checks) and "" not in checks
+    require(sound, "ENT-10", f"has constraints that are none: {checks!r:.100}")
+    sound = all(set(check["columns"]) <= columns for check in checks.values())
+    require(sound, "ENT-10", f"has constraints on columns that are not there: {checks!r:.100}")
+    sound = len({name.casefold() for name in checks}) == len(checks)
+    require(sound, "ENT-10", f"has two constraints of one name: {sorted(checks)!r:.100}")
+
+
 def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
     """Refuse metadata that breaks a rule; give its fields by id."""
     schema, keys = metadata["schema"], metadata["partition_by"]
@@ -380,7 +427,11 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
     }
     sound = len(set(keys)) == len(keys) and set(keys) <= flat
     require(sound, "ENT-8", f"is partitioned by {keys!r:.100}, which are not flat columns")
+    _check_values(schema, fields)
+    if "constraints" in metadata:
+        _check_constraints(metadata["constraints"], {f["id"] for f in schema["fields"]})
     if before is not None:
+        _check_dropped(schema, before["schema"], set(by_id))
         require(
             schema["last_id"] >= before["schema"]["last_id"], "SCH-4", "has a last_id that fell"
         )

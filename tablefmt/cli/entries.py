@@ -87,6 +87,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "schema": schema_to_json(entry.metadata.schema),
             "partition_by": entry.metadata.partition_names,
             "properties": dict(entry.metadata.properties),
+            "constraints": {n: c.condition for n, c in entry.metadata.constraints.items()},
         }
     if entry.unknown:
         record["unknown"] = dict(entry.unknown)

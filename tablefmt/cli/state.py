@@ -45,6 +45,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "sizeInBytes": size,
         "partitionColumns": snapshot.metadata.partition_names,
         "properties": dict(snapshot.metadata.properties),
+        "constraints": {n: c.condition for n, c in snapshot.metadata.constraints.items()},
         "readerFeatures": list(head.protocol.reader),
         "writerFeatures": list(head.protocol.writer),
         "schema": to_ddl(snapshot.schema),

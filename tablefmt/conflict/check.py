@@ -244,4 +244,8 @@ def misfit_of(written: Metadata, now: Metadata) -> str | None:
     for field_id, column in new.items():
         if field_id not in old and not column.nullable:
             return f"the winner added column {column.name!r}, which is NOT NULL"
+    held = list(written.constraints.values())
+    for name, each in now.constraints.items():
+        if each not in held:
+            return f"the winner added constraint {name!r}"
     return None

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
+from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import (
     Array,
     Decimal,
@@ -25,6 +26,7 @@ from tablefmt.model.schema import (
     Type,
     is_nested,
     is_variant,
+    number_fields,
 )
 
 _VARIANT = Struct(
@@ -104,7 +106,9 @@ def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
         )
     found = [positions.get(f.name.casefold()) for f in schema.fields]
     missing = [
-        f.name for f, at in zip(schema.fields, found, strict=True) if at is None and not f.nullable
+        f.name
+        for f, at in zip(schema.fields, found, strict=True)
+        if at is None and not f.nullable and f.default is None
     ]
     if missing:
         raise SchemaMismatchError(
@@ -199,7 +203,7 @@ def conform(
     for column, at, field in zip(schema.fields, positions, shape, strict=True):
         target = arrow_type(column.type)
         if at is None:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
+            arrays.append(absent(column, field.type, batch.num_rows))
             continue
         values = _cast(batch.column(at), target, column.name)
         if not column.nullable and values.null_count:
@@ -213,6 +217,54 @@ def conform(
             values = relabelled(values, field.type)
         arrays.append(values)
     return pa.Table.from_arrays(arrays, schema=shape)
+
+
+def absent(column: Field, shape: pa.DataType, rows: int) -> pa.Array:
+    """A column that was not given: its default (SCH-7)."""
+    if column.default is None:
+        return pa.nulls(rows, shape)
+    return pa.repeat(default_array(column.default, column.type)[0], rows)
+
+
+def incoming_schema(given: pa.Schema, schema: Schema) -> Schema:
+    """The columns of rows that are to be written, as far as the table may take them over.
+
+    Those that the table has under a type which no column can have are left out: they are cast, or
+    refused, when the rows are written.
+
+    Args:
+        given: of the rows.
+        schema: the table's.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+    """
+    columns = []
+    for field in given:
+        known = schema.find(field.name) is not None
+        kind = _known_parts(field.type) if known else field.type
+        try:
+            if kind is not None:
+                columns.append(from_arrow_field(field.with_type(kind)))
+        except SchemaMismatchError:
+            if not known:
+                raise
+    return number_fields(columns) if columns else schema
+
+
+def _known_parts(kind: pa.DataType) -> pa.DataType | None:
+    """The type without what is NULL in every row, and so of no type; None if nothing is left."""
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        parts = [(f, _known_parts(f.type)) for f in fields]
+        left = [f.with_type(part) for f, part in parts if part is not None]
+        return pa.struct(left) if left else None
+    if is_list(kind):
+        element = _known_parts(kind.value_type)
+        return None if element is None else pa.list_(kind.value_field.with_type(element))
+    return kind
 
 
 def relabelled(values: Any, target: pa.DataType) -> Any:

@@ -6,10 +6,10 @@ Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,10 @@ _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_bu
 _DAMAGE = (OSError, pa.ArrowException, StoreError, KeyNotFoundError, MemoryError, ValueError)
 
 
+Test = Callable[[pa.RecordBatch], pa.BooleanArray]
+"""Says of each row whether it is wanted; never null. Columns have physical names."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFilter:
     """Which rows are wanted, over physical names.
@@ -46,7 +50,7 @@ class RowFilter:
 
     pushed: pc.Expression | None
     """Passes every row that is wanted, in spite of the statistics."""
-    exact: pc.Expression | None = None
+    exact: pc.Expression | Test | None = None
     """Applied to what the scan gives; None if `pushed` is exact already."""
     reads: tuple[str, ...] = ()
     """Physical names of the columns that `exact` looks at."""
@@ -66,31 +70,38 @@ class LocatedRows:
 def dataset_of(store: Store, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
     """The files (columns `path` and `size`) as an Arrow dataset over physical names.
 
-    What a file lacks is NULL, or the column's initial value; what is narrower there is cast (DAT-4).
+    What a file lacks is NULL, or the column's initial value; narrower values are cast (DAT-12).
     """
     filesystem, root = store.arrow_filesystem()
     kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
     prefix = root + "/" if root else ""
-    fragments = [
-        kind.make_fragment(prefix + path, filesystem, file_size=size)
-        for path, size in zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True)
-    ]
     initial = [f for f in schema.fields if f.initial is not None]
-    if initial:
-        with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
-            fragments = list(pool.map(partial(_completed, initial), fragments))
+
+    def fragment(path: str, size: int) -> ds.ParquetFileFragment:
+        file = kind.make_fragment(prefix + path, filesystem, file_size=size)
+        known = _initial_values(initial, file)
+        if known is None:
+            return file
+        return kind.make_fragment(prefix + path, filesystem, known, file_size=size)
+
+    described = (files["path"].to_pylist(), files["size"].to_pylist())
+    # Without initial values no file is looked at here.
+    with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
+        fragments = list((pool.map if initial else map)(fragment, *described))
     return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
 
 
-def _completed(initial: Sequence[Field], file: ds.ParquetFileFragment) -> ds.ParquetFileFragment:
-    """The file, known to have the initial value in every row of each column that it lacks."""
+def _initial_values(initial: Sequence[Field], file: ds.ParquetFileFragment) -> pc.Expression | None:
+    """What is true of every row of a file: the values of columns that it lacks (SCH-7)."""
+    if not initial:
+        return None
     there = frozenset(file.physical_schema.names)
-    missing = [f for f in initial if f.physical not in there]
-    if not missing:
-        return file
-    known = [pc.field(f.physical) == default_array(f.initial, f.type)[0] for f in missing]
-    every = reduce(operator.and_, known)
-    return file.format.make_fragment(file.path, file.filesystem, every)
+    known = [
+        pc.field(f.physical) == default_array(f.initial, f.type)[0]
+        for f in initial
+        if f.physical not in there
+    ]
+    return reduce(operator.and_, known) if known else None
 
 
 def read_files(
@@ -121,10 +132,12 @@ def read_files(
     for _, group in _groups(store, files):
         try:
             for batch in _batches(store, group, schema, list(names), condition):
-                rows = batch if condition.exact is None else batch.filter(condition.exact)
+                rows = _kept(batch, condition)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
                     yield _as_wanted(arrays, rows.num_rows, wanted)
+        except InvalidPredicateError:
+            raise
         except _DAMAGE as error:
             raise _diagnosis(store, group, schema, condition, error) from None
 
@@ -146,13 +159,23 @@ def locate_rows(
     for start, group in _groups(store, files):
         try:
             for place, batch in _live(store, group, schema, names, condition):
-                rows = batch if condition.exact is None else batch.filter(condition.exact)
+                rows = _kept(batch, condition)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
                     found = _as_wanted(arrays, rows.num_rows, wanted)
                     yield LocatedRows(start + place, rows.column(POSITION).to_numpy(), found)
+        except InvalidPredicateError:
+            raise
         except _DAMAGE as error:
             raise _diagnosis(store, group, schema, condition, error) from None
+
+
+def _kept(batch: pa.RecordBatch, condition: RowFilter) -> pa.RecordBatch:
+    if condition.exact is None:
+        return batch
+    if isinstance(condition.exact, pc.Expression):
+        return batch.filter(condition.exact)
+    return batch.filter(condition.exact(batch))
 
 
 def _batches(
@@ -203,6 +226,8 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
     for _, group in _groups(store, files):
         try:
             found += dataset_of(store, group, schema).count_rows(filter=condition.pushed)
+        except InvalidPredicateError:
+            raise
         except _DAMAGE as error:
             raise _diagnosis(store, group, schema, condition, error) from None
     return found

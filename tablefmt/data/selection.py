@@ -1,21 +1,24 @@
-"""Which columns and rows a reader asks for, checked against a schema. Pure."""
+"""Which columns and rows a reader asks for, checked against a schema."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Union
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.engine import RowTest, check_engine, now_us
 from tablefmt.data.expression import to_arrow_expression, to_scan_expression
 from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.parse import parse_predicate
+from tablefmt.model.parse import parse_conjuncts, parse_predicate
 from tablefmt.model.predicate import Predicate, all_of, fields
 from tablefmt.model.schema import Field, Schema, is_float, walk
 from tablefmt.model.substrait import predicates_of
+from tablefmt.model.translate import Relation, translate_condition
 
 Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
 
@@ -41,22 +44,46 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
     return [field for _, field in found if field is not None]
 
 
-def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, RowFilter | None]:
-    """A condition as what prunes files, and what selects rows.
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Rows that a condition selects, as far as it is understood."""
 
-    Of a pyarrow expression, the parts that are understood prune (PRN-15); None if there is none.
+    predicate: Predicate | None = None
+    """TRUE for every row selected: what prunes files. None: nothing is known of them."""
+    rows: RowFilter | None = None
+    """None selects every row."""
+    exact: bool = True
+    """`predicate` is TRUE for no other row; None then stands for every row."""
+    columns: frozenset[int] | None = None
+    """Ids of the columns that an inexact condition goes by, and by nothing else; None: unknown."""
+
+
+def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, RowFilter | None]:
+    """A condition as what prunes files, and what selects rows. Raises as `choose`."""
+    chosen = choose(where, schema)
+    return chosen.predicate, chosen.rows
+
+
+def choose(where: Condition, schema: Schema) -> Chosen:
+    """The rows of a condition; all for None.
+
+    Text beyond comparisons of one column with constants is left to the engine. Of it, and of a
+    pyarrow expression, the parts that are understood prune (PRN-3, PRN-15).
 
     Raises:
         InvalidPredicateError: text that cannot be parsed, an expression that does not fit the
             columns, or neither.
-        UnsupportedFeatureError: text that this version cannot evaluate; or a pyarrow expression on
-            a table with renamed columns.
+        UnsupportedFeatureError: text that cannot be evaluated exactly, or only by an engine that is
+            not installed; or a pyarrow expression on a table with renamed columns.
     """
     if where is None:
-        return None, None
+        return Chosen()
     if isinstance(where, str):
-        predicate = parse_predicate(where, schema)
-        return predicate, _filter_of(predicate, schema)
+        try:
+            predicate = parse_predicate(where, schema)
+        except UnsupportedFeatureError:
+            return _by_engine(where, schema)
+        return Chosen(predicate, filter_of(predicate, schema))
     if not isinstance(where, pc.Expression):
         raise InvalidPredicateError(
             f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
@@ -71,11 +98,26 @@ def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, RowF
     except (pa.ArrowException, TypeError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"the condition does not fit the columns: {first}") from None
-    parts, _ = predicates_of(where, schema)
-    return (all_of(parts) if parts else None), _filter_by(where, schema)
+    parts, exact = predicates_of(where, schema)
+    known = all_of(parts) if parts else None
+    return Chosen(known, _filter_by(where, schema), exact and known is not None)
 
 
-def _filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
+def _by_engine(where: str, schema: Schema) -> Chosen:
+    condition = translate_condition(where, (Relation(schema),), now_us())
+    check_engine()
+    parts, _ = parse_conjuncts(where, schema)
+    predicate = all_of(parts) if parts else None
+    used = [f for at, f in enumerate(schema.fields) if f"t{at}" in condition.columns]
+    names = physical_schema(schema)
+    pushed = None if predicate is None else to_scan_expression(predicate, names)
+    rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used))
+    columns = None if condition.nested else frozenset(f.id for f in used)
+    return Chosen(predicate, rows, exact=False, columns=columns)
+
+
+def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
+    """What selects the rows for which the predicate is TRUE."""
     names = physical_schema(schema)
     exact, pushed = to_arrow_expression(predicate, names), to_scan_expression(predicate, names)
     if pushed.equals(exact):

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.checks import Checks
 from tablefmt.data.checksum import footer_checksum
 from tablefmt.data.conform import conform, match_columns
 from tablefmt.log.names import data_folder
@@ -74,7 +75,7 @@ def write_data(
         store: where to; each file is durable before this returns (ADD-5).
         transaction: names the folder.
         reader: rows; columns by name.
-        metadata: schema and partitioning to write under.
+        metadata: schema, partitioning and constraints to write under.
         stats: columns to keep bounds of.
         prefix: of the files' names: keeps several writers of one transaction apart.
         compression: a codec of Parquet's, by Arrow's name for it.
@@ -84,14 +85,16 @@ def write_data(
         The files, none without rows; None if there were no rows.
 
     Raises:
-        SchemaMismatchError, ConstraintViolationError: the data does not fit; the files written so
-            far are the caller's to remove (`remove_data`).
+        SchemaMismatchError, ConstraintViolationError (DAT-3, DAT-13), InvalidPredicateError: the
+            data does not fit; UnsupportedFeatureError: a constraint that only Spark can evaluate.
+            The files written so far are the caller's to remove (`remove_data`).
     """
     positions = match_columns(reader.schema, metadata.schema)
     shape = file_schema(metadata.schema)
-    gathered = Gathered()
+    gathered, checks = Gathered(), Checks(metadata)
     for chunk in _chunks(reader):
         rows = conform(chunk, positions, metadata.schema, shape)
+        checks.check(rows)
         parts = list(_bounded(_split(rows, metadata), rows_max))
         keys = [
             f"{data_folder(transaction)}{prefix}{gathered.count + i}.parquet"

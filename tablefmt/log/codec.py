@@ -30,6 +30,7 @@ from tablefmt.model.entry import (
     FORMAT,
     Application,
     Basis,
+    Constraint,
     Entry,
     Metadata,
     Operation,
@@ -41,7 +42,7 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.schema import is_nested, schema_from_json, schema_to_json
+from tablefmt.model.schema import Schema, is_nested, schema_from_json, schema_to_json
 
 ENTRY_BYTES_MAX = 64 << 20
 """ENT-2. Far above what a writer makes, who moves `add` aside at 1 MiB."""
@@ -224,6 +225,11 @@ def _to_json(entry: Entry) -> dict[str, Any]:
             "properties": dict(entry.metadata.properties),
             "schema": schema_to_json(entry.metadata.schema),
         }
+        if entry.metadata.constraints:
+            document["metadata"]["constraints"] = {
+                name: {"columns": list(each.columns), "condition": each.condition}
+                for name, each in entry.metadata.constraints.items()
+            }
     if entry.add is not None:
         document["add"] = add_to_json(entry.add)
     if entry.remove:
@@ -401,7 +407,25 @@ def _metadata(value: Mapping[str, Any]) -> Metadata:
     properties = value["properties"]
     if type(properties) is not dict or any(type(v) is not str for v in properties.values()):
         raise _bad("ENT-8", "a property is not text")
-    return Metadata(schema, tuple(partition_by), properties)
+    constraints = _constraints(value["constraints"], schema) if "constraints" in value else {}
+    return Metadata(schema, tuple(partition_by), properties, constraints)
+
+
+def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:
+    if type(value) is not dict or not value:
+        raise _bad("ENT-10", "`constraints` is no object, or an empty one")
+    if "" in value or len({name.casefold() for name in value}) != len(value):
+        raise _bad("ENT-10", "constraints have names that cannot be told apart")
+    known = {f.id for f in schema.fields}
+    found = {}
+    for name, each in value.items():
+        ids, condition = each["columns"], each["condition"]
+        if type(condition) is not str or type(ids) is not list:
+            raise _bad("ENT-10", f"constraint {name!r:.100} has a field of the wrong type")
+        if any(type(i) is not int or i not in known for i in ids) or sorted(set(ids)) != ids:
+            raise _bad("ENT-10", f"constraint {name!r:.100} names columns that are not there")
+        found[name] = Constraint(condition, tuple(ids))
+    return found
 
 
 def _application(value: Mapping[str, Any] | None) -> Application | None:

@@ -185,33 +185,9 @@ def find_column(schema: Schema, name: str, alias: str | None = None) -> Field:
     raise SchemaMismatchError(f"no column {name!r}; there are {shown}", [name])
 
 
-def columns_set(steps: Sequence[Step], equated: Mapping[int, Expression]) -> tuple[int, ...]:
-    """Ids of the columns that UPDATE clauses set, ascending (ENT-9).
-
-    Args:
-        steps: of the statement.
-        equated: by column that ON equates with something of the source, that something: a matched
-            row that is set to it keeps it (CFL-17).
-    """
-    found = set()
-    for step in steps:
-        if step.clause.action is not Action.UPDATE:
-            continue
-        keeps = step.clause.side is Side.MATCHED
-        for field, value in step.assignments:
-            same = keeps and field.id in equated and _is_same(equated[field.id], value)
-            if not same:
-                found.add(field.id)
-    return tuple(sorted(found))
-
-
 def source_column(statement: MergeStatement, name: str) -> str:
     """SQL text of a column of the source."""
     return f"{quote_name(statement.source_alias)}.{quote_name(name)}"
-
-
-def _is_same(one: Expression, other: Expression) -> bool:
-    return isinstance(one, str) and isinstance(other, str) and one == other
 
 
 def _said(clause: Clause) -> str:

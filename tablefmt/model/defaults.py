@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.coerce import kind_name
+from tablefmt.model.literals import literal_sql
 from tablefmt.model.schema import Schema, Type, is_nested
-from tablefmt.model.values import decode, encode
+from tablefmt.model.values import decode, decode_value, encode
 
 
 def default_of(value: Any, kind: Type, name: str) -> Any:
@@ -76,3 +78,9 @@ def check_values(schema: Schema) -> None:
                     f"column {field.name!r} has a default that is none: {error.detail}",
                     rule="SCH-7",
                 ) from None
+
+
+def default_sql(value: Any, kind: Type) -> str:
+    """A value of VAL-1 as text that Spark reads as a literal of exactly that type and value."""
+    name = kind_name(kind)
+    return f"CAST({literal_sql(decode_value(value, kind), name)} AS {str(kind).upper()})"

@@ -105,14 +105,26 @@ class ProtocolFeatures:
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """A CHECK: no row of the table makes the condition FALSE (ENT-10, DAT-13)."""
+
+    condition: str
+    """Spark SQL over the columns."""
+    columns: tuple[int, ...]
+    """Ids of the top-level columns that it looks at, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
-    """Schema, partitioning and properties; replaced as a whole (ENT-8)."""
+    """Schema, partitioning, properties and constraints; replaced as a whole (ENT-8)."""
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
     """Field ids, in order."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """As given; defaults are not stored."""
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
+    """By name."""
 
     @property
     def partition_names(self) -> list[str]:

@@ -105,7 +105,17 @@ def parse_conjuncts(
     return understood, unknown
 
 
+def predicate_of(node: exp.Expression, schema: Schema, time_zone: str = "UTC") -> Predicate:
+    """The predicate that a part of a parsed condition is. Raises as `parse_predicate`."""
+    return _Reader(schema, time_zone).predicate(node)
+
+
 def parse_tree(text: str) -> exp.Expression:
+    """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
+
+    Raises:
+        InvalidPredicateError: it cannot be parsed, or is too long or too deep.
+    """
     if len(text) > TEXT_MAX:
         raise InvalidPredicateError(
             f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
@@ -369,7 +379,7 @@ class _Reader:
 
     def _like(self, node: exp.Like, escape: str = "\\") -> Predicate:
         field, pattern = self._text_match(node)
-        return Like(field, _like_pattern(pattern, escape))
+        return Like(field, like_pattern(pattern, escape))
 
     def _escape(self, node: exp.Escape) -> Predicate:
         escape = constant_value(node.expression, self.time_zone)
@@ -417,8 +427,12 @@ def _like_quoted(text: str) -> str:
     return re.sub(r"([\\%_])", r"\\\1", text)
 
 
-def _like_pattern(pattern: str, escape: str) -> str:
-    """The pattern with a backslash as its escape, checked as Spark does."""
+def like_pattern(pattern: str, escape: str) -> str:
+    """The pattern with a backslash as its escape, checked as Spark does.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: the pattern, the escape.
+    """
     if escape != "\\":
         if escape in "%_":
             raise UnsupportedFeatureError("LIKE with a wildcard as its escape", ["sql:escape"])

@@ -6,11 +6,11 @@ raises an error for those on which the engines differ. Times are UTC and carry n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.model.literals import text_to_decimal
 from tablefmt.model.schema import Array, Decimal, Map, Primitive, Struct, Type, is_float, is_nested
 
 DIGITS_MAX = 38
@@ -52,7 +52,7 @@ class Typed:
     """A part of an expression: DuckDB text that can stand as an operand, and its Spark type."""
 
     sql: str
-    type: Optional[Type]  # noqa: UP007, UP045 - evaluated at run time in 3.10
+    type: Type | None
     """None: NULL, of no type yet."""
     digits: int | None = None
     """Of a whole number that is written out: how many it has."""
@@ -116,6 +116,14 @@ def common_type(left: Typed, right: Typed, what: str) -> Type | None:
     raise InvalidPredicateError(f"{what}: {one} and {two} have nothing in common")
 
 
+def common_of(values: Sequence[Typed], what: str) -> Type | None:
+    """The type that all of them meet in; None if all are NULL. Raises as `common_type`."""
+    kind: Type | None = None
+    for value in values:
+        kind = value.type if kind is None else common_type(Typed("", kind), value, what)
+    return kind
+
+
 def _common_number(left: Typed, right: Typed, what: str) -> Type:
     one, two = left.type, right.type
     assert one is not None
@@ -138,7 +146,8 @@ def wider_decimal(one: Decimal, two: Decimal, what: str) -> Decimal:
     digits = max(one.precision - one.scale, two.precision - two.scale) + scale
     if digits > DIGITS_MAX:
         raise UnsupportedFeatureError(
-            f"{what} needs decimals of {digits} digits; 38 are what there is", ["sql:decimal-digits"]
+            f"{what} needs decimals of {digits} digits; 38 are what there is",
+            ["sql:decimal-digits"],
         )
     return Decimal(digits, scale)
 
@@ -149,6 +158,32 @@ def bounded_decimal(precision: int, scale: int) -> Decimal:
         return Decimal(precision, scale)
     kept = max(DIGITS_MAX - (precision - scale), min(scale, 6))
     return Decimal(DIGITS_MAX, kept)
+
+
+def number_literal(text: str) -> Typed:
+    """A number as Spark types it: the smallest of INT, BIGINT, DECIMAL; DECIMAL; with E, DOUBLE.
+
+    Raises:
+        InvalidPredicateError: it is none, or has more than 38 digits.
+    """
+    try:
+        value = text_to_decimal(text)
+    except ValueError as error:
+        raise InvalidPredicateError(f"{text[:80]}: {error}") from None
+    if "e" in text.lower():
+        return Typed(f"CAST('{float(value)!r}' AS DOUBLE)", DOUBLE)
+    places = value.as_tuple()
+    assert isinstance(places.exponent, int)
+    digits = max(len(places.digits), -places.exponent)
+    if "." not in text:
+        digits = len(str(abs(int(value))))
+        for kind, end in ((INTEGER, 1 << 31), (LONG, 1 << 63)):
+            if -end <= value < end:
+                return Typed(f"CAST({int(value)} AS {duck_type(kind)})", kind, digits)
+    if digits > DIGITS_MAX:
+        raise InvalidPredicateError(f"{text[:80]} has more than 38 digits")
+    kind_ = Decimal(digits, max(0, -places.exponent))
+    return Typed(f"CAST('{value:f}' AS {duck_type(kind_)})", kind_)
 
 
 def cast(value: Typed, target: Type) -> Typed:
@@ -224,7 +259,8 @@ def _from_text(value: Typed, target: Type) -> str:
     if name == "boolean":
         said = f"lower(trim({sql}))"
         return (
-            f"(CASE WHEN {sql} IS NULL THEN NULL WHEN {said} IN ('t','true','y','yes','1') THEN TRUE "
+            f"(CASE WHEN {sql} IS NULL THEN NULL "
+            f"WHEN {said} IN ('t','true','y','yes','1') THEN TRUE "
             f"WHEN {said} IN ('f','false','n','no','0') THEN FALSE "
             f"ELSE error('a text that is no boolean') END)"
         )

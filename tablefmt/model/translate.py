@@ -6,7 +6,7 @@ Spec: SQL-1, SQL-2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,10 @@ from sqlglot import exp
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model import sql_types
 from tablefmt.model.casts import cast_target
-from tablefmt.model.literals import text_to_decimal
 from tablefmt.model.parse import like_pattern, parse_tree
-from tablefmt.model.schema import Decimal, Primitive, Schema, Struct, Type, is_float, is_nested
-from tablefmt.model.sql_types import BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, Typed
+from tablefmt.model.schema import Primitive, Schema, Struct, Type, is_float, is_nested
+from tablefmt.model.sql_functions import FUNCTIONS
+from tablefmt.model.sql_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,20 @@ def translate(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Tr
     """
     if not isinstance(text, str):
         raise InvalidPredicateError(f"{text!r:.100} is no expression; give SQL text")
-    tree = parse_tree(text)
+    return translate_tree(parse_tree(text), relations, now_us)
+
+
+def translate_tree(
+    tree: exp.Expression, relations: tuple[Relation, ...], now_us: int = 0
+) -> Translated:
+    """The same for what `parse_tree` read, or a part of it."""
     scope = Scope(relations, now_us)
     try:
         made = _read(tree, scope)
     except RecursionError:
         raise InvalidPredicateError("the expression nests too deep") from None
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
     whole = made.sql if isinstance(tree, exp.Column) and made.sql in scope.used else None
     return Translated(made.sql, made.type, frozenset(scope.used), scope.nested, whole)
 
@@ -91,43 +99,24 @@ def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int 
     return Translated(sql, BOOLEAN, made.columns, made.nested)
 
 
-def conjuncts(text: str) -> list[str]:
-    """The AND-ed parts of a condition, as text.
-
-    Raises:
-        InvalidPredicateError: it cannot be parsed.
-    """
-    return [part.sql("spark") for part in _and_ed(parse_tree(text))]
-
-
-def equality(text: str) -> tuple[str, str, bool] | None:
-    """Both sides of `a = b` or `a <=> b`, and whether it is the latter; None for all else."""
-    tree = parse_tree(text)
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    if not isinstance(tree, exp.EQ | exp.NullSafeEQ):
-        return None
-    null_safe = isinstance(tree, exp.NullSafeEQ)
-    return tree.this.sql("spark"), tree.expression.sql("spark"), null_safe
-
-
-def _and_ed(tree: exp.Expression) -> Iterator[exp.Expression]:
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, exp.And):
-            pending += (node.expression, node.this)
-        elif isinstance(node, exp.Paren):
-            pending.append(node.this)
-        else:
-            yield node
-
-
 def _read(node: exp.Expression, scope: Scope) -> Typed:
+    made = _made(node, scope)
+    if not node.args.get("negate"):
+        return made
+    return Typed(f"(NOT {made.sql})", BOOLEAN)
+
+
+def _made(node: exp.Expression, scope: Scope) -> Typed:
     reader = _READERS.get(type(node))
-    if reader is None:
+    if reader is not None:
+        return reader(node, scope)
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "now":
+        return _now(node, scope)
+    function = FUNCTIONS.get(type(node))
+    chance = isinstance(node, exp.Anonymous) and str(node.this).lower() in _CHANCE
+    if function is None or chance:
         raise _refused(node)
-    return reader(node, scope)
+    return function(node, lambda operand: _read(operand, scope))
 
 
 def _said(node: exp.Expression) -> str:
@@ -226,29 +215,7 @@ def _dot(node: exp.Dot, scope: Scope) -> Typed:
 def _literal(node: exp.Literal, scope: Scope) -> Typed:
     if node.is_string:
         return Typed(_text(node.this), STRING, text=node.this)
-    return _number(node.this)
-
-
-def _number(text: str) -> Typed:
-    """A number as Spark types it: the smallest of INT, BIGINT, DECIMAL; DECIMAL; with E, DOUBLE."""
-    try:
-        value = text_to_decimal(text)
-    except ValueError as error:
-        raise InvalidPredicateError(f"{text[:80]}: {error}") from None
-    if "e" in text.lower():
-        return Typed(f"CAST('{float(value)!r}' AS DOUBLE)", DOUBLE)
-    places = value.as_tuple()
-    assert isinstance(places.exponent, int)
-    digits = max(len(places.digits), -places.exponent)
-    if "." not in text:
-        digits = len(str(abs(int(value))))
-        for kind, end in ((INTEGER, 1 << 31), (LONG, 1 << 63)):
-            if -end <= value < end:
-                return Typed(f"CAST({int(value)} AS {sql_types.duck_type(kind)})", kind, digits)
-    if digits > sql_types.DIGITS_MAX:
-        raise InvalidPredicateError(f"{text[:80]} has more than 38 digits")
-    kind_ = Decimal(digits, max(0, -places.exponent))
-    return Typed(f"CAST('{value:f}' AS {sql_types.duck_type(kind_)})", kind_)
+    return sql_types.number_literal(node.this)
 
 
 def _text(value: str) -> str:
@@ -341,22 +308,13 @@ def _in(node: exp.In, scope: Scope) -> Typed:
         raise InvalidPredicateError("IN needs at least one value")
     value = _read(node.this, scope)
     items = [_read(item, scope) for item in node.expressions]
-    kind = common([value, *items], node)
+    kind = sql_types.common_of([value, *items], _said(node))
     if kind is None:
         return Typed("CAST(NULL AS BOOLEAN)", BOOLEAN)
     if is_nested(kind):
         raise UnsupportedFeatureError(f"{_said(node)} compares {kind}", ["sql:nested-comparison"])
     first, *rest = (sql_types.cast(item, kind).sql for item in (value, *items))
     return Typed(f"({first} IN ({', '.join(rest)}))", BOOLEAN)
-
-
-def common(values: list[Typed], node: exp.Expression) -> Type | None:
-    """The type that all of them meet in; None if all are NULL. Raises as `common_type`."""
-    kind: Type | None = None
-    for value in values:
-        met = Typed("", kind) if kind is not None else value
-        kind = sql_types.common_type(met, value, _said(node))
-    return kind
 
 
 def _is(node: exp.Is, scope: Scope) -> Typed:
@@ -390,15 +348,15 @@ def _like(node: exp.Like, scope: Scope, escape: str = "\\") -> Typed:
     if pattern.text is None:
         raise UnsupportedFeatureError(f"{_said(node)}: a pattern that varies", ["sql:like"])
     (value,) = _strings(node, scope, node.this)
-    said = f"({value} LIKE {_text(like_pattern(pattern.text, escape))} ESCAPE '\\')"
-    return Typed(f"(NOT {said})" if node.args.get("negate") else said, BOOLEAN)
+    return Typed(f"({value} LIKE {_text(like_pattern(pattern.text, escape))} ESCAPE '\\')", BOOLEAN)
 
 
 def _escape(node: exp.Escape, scope: Scope) -> Typed:
     mark = _read(node.expression, scope).text
     if not isinstance(node.this, exp.Like) or mark is None or len(mark) != 1:
         raise _refused(node)
-    return _like(node.this, scope, mark)
+    made = _like(node.this, scope, mark)
+    return Typed(f"(NOT {made.sql})", BOOLEAN) if node.this.args.get("negate") else made
 
 
 def _match(function: str) -> Callable[[Any, Scope], Typed]:
@@ -422,9 +380,9 @@ def _cast(node: exp.Cast, scope: Scope) -> Typed:
     return sql_types.cast(value, target)
 
 
-def branches(values: list[Typed], node: exp.Expression) -> tuple[list[str], Type | None]:
+def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[str], Type | None]:
     """The text of each in the type that all meet in."""
-    kind = common(values, node)
+    kind = sql_types.common_of(values, _said(node))
     if kind is None:
         return [value.sql for value in values], None
     return [sql_types.cast(value, kind).sql for value in values], kind
@@ -441,7 +399,7 @@ def _case(node: exp.Case, scope: Scope) -> Typed:
     values = [_read(part.args["true"], scope) for part in node.args["ifs"]]
     default = node.args.get("default")
     values.append(Typed("NULL", None) if default is None else _read(default, scope))
-    made, kind = branches(values, node)
+    made, kind = _branches(values, node)
     pairs = " ".join(f"WHEN {t} THEN {v}" for t, v in zip(tests, made, strict=False))
     return Typed(f"(CASE {pairs} ELSE {made[-1]} END)", kind)
 
@@ -451,13 +409,13 @@ def _if(node: exp.If, scope: Scope) -> Typed:
     other = node.args.get("false")
     values = [_read(node.args["true"], scope)]
     values.append(Typed("NULL", None) if other is None else _read(other, scope))
-    made, kind = branches(values, node)
+    made, kind = _branches(values, node)
     return Typed(f"(CASE WHEN {test} THEN {made[0]} ELSE {made[1]} END)", kind)
 
 
 def _coalesce(node: exp.Coalesce, scope: Scope) -> Typed:
     values = [_read(part, scope) for part in (node.this, *node.expressions)]
-    made, kind = branches(values, node)
+    made, kind = _branches(values, node)
     return Typed(f"coalesce({', '.join(made)})", kind)
 
 
@@ -506,8 +464,3 @@ _READERS: dict[type[exp.Expression], Reader] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
 }
-
-
-def readers(more: dict[type[exp.Expression], Reader]) -> None:
-    """Take in how further constructs are read."""
-    _READERS.update(more)

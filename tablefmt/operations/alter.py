@@ -1,7 +1,8 @@
 """Alter: schema and properties, by metadata alone (class METADATA).
 
-Every write that runs beside it fails, blind ones of a transaction too; it goes on top of writes.
-Spec: ENT-8, SCH-2 .. SCH-4, SCH-7 .. SCH-9, CFL-5.
+Every write that runs beside it fails, blind ones of a transaction too. It goes on top of writes,
+unless it promises something of every row. Spec: ENT-8, ENT-10, SCH-2 .. SCH-4,
+SCH-7 .. SCH-9, CFL-5.
 """
 
 from __future__ import annotations
@@ -14,17 +15,44 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from tablefmt.commit.plan import Plan
-from tablefmt.errors import SchemaMismatchError
+from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tablefmt.model.constraints import (
+    broken,
+    shown,
+    shown_columns,
+    violation,
+    with_constraint,
+    without_constraint,
+)
 from tablefmt.model.ddl import to_ddl
 from tablefmt.model.entry import Metadata, Operation, OperationClass
+from tablefmt.model.predicate import quote_name
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.schema import Schema
 from tablefmt.operations import columns
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned
+from tablefmt.operations.scan import Scan
 from tablefmt.operations.staging import run
 
 Made = TypeVar("Made")
+
+Row = Mapping[str, Any]
+"""Values by name, those that tell something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Something that holds for every row from now on (ENT-10)."""
+
+    broken_by: str
+    """SQL text that is TRUE for the rows that break it."""
+    error: Callable[[Row], ConstraintViolationError]
+    """What to raise, by a row that breaks it."""
+
+
+Find = Callable[[Pinned, str], "Row | None"]
+"""A live row of the pinned version for which SQL text is TRUE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +63,13 @@ class Alteration:
     change: Callable[[Metadata], Metadata]
     """Raises SchemaMismatchError if it does not fit."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    promises: bool = False
-    """It says something of every row, so rows added meanwhile stand in its way."""
+    promise: Promise | None = None
+    """What it says of every row; rows added meanwhile stand in its way."""
+
+    @property
+    def promises(self) -> bool:
+        """Whether it says something of every row."""
+        return self.promise is not None
 
     @property
     def said(self) -> tuple[str, str]:
@@ -132,6 +165,49 @@ class Alter(Generic[Made]):
         """
         return self._apply(widen_column(name, type), commit)
 
+    def add_constraint(self, name: str, condition: str, **commit: Any) -> Made:
+        """From now on no row makes the condition FALSE; the rows there are, are looked through.
+
+        Args:
+            name: of the constraint.
+            condition: Spark SQL over the columns of a row.
+            commit: what every commit takes.
+
+        Raises:
+            ConstraintViolationError: a row there is breaks it.
+            InvalidPredicateError: it is no condition on a row by itself.
+            SchemaMismatchError: the name is taken; it looks at a variant.
+            UnsupportedFeatureError: a condition that only Spark can evaluate, without Spark.
+            ConcurrentAppendException: rows were added meanwhile.
+        """
+        return self._apply(add_constraint(name, condition), commit)
+
+    def drop_constraint(self, name: str, **commit: Any) -> Made:
+        """Forget a constraint.
+
+        Raises:
+            SchemaMismatchError: there is none of that name.
+        """
+        return self._apply(drop_constraint(name), commit)
+
+    def set_not_null(self, name: str, **commit: Any) -> Made:
+        """From now on a column is never NULL; the rows there are, are looked through.
+
+        Raises:
+            ConstraintViolationError: a row is NULL there.
+            SchemaMismatchError: no such top-level column.
+            ConcurrentAppendException: rows were added meanwhile.
+        """
+        return self._apply(set_not_null(name), commit)
+
+    def drop_not_null(self, name: str, **commit: Any) -> Made:
+        """Allow NULL in a column.
+
+        Raises:
+            SchemaMismatchError: no such top-level column.
+        """
+        return self._apply(drop_not_null(name), commit)
+
     def set_default(self, name: str, value: Any, **commit: Any) -> Made:
         """Set what rows written without a column get from now on; None for NULL.
 
@@ -141,22 +217,44 @@ class Alter(Generic[Made]):
         return self._apply(set_default(name, value), commit)
 
 
-def alter(context: TableContext, alteration: Alteration, options: CommitOptions) -> Commit:
+def find_row(pinned: Pinned, where: str) -> Row | None:
+    """The first row that Arrow finds; files that cannot hold one are not read.
+
+    Raises:
+        UnsupportedFeatureError: text that cannot be evaluated without Spark. CorruptDataError.
+    """
+    scan = Scan(pinned.store, pinned.snapshot, where=where, limit=1)
+    found = scan.to_arrow().select([f.name for f in shown_columns(pinned.metadata.schema)])
+    rows: list[Row] = found.to_pylist()
+    return rows[0] if rows else None
+
+
+def alter(
+    context: TableContext, alteration: Alteration, options: CommitOptions, find: Find = find_row
+) -> Commit:
     """Change the metadata in one commit; a change that changes nothing makes no version.
 
     Raises:
         SchemaMismatchError: it does not fit; CommitRejectedError, CommitUnknownError.
+        ConstraintViolationError: a row breaks what it promises.
         MetadataChangedException: somebody else changed the metadata meanwhile.
     """
     head = context.begin()
-    stage = partial(stage_alter, alteration=alteration)
+    stage = partial(stage_alter, alteration=alteration, find=find)
     return run(context, head, options, stage, alteration.said)
 
 
-def stage_alter(pinned: Pinned, alteration: Alteration) -> Plan:
-    """The change on the metadata of the pinned version."""
+def stage_alter(pinned: Pinned, alteration: Alteration, find: Find = find_row) -> Plan:
+    """The change on the metadata of the pinned version.
+
+    Raises: as `alter`, but for what a commit raises.
+    """
     changed = alteration.change(pinned.metadata)
-    same = changed == pinned.metadata and not alteration.promises
+    same = changed == pinned.metadata
+    if alteration.promise is not None and not same:
+        row = find(pinned, alteration.promise.broken_by)
+        if row is not None:
+            raise alteration.promise.error(row)
     return Plan(
         transaction=pinned.transaction,
         operation=Operation(
@@ -167,7 +265,7 @@ def stage_alter(pinned: Pinned, alteration: Alteration) -> Plan:
         written_under=pinned.metadata,
         read_version=pinned.version,
         metadata=None if same else changed,
-        promises=alteration.promises,
+        promises=alteration.promises and not same,
     )
 
 
@@ -256,4 +354,48 @@ def set_default(name: str, value: Any) -> Alteration:
         "CHANGE COLUMN",
         lambda metadata: columns.with_default(metadata, name, value),
         {"column": name, "default": None if value is None else str(value)},
+    )
+
+
+def add_constraint(name: str, condition: str) -> Alteration:
+    """As `Alter.add_constraint`."""
+    return Alteration(
+        "ADD CONSTRAINT",
+        lambda metadata: with_constraint(metadata, name, condition),
+        {"name": name, "condition": condition},
+        Promise(violation(condition), lambda row: broken(name, condition, row, "a row there is")),
+    )
+
+
+def drop_constraint(name: str) -> Alteration:
+    """As `Alter.drop_constraint`."""
+    return Alteration(
+        "DROP CONSTRAINT", lambda metadata: without_constraint(metadata, name), {"name": name}
+    )
+
+
+def set_not_null(name: str) -> Alteration:
+    """As `Alter.set_not_null`."""
+
+    def error(row: Row) -> ConstraintViolationError:
+        return ConstraintViolationError(
+            f"column {name!r} cannot be NOT NULL: a row there is has NULL there, as "
+            f"{shown(row.items())}",
+            row=row,
+        )
+
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.with_nullable(metadata, name, False),
+        {"column": name, "nullable": False},
+        Promise(f"{quote_name(name)} IS NULL", error),
+    )
+
+
+def drop_not_null(name: str) -> Alteration:
+    """As `Alter.drop_not_null`."""
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.with_nullable(metadata, name, True),
+        {"column": name, "nullable": True},
     )

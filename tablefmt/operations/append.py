@@ -7,11 +7,11 @@ from typing import Any
 
 from tablefmt.commit.plan import Plan
 from tablefmt.data.bounds import stats_columns
-from tablefmt.data.conform import as_reader
+from tablefmt.data.conform import as_reader, incoming_schema
 from tablefmt.data.write import write_data
-from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
+from tablefmt.operations.columns import merged
 from tablefmt.operations.context import (
     Commit,
     CommitOptions,
@@ -30,6 +30,9 @@ def append(
 ) -> Commit:
     """Add the rows of `data` in one commit; columns by name (DAT-2).
 
+    With `merge_schema`, columns and fields that the table lacks are added in the same commit, and
+    types become wider where `data` has the wider one of a kind (SCH-8).
+
     On a handle that is warm and not overtaken this is the data files' writes and one log write. No
     rows and no application version: no version is made.
 
@@ -38,15 +41,12 @@ def append(
         IdempotenceError: CFL-7.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    if merge_schema:
-        raise UnsupportedFeatureError(
-            "merge_schema is not supported yet; write columns that the table has", ["merge_schema"]
-        )
-    # A blind append needs no newest version: losing the race tells it. An application id, and
-    # granularity `transaction`, where any winner since the start is a conflict, do.
+    # A blind append needs no newest version: losing the race tells it. An application id, a schema
+    # that may change, and granularity `transaction`, where any winner since the start is a
+    # conflict, do.
     known = context.view.head.metadata.properties
     whole_scope = get_property(known, "conflictGranularity") == "transaction"
-    head = context.begin(refresh=whole_scope or options.application is not None)
+    head = context.begin(refresh=whole_scope or merge_schema or options.application is not None)
     reader, digest = as_reader(data), None
     if options.application is not None:
         rows = reader.read_all()
@@ -54,10 +54,13 @@ def append(
         already = context.applied(options, digest, NAME)
         if already is not None:
             return already
+    metadata = head.metadata
+    if merge_schema:
+        metadata = merged(metadata, incoming_schema(reader.schema, metadata.schema))
     transaction = context.environment.nonce()
     with writing(context.store, transaction):
-        stats = stats_columns(head.metadata.schema, head.metadata.properties.get("statsColumns"))
-        added = write_data(context.store, transaction, reader, head.metadata, stats)
+        stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
+        added = write_data(context.store, transaction, reader, metadata, stats)
     return append_files(
         context,
         transaction,
@@ -66,6 +69,7 @@ def append(
         options,
         read_version=head.version,
         digest=digest,
+        evolved=metadata,
     )
 
 
@@ -78,6 +82,7 @@ def append_files(
     *,
     read_version: int,
     digest: str | None = None,
+    evolved: Metadata | None = None,
 ) -> Commit:
     """Commit data files that exist already under the transaction's folder.
 
@@ -89,17 +94,25 @@ def append_files(
         options: what every commit takes.
         read_version: the head when the work began; what came later is judged (CMT-6).
         digest: of the content, where it is known.
+        evolved: what the files were written under, and the table's metadata from then on.
 
     Raises:
         CommitRejectedError, ConcurrentModificationException: the files are removed.
         CommitUnknownError: they are kept.
     """
-    plan = append_plan(transaction, added, written_under, read_version=read_version)
-    return settle(context, replace(plan, floating=True), options, digest)
+    plan = append_plan(
+        transaction, added, written_under, read_version=read_version, evolved=evolved
+    )
+    return settle(context, replace(plan, floating=plan.metadata is None), options, digest)
 
 
 def append_plan(
-    transaction: str, added: AddedFiles | None, written_under: Metadata, *, read_version: int
+    transaction: str,
+    added: AddedFiles | None,
+    written_under: Metadata,
+    *,
+    read_version: int,
+    evolved: Metadata | None = None,
 ) -> Plan:
     """An INSERT of files that exist already. It floats only in a commit of its own (CFL-5)."""
     plan = Plan(
@@ -109,8 +122,14 @@ def append_plan(
         blind=True,
         written_under=written_under,
         read_version=read_version,
+        metadata=changed_metadata(written_under, evolved),
     )
     return with_files(plan, added)
+
+
+def changed_metadata(before: Metadata, evolved: Metadata | None) -> Metadata | None:
+    """What an entry says of the metadata: nothing where it stays."""
+    return None if evolved == before else evolved
 
 
 def with_files(plan: Plan, added: AddedFiles | None) -> Plan:

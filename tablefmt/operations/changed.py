@@ -62,8 +62,6 @@ class Changed:
     metrics: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Of the operation, besides `predicate`."""
-    metadata: Metadata | None = None
-    """New columns come with the rows (merge_schema); None: the table's stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def changed_plan(pinned: Pinned, name: str, changed: Changed, carry: Carry = car
         changed: what was found out. A file of which every live row goes is removed.
         carry: called if the table's deleteMode is copy-on-write.
     """
-    target, metadata = changed.target, changed.metadata or pinned.metadata
+    target = changed.target
     out = _taken_out(pinned, changed, carry)
     updated, inserted = changed.updated_files, _keyed(changed)
     parts = [out.carried_files, updated, inserted]
@@ -107,10 +105,9 @@ def changed_plan(pinned: Pinned, name: str, changed: Changed, carry: Carry = car
             parameters={"predicate": target.text, **changed.parameters},
             metrics=_metrics(pinned, name, changed, out, says),
         ),
-        scope=written_scope(target.predicate, joined([updated, inserted]), metadata),
+        scope=written_scope(target.predicate, joined([updated, inserted]), pinned.target),
         predicate=target.text,
         written_under=pinned.metadata,
-        metadata=changed.metadata,
         read_version=pinned.version,
         add=added,
         reads=(replace(read, keys=changed.keys),),

@@ -14,9 +14,10 @@ import pyarrow as pa
 from tablefmt.data.bounds import stats_columns
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model import evolve
+from tablefmt.model.constraints import check_columns_stay
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.defaults import default_of
-from tablefmt.model.entry import Metadata
+from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.paths import path_of
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Type, is_nested
@@ -74,13 +75,23 @@ def added(metadata: Metadata, name: str, column: Field, after: str | None, first
 
 
 def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
-    """With another name for a column or field. Raises SchemaMismatchError."""
+    """With another name for a column or field.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it.
+    """
+    _check_unused(metadata, name, "renamed")
     return with_schema(metadata, evolve.renamed(metadata.schema, name, to))
 
 
 def dropped(metadata: Metadata, name: str) -> Metadata:
-    """Without a column or field. Raises SchemaMismatchError: also for a partition column."""
+    """Without a column or field.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+    """
     _check_not_partition(metadata, name, "dropped")
+    _check_unused(metadata, name, "dropped")
     return with_schema(metadata, evolve.without_field(metadata.schema, name))
 
 
@@ -90,8 +101,13 @@ def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Meta
 
 
 def widened(metadata: Metadata, name: str, kind: Type) -> Metadata:
-    """With a wider type. Raises SchemaMismatchError: also for a partition column."""
+    """With a wider type.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+    """
     _check_not_partition(metadata, name, "widened")
+    _check_unused(metadata, name, "widened")
     return with_schema(metadata, evolve.widened(metadata.schema, name, kind))
 
 
@@ -100,13 +116,28 @@ def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
     return with_schema(metadata, evolve.with_default(metadata.schema, name, value))
 
 
+def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
+    """With a top-level column that may be NULL, or never is. Raises SchemaMismatchError."""
+    schema = metadata.schema
+    field = schema.find(name)
+    if field is None:
+        raise SchemaMismatchError(
+            f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}", [name]
+        )
+    new = replace(field, nullable=nullable)
+    fields = tuple(new if f.id == field.id else f for f in schema.fields)
+    return with_schema(metadata, replace(schema, fields=fields))
+
+
 def merged(metadata: Metadata, incoming: Schema) -> Metadata:
     """With what rows of `incoming` have beyond the table; itself if that is nothing.
 
     Raises:
         SchemaMismatchError: SCH-2.
     """
-    fixed = frozenset(metadata.partition_by)
+    fixed = frozenset(metadata.partition_by).union(
+        *(c.columns for c in metadata.constraints.values())
+    )
     return with_schema(metadata, evolve.merged_schema(metadata.schema, incoming, fixed))
 
 
@@ -121,9 +152,14 @@ def replaced(
         partition_by: names of columns to partition by; None: those that the table has.
 
     Raises:
-        SchemaMismatchError: SCH-2; a partition column that is not there, or is nested.
+        SchemaMismatchError: SCH-2; a partition column that is not there, or is nested; a column
+            that a constraint looks at goes, or gets another name or type.
     """
     schema = evolve.replaced_schema(metadata.schema, incoming)
+    staying = {f.id: f.name for f in schema.fields}
+    for field in metadata.schema.fields:
+        if staying.get(field.id) != field.name:
+            _check_unused(metadata, field.name, "replaced")
     names = metadata.partition_names if partition_by is None else list(partition_by)
     columns = []
     for name in names:
@@ -144,6 +180,7 @@ def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None
     before = metadata.schema if before is None else before
     if schema == metadata.schema:
         return metadata
+    check_columns_stay(metadata.constraints, before, schema)
     changed = replace(metadata, schema=schema)
     kept = metadata.properties.get(_STATS)
     if kept is None:
@@ -154,6 +191,33 @@ def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None
         return changed
     text = ", ".join(quote_name(names[f.id]) for f in stats if f.id in names)
     return replace(changed, properties={**metadata.properties, _STATS: text})
+
+
+def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
+    """Files written under one schema as an entry with another one has them.
+
+    Bounds of columns that got another type are unknown (VAL-4).
+    """
+    types = {f.id: f.type for f in before.fields}
+    other = {f.id for f in after.fields if f.id in types and types[f.id] != f.type}
+    gone = {f"{side}.{i}" for side in ("lower", "upper") for i in other}
+    return AddedFiles({n: values for n, values in added.columns.items() if n not in gone})
+
+
+def _check_unused(metadata: Metadata, name: str, what: str) -> None:
+    """Refuse to change a column that a constraint looks at: its text names it."""
+    column = metadata.schema.find(path_of(metadata.schema, name)[0])
+    users = [
+        constraint
+        for constraint, each in metadata.constraints.items()
+        if column is not None and column.id in each.columns
+    ]
+    if users:
+        raise SchemaMismatchError(
+            f"the constraint {users[0]!r} looks at column {name!r}, so it cannot be {what}; drop "
+            "the constraint first",
+            [name],
+        )
 
 
 def _check_not_partition(metadata: Metadata, name: str, what: str) -> None:

@@ -47,13 +47,13 @@ def stage_delete(pinned: Pinned, where: Condition) -> Plan:
     check_may_remove(pinned.metadata)
     target = target_of(where, pinned.metadata.schema)
     if target.decided_by(pinned.snapshot.partition_ids):
-        return _delete_files(pinned, target)
+        return delete_files(pinned, target)
     selected = select(pinned, target)
     changed = Changed(target=target, files=selected.files, deleted=selected.rows)
     return changed_plan(pinned, NAME, changed)
 
 
-def _delete_files(pinned: Pinned, target: Target) -> Plan:
+def delete_files(pinned: Pinned, target: Target) -> Plan:
     """Whole files, chosen by their partition values; none is read."""
     files = pinned.snapshot.in_scope(target.predicate)
     return Plan(

@@ -21,6 +21,7 @@ from tablefmt.errors import (
     InvalidPredicateError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.entry import (
     AddedFiles,
     Metadata,
@@ -35,7 +36,8 @@ from tablefmt.model.prune import decided_by_partitions, partition_match
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.substrait import predicates_of
 from tablefmt.model.values import decode_value
-from tablefmt.operations.append import with_files
+from tablefmt.operations.append import changed_metadata, with_files
+from tablefmt.operations.columns import replaced
 from tablefmt.operations.context import (
     Commit,
     CommitOptions,
@@ -74,7 +76,8 @@ def overwrite(
         where: rows for which it holds are replaced, and every new row must match it. It has to be
             decided by partition values.
         dynamic_partitions: replace the partitions that `data` has rows of, and no other.
-        overwrite_schema: not supported yet.
+        overwrite_schema: the columns of `data` take the place of the table's, in the same commit;
+            partition columns have to be among them. Only for the whole table.
 
     Raises:
         UnsupportedFeatureError: a condition that needs row values, or overwrite_schema.
@@ -83,10 +86,7 @@ def overwrite(
         SchemaMismatchError: the data does not fit; nothing is kept.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    if overwrite_schema:
-        raise UnsupportedFeatureError(
-            "overwrite_schema is not supported yet; make a new table", ["overwrite_schema"]
-        )
+    check_replaces_all(overwrite_schema, where, dynamic_partitions)
     head = context.begin()
     name = "TRUNCATE" if data is None else "OVERWRITE"
     said = said_of(where, head.metadata, dynamic_partitions, name)
@@ -99,13 +99,13 @@ def overwrite(
         if already is not None:
             return already
     transaction = context.environment.nonce()
-    added = None
+    added, metadata = None, head.metadata
     if reader is not None:
+        if overwrite_schema:
+            metadata = replaced(metadata, from_arrow(reader.schema))
         with writing(context.store, transaction):
-            stats = stats_columns(
-                head.metadata.schema, head.metadata.properties.get("statsColumns")
-            )
-            added = write_data(context.store, transaction, reader, head.metadata, stats)
+            stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
+            added = write_data(context.store, transaction, reader, metadata, stats)
     return overwrite_files(
         context,
         transaction,
@@ -117,6 +117,7 @@ def overwrite(
         dynamic_partitions=dynamic_partitions,
         digest=digest,
         name=name,
+        evolved=metadata,
     )
 
 
@@ -132,6 +133,7 @@ def overwrite_files(
     dynamic_partitions: bool = False,
     digest: str | None = None,
     name: str = "OVERWRITE",
+    evolved: Metadata | None = None,
 ) -> Commit:
     """Commit data files that exist already, in place of what is in scope.
 
@@ -150,6 +152,7 @@ def overwrite_files(
             where=where,
             dynamic_partitions=dynamic_partitions,
             name=name,
+            evolved=evolved,
         )
     except Exception:
         discard(context.store, transaction)
@@ -168,6 +171,7 @@ def overwrite_plan(
     where: Where = None,
     dynamic_partitions: bool = False,
     name: str = "OVERWRITE",
+    evolved: Metadata | None = None,
 ) -> Plan:
     """An OVERWRITE by files that exist already.
 
@@ -175,13 +179,14 @@ def overwrite_plan(
         ConstraintViolationError, InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
     """
     condition = check_overwritable(written_under, where, dynamic_partitions)
+    target = written_under if evolved is None else evolved
     if condition is not None and added is not None:
-        _check_inside(added, written_under, condition)
+        _check_inside(added, target, condition)
     dynamic = dynamic_partitions and bool(written_under.partition_by)
     predicate, scope = condition, _scope(condition)
     if dynamic and added is not None:
-        predicate = partitions_of(added, written_under)
-        scope = partition_scope(added, written_under)
+        predicate = partitions_of(added, target)
+        scope = partition_scope(added, target)
     parameters = {"mode": "Overwrite"} if name == "OVERWRITE" else {}
     if dynamic:
         parameters["partitionOverwriteMode"] = "dynamic"
@@ -194,13 +199,18 @@ def overwrite_plan(
         written_under=written_under,
         read_version=read_version,
         replacing=None if dynamic and added is None else Replacing(predicate),
+        metadata=changed_metadata(written_under, evolved),
     )
     return with_files(plan, added)
 
 
 def replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
-    """Whether an OVERWRITE brings no rows and takes none away."""
-    if plan.add is not None or plan.operation.cls is not OperationClass.OVERWRITE:
+    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema."""
+    if (
+        plan.add is not None
+        or plan.metadata is not None
+        or plan.operation.cls is not OperationClass.OVERWRITE
+    ):
         return False
     return plan.replacing is None or snapshot().in_scope(plan.replacing.predicate).num_rows == 0
 
@@ -214,6 +224,17 @@ def said_of(where: Where, metadata: Metadata, dynamic_partitions: bool, name: st
     # An expression's own text leaves out the middle of a long list.
     said = where if condition is None or isinstance(where, str) else to_sql(condition)
     return name, str(said), str(dynamic_partitions)
+
+
+def check_replaces_all(
+    overwrite_schema: bool, where: Where, dynamic_partitions: bool = False
+) -> None:
+    """Refuse other columns for a part of the rows. Raises InvalidPredicateError."""
+    if overwrite_schema and (where is not None or dynamic_partitions):
+        raise InvalidPredicateError(
+            "overwrite_schema gives the whole table other columns, and where or dynamic_partitions "
+            "replace a part of its rows; give one of them"
+        )
 
 
 def check_overwritable(

@@ -34,6 +34,8 @@ class Pinned:
         self.version = version
         self.transaction = transaction
         self.metadata: Metadata = view.metadata_at(version)
+        self.target: Metadata = self.metadata
+        """What files are written under, and what the commit makes of the table's metadata."""
         self._writes = 0
 
     @cached_property
@@ -53,20 +55,23 @@ class Pinned:
         """
         prefix = f"{self._writes}-"
         self._writes += 1
-        stats = stats_columns(self.metadata.schema, self.metadata.properties.get("statsColumns"))
-        return write_data(self.store, self.transaction, reader, self.metadata, stats, prefix=prefix)
+        target = self.target
+        stats = stats_columns(target.schema, target.properties.get("statsColumns"))
+        return write_data(self.store, self.transaction, reader, target, stats, prefix=prefix)
 
     @contextmanager
     def staging(self) -> Iterator[None]:
-        """If what is done inside fails, the files it wrote are removed; earlier ones stay.
+        """If what is done inside fails, the files it wrote are removed; earlier ones stay, and
+        `target` is what it was.
 
         Raises:
             CommitRejectedError: the store refused a file.
         """
-        first = self._writes
+        first, target = self._writes, self.target
         try:
             yield
         except Exception as error:
+            self.target = target
             written = tuple(f"{number}-" for number in range(first, self._writes))
             try:
                 remove_data(self.store, self.transaction, written)

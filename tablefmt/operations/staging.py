@@ -39,8 +39,15 @@ def run(
             return already
     pinned = context.pin(head.version)
     with pinned.staging():
-        plan = stage(pinned)
+        plan = with_metadata(stage(pinned), pinned)
     return settle(context, plan, options, digest)
+
+
+def with_metadata(plan: Plan, pinned: Pinned) -> Plan:
+    """The plan with the metadata that its files were written under, where that is another."""
+    if pinned.target == pinned.metadata:
+        return plan
+    return replace(plan, metadata=pinned.target, floating=False)
 
 
 def settle(context: TableContext, plan: Plan, options: CommitOptions, digest: str | None) -> Commit:

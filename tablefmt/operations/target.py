@@ -11,11 +11,10 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Read
 from tablefmt.data.read import RowFilter
-from tablefmt.data.selection import Condition, understood
+from tablefmt.data.selection import Condition, choose
 from tablefmt.model.predicate import Predicate, fields, to_sql
 from tablefmt.model.prune import decided_by_partitions
 from tablefmt.model.schema import Schema
-from tablefmt.model.substrait import predicates_of
 
 TEXT_MAX = 1000
 """Characters kept of a condition that has no SQL text."""
@@ -46,7 +45,7 @@ class Target:
 
     def read_nothing(self) -> Read:
         """A choice among files by their metadata: no row was looked at, and more may match."""
-        return Read(predicate=self.predicate, by_row=self._by_row, rows={}, columns=self._looked_at)
+        return Read(predicate=self.predicate, by_row=self._by_row, rows={}, columns=self.looked_at)
 
     def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
         """A look at `files` (column `id`), those that may hold such rows.
@@ -60,7 +59,7 @@ class Target:
             by_row=self._by_row,
             files=np.sort(files["id"].to_numpy()),
             rows=rows,
-            columns=self._looked_at,
+            columns=self.looked_at,
         )
 
     @property
@@ -68,7 +67,8 @@ class Target:
         return self.exact if self.reasoned is None else self.reasoned
 
     @property
-    def _looked_at(self) -> frozenset[int] | None:
+    def looked_at(self) -> frozenset[int] | None:
+        """Ids of the columns that decide which rows are selected; None: any may."""
         if self.columns is not None:
             return self.columns
         if not self.exact:
@@ -80,14 +80,12 @@ def target_of(where: Condition, schema: Schema) -> Target:
     """The rows of a condition; all for None.
 
     Raises:
-        InvalidPredicateError, UnsupportedFeatureError: as `understood`.
+        InvalidPredicateError, UnsupportedFeatureError: as `choose`.
     """
-    predicate, rows = understood(where, schema)
+    chosen = choose(where, schema)
     if where is None:
         return Target("TRUE", None, None, True)
-    if isinstance(where, str):
-        assert predicate is not None
-        return Target(to_sql(predicate), predicate, rows, True)
-    _, exact = predicates_of(where, schema)
+    predicate, exact = chosen.predicate, chosen.exact
     text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
-    return Target(text, predicate, rows, exact)
+    reasoned = exact or chosen.columns is not None
+    return Target(text, predicate, chosen.rows, exact, reasoned, chosen.columns)

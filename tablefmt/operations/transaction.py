@@ -11,20 +11,23 @@ import numpy as np
 
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
-from tablefmt.data.conform import as_reader
+from tablefmt.data.conform import as_reader, incoming_schema
+from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
 from tablefmt.errors import (
     CommitRejectedError,
     InvalidRangeError,
     TransactionStateError,
-    UnsupportedFeatureError,
 )
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.predicate import any_of
 from tablefmt.model.properties import duration_seconds
 from tablefmt.operations.alter import Alter, Alteration, stage_alter
 from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
+from tablefmt.operations.columns import merged, rebound, replaced
 from tablefmt.operations.context import (
     Commit,
     CommitOptions,
@@ -34,7 +37,16 @@ from tablefmt.operations.context import (
 )
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.digest import ContentDigest, digest_of, digest_of_all
+from tablefmt.operations.merge import (
+    MergeBuilder,
+    explain_merge,
+    source_reader,
+    stage_merge,
+    with_source,
+)
+from tablefmt.operations.merge import said_of as said_of_merge
 from tablefmt.operations.overwrite import (
+    check_replaces_all,
     overwrite_plan,
     partitions_of,
     replaces_nothing,
@@ -42,8 +54,10 @@ from tablefmt.operations.overwrite import (
 )
 from tablefmt.operations.pinned import Pinned, joined, live_rows, scope_of
 from tablefmt.operations.scan import Scan
-from tablefmt.operations.staging import Stage, settle
+from tablefmt.operations.staging import Stage, settle, with_metadata
 from tablefmt.operations.target import Target, target_of
+from tablefmt.operations.update import said_of as said_of_set
+from tablefmt.operations.update import stage_set
 
 
 class Transaction:
@@ -107,21 +121,26 @@ class Transaction:
             SchemaMismatchError, ConstraintViolationError: the data does not fit; what was staged
                 before stays.
         """
-        if merge_schema:
-            raise UnsupportedFeatureError(
-                "merge_schema is not supported yet; write columns that the table has",
-                ["merge_schema"],
-            )
         self._check_open()
         before = self._plan
         if before is not None and before.operation.cls is not OperationClass.INSERT:
             raise self._full(before)
         pinned, content = self._pinned, ContentDigest()
+        schema = pinned.target.schema
         with pinned.staging():
-            added = pinned.write(content.through(as_reader(data)))
-        files = joined([before.add if before is not None else None, added])
+            reader = as_reader(data)
+            if merge_schema:
+                pinned.target = merged(pinned.target, incoming_schema(reader.schema, schema))
+            added = pinned.write(content.through(reader))
+        earlier = None if before is None else before.add
+        if earlier is not None:
+            earlier = rebound(earlier, schema, pinned.target.schema)
         self._plan = append_plan(
-            pinned.transaction, files, pinned.metadata, read_version=pinned.version
+            pinned.transaction,
+            joined([earlier, added]),
+            pinned.metadata,
+            read_version=pinned.version,
+            evolved=pinned.target,
         )
         self._digests.append(content.hexdigest(APPEND))
         return self
@@ -135,11 +154,8 @@ class Transaction:
         overwrite_schema: bool = False,
     ) -> Transaction:
         """Stage rows in place of others; see operations/overwrite.py."""
-        if overwrite_schema:
-            raise UnsupportedFeatureError(
-                "overwrite_schema is not supported yet; make a new table", ["overwrite_schema"]
-            )
-        return self._overwrite(data, where, dynamic_partitions)
+        check_replaces_all(overwrite_schema, where, dynamic_partitions)
+        return self._overwrite(data, where, dynamic_partitions, overwrite_schema)
 
     def truncate(self, where: Condition = None) -> Transaction:
         """Stage an overwrite with nothing."""
@@ -149,6 +165,52 @@ class Transaction:
         """Stage a delete; see operations/delete.py."""
         text = target_of(where, self._pinned.metadata.schema).text
         return self.stage(lambda pinned: stage_delete(pinned, where), ("DELETE", text))
+
+    def update(self, set: Mapping[str, Expression], where: Condition = None) -> Transaction:
+        """Stage an update; see operations/update.py."""
+        text = target_of(where, self._pinned.metadata.schema).text
+        said = ("UPDATE", text, *said_of_set(set))
+        return self.stage(lambda pinned: stage_set(pinned, set, where), said)
+
+    def merge(
+        self,
+        source: Any,
+        on: Expression,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+        memory_limit: int = MEMORY_BYTES,
+    ) -> MergeBuilder[Transaction]:
+        """A MERGE; `execute` stages it, and reads the source then. See `Table.merge`."""
+        statement = MergeStatement(
+            on=on,
+            source_alias=source_alias,
+            target_alias=target_alias,
+            merge_schema=merge_schema,
+        )
+
+        def staged(statement: MergeStatement, commit: Mapping[str, Any]) -> Transaction:
+            if commit:
+                raise InvalidRangeError("in a transaction these are arguments of its commit()")
+            return self._merge(source, statement, memory_limit)
+
+        def explained(statement: MergeStatement) -> str:
+            self._check_open()
+            return explain_merge(self._pinned, source_reader(source), statement, memory_limit)
+
+        return MergeBuilder(statement, staged, explained)
+
+    def _merge(self, source: Any, statement: MergeStatement, memory_limit: int) -> Transaction:
+        content = ContentDigest()
+
+        def stage(pinned: Pinned) -> Plan:
+            reader = content.through(source_reader(source))
+            return with_source(stage_merge(pinned, reader, statement, memory_limit), source, pinned)
+
+        self.stage(stage)
+        self._digests[-1] = content.hexdigest(*said_of_merge(statement))
+        return self
 
     @property
     def alter(self) -> Alter[Transaction]:
@@ -164,7 +226,7 @@ class Transaction:
         """
         self._check_empty()
         with self._pinned.staging():
-            self._plan = stage(self._pinned)
+            self._plan = with_metadata(stage(self._pinned), self._pinned)
         self._digests.append(None if said is None else digest_of(None, *said))
         return self
 
@@ -225,7 +287,13 @@ class Transaction:
         else:
             self.commit()
 
-    def _overwrite(self, data: Any, where: Condition, dynamic_partitions: bool) -> Transaction:
+    def _overwrite(
+        self,
+        data: Any,
+        where: Condition,
+        dynamic_partitions: bool,
+        overwrite_schema: bool = False,
+    ) -> Transaction:
         self._check_empty()
         pinned, content = self._pinned, ContentDigest()
         name = "TRUNCATE" if data is None else "OVERWRITE"
@@ -233,7 +301,10 @@ class Transaction:
         with pinned.staging():
             added = None
             if data is not None:
-                added = pinned.write(content.through(as_reader(data)))
+                reader = as_reader(data)
+                if overwrite_schema:
+                    pinned.target = replaced(pinned.metadata, from_arrow(reader.schema))
+                added = pinned.write(content.through(reader))
             self._plan = overwrite_plan(
                 pinned.transaction,
                 added,
@@ -242,6 +313,7 @@ class Transaction:
                 where=where,
                 dynamic_partitions=dynamic_partitions,
                 name=name,
+                evolved=pinned.target,
             )
         self._digests.append(content.hexdigest(*said))
         return self
@@ -306,14 +378,22 @@ def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
 
     An OVERWRITE then keeps the removals it has at the pinned version.
     """
-    plan = replace(plan, reads=(*plan.reads, *reads), blind=False, floating=False)
+    # Rows that came meanwhile would stay, and have none of the new columns.
+    replaces_columns = plan.metadata is not None and plan.replacing is not None
+    plan = replace(
+        plan,
+        reads=(*plan.reads, *reads),
+        blind=False,
+        floating=False,
+        promises=plan.promises or replaces_columns,
+    )
     if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
         plan = _as_update(plan, pinned)
     if plan.operation.cls is not OperationClass.UPDATE:
         return replace(plan, scope=None)
     scopes = [read.predicate for read in plan.reads]
     if plan.add is not None and pinned.metadata.partition_by:
-        scopes.append(partitions_of(plan.add, pinned.metadata))
+        scopes.append(partitions_of(plan.add, pinned.target))
     known = [predicate for predicate in scopes if predicate is not None]
     whole = None if len(known) < len(scopes) else any_of(known)
     return replace(plan, scope=scope_of(whole, pinned.metadata))

@@ -1,27 +1,94 @@
-"""Update: rows for which a condition holds get new values (class UPDATE). Staged only, so far.
+"""Update: rows for which a condition holds get new values (class UPDATE).
 
-The new values come from a function over Arrow rows; whatever works out SQL expressions gives one.
-Spec: DEL-1, ENT-9.
+Spec: DEL-1, ENT-9, SQL-3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
+from tablefmt.data.assign import computed, new_values
+from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.selection import Condition
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.model.clauses import Expression, assigned
+from tablefmt.model.translate import Relation
 from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.rows import Change, change_rows, select
+from tablefmt.operations.staging import run
 from tablefmt.operations.target import target_of
 
 NAME = "UPDATE"
 
 
+def update(
+    context: TableContext,
+    values: Mapping[str, Expression],
+    where: Condition,
+    options: CommitOptions,
+) -> Commit:
+    """Give the rows for which the condition is true new values, in one commit; all rows for None.
+
+    Args:
+        context: the table.
+        values: SQL text by column; of the old row, all at once.
+        where: which rows.
+        options: what every commit takes.
+
+    No such row and no application version: no version is made.
+
+    Raises:
+        ConstraintViolationError: the table is append-only, or a new row breaks NOT NULL or a CHECK.
+        InvalidPredicateError, UnsupportedFeatureError: the condition, a value.
+        SchemaMismatchError: a column that is not there, or does not take such a value.
+        IdempotenceError: CFL-7. CorruptDataError: DAT-5.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+    said = (NAME, target_of(where, head.metadata.schema).text, *said_of(values))
+    return run(context, head, options, lambda pinned: stage_set(pinned, values, where), said)
+
+
+def said_of(values: Mapping[str, Expression]) -> tuple[str, ...]:
+    """The text of SET, for the digest of a statement."""
+    if not isinstance(values, Mapping):
+        raise InvalidPredicateError(
+            f"{values!r:.100} does not say what to set: give {{column: expression}}"
+        )
+    return tuple(f"{name}\0{text}" for name, text in values.items())
+
+
+def stage_set(pinned: Pinned, values: Mapping[str, Expression], where: Condition) -> Plan:
+    """The update at the pinned version; with no such row, a plan that is empty.
+
+    Raises: as `update`, but for what a commit raises.
+    """
+    schema = pinned.metadata.schema
+    relation = Relation(schema)
+    made = new_values(assigned(values, schema), (relation,), now_us())
+    engine = LazyEngine()
+
+    def change(rows: pa.Table) -> pa.Table:
+        handles = [relation.handle(at) for at in range(len(schema.fields))]
+        for field_id, column in computed(engine, rows.rename_columns(handles), made).items():
+            at = schema.fields.index(schema.by_id(field_id))
+            field = pa.field(schema.fields[at].name, column.type)
+            rows = rows.set_column(at, field, column)
+        return rows
+
+    return stage_update(pinned, where, change, [value.field.name for value in made])
+
+
 def stage_update(
     pinned: Pinned, where: Condition, change: Change, columns: Sequence[str] | None
 ) -> Plan:
-    """The update at the pinned version; with no such row, a plan that is empty.
+    """The same with new values from a function over Arrow rows.
 
     Args:
         pinned: the version, and where the files go.
@@ -29,9 +96,7 @@ def stage_update(
         change: gives new rows for old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
 
-    Raises:
-        ConstraintViolationError: the table is append-only, or NOT NULL is broken.
-        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
+    Raises: as `stage_set`.
     """
     check_may_remove(pinned.metadata)
     schema = pinned.metadata.schema

@@ -209,11 +209,11 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
 
 def _roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
     """Fields that are not among those staying; of what is inside them nothing."""
-    for field in fields:
-        if field.id not in staying:
-            yield field
+    for each in fields:
+        if each.id not in staying:
+            yield each
         else:
-            for inner in _structs(field.type):
+            for inner in _structs(each.type):
                 yield from _roots_gone(inner.fields, staying)
 
 

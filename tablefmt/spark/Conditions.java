@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 
@@ -51,6 +52,38 @@ public class Conditions {
     } else {
       unknown++;
     }
+  }
+
+  /**
+   * Names of the columns of the table by whose values alone a condition goes, and of the source;
+   * null where it is not plain: sub-queries, functions of the user's, chance.
+   */
+  List columns(Expression whole) {
+    if (!whole.deterministic() || SubqueryExpression$.MODULE$.hasSubquery(whole)
+        || ofUser(whole)) {
+      return null;
+    }
+    List names = new ArrayList();
+    scala.collection.Iterator named = whole.references().iterator();
+    while (named.hasNext()) {
+      Attribute one = (Attribute) named.next();
+      if (table.contains(one)) {
+        names.add(one.name());
+      }
+    }
+    return names;
+  }
+
+  private static boolean ofUser(Expression given) {
+    if (given instanceof UserDefinedExpression || !Folded.isLasting(given)) {
+      return true;
+    }
+    for (int i = 0; i < given.children().size(); i++) {
+      if (ofUser((Expression) given.children().apply(i))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private void pair(Expression left, Expression right, Boolean nullSafe) {
@@ -98,7 +131,7 @@ public class Conditions {
       }
     }
 
-    private static boolean isLasting(Expression given) {
+    static boolean isLasting(Expression given) {
       String name = given.getClass().getSimpleName();
       if (name.startsWith("Current") || name.startsWith("Now") || name.startsWith("Local")) {
         return false;

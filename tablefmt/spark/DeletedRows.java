@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.ShiftRight;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.ObjectType;
 import org.roaringbitmap.RoaringBitmap;
@@ -28,9 +29,9 @@ import org.roaringbitmap.RoaringBitmap;
  * Rows that are gone from files, and the condition by which Spark leaves them out. Lives on the
  * driver alone: the condition is made of Spark's own classes.
  *
- * All is in one array of longs, which every executor gets once. A file has a bit a row there; where
- * that would be too large, a long for every page of 4,096 rows, which tells where the bits of the
- * page are, if a row of it is gone at all.
+ * All is in one array of longs. It goes with every task while it is small, and otherwise once to
+ * every executor. A file has a bit a row there; where that would be too large, a long for every page
+ * of 4,096 rows, which tells where the bits of the page are, if a row of it is gone at all.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -45,16 +46,19 @@ public class DeletedRows {
   private final byte[] packed;
   private final boolean paged;
   private final long length;
-  private Broadcast shared;
+  private final long taskBytes;
+  private Expression array;
 
   /**
    * @param lines a line a file of which rows are gone: its place among all, tab, its rows as written
    * @param packed their positions, one set behind the other, in Roaring's portable 64-bit form
+   * @param taskBytes what may go with every task
    * @param plainBytes what a bit a row may take; above it there are pages
    */
-  public DeletedRows(String lines, byte[] packed, long plainBytes) {
+  public DeletedRows(String lines, byte[] packed, long taskBytes, long plainBytes) {
     String[] each = lines.split("\n");
     this.packed = packed;
+    this.taskBytes = taskBytes;
     this.files = new int[each.length];
     long[] rows = new long[each.length];
     long words = 0L;
@@ -123,20 +127,24 @@ public class DeletedRows {
 
   /** NULL where the array ends, and before it begins. */
   private Expression item(SparkContext context, Expression at) {
-    Expression known = new Literal(shared(context), new ObjectType(Broadcast.class));
-    // Otherwise the optimizer would put the array itself into the plan, and into every task.
-    Expression kept = new KnownNotNull(known);
-    Expression array = new Invoke(kept, "value", new ArrayType(DataTypes.LongType, false), NOTHING,
-        NOTHING, true, false, true);
-    return new GetArrayItem(array, at, false);
+    return new GetArrayItem(array(context), at, false);
   }
 
-  private synchronized Broadcast shared(SparkContext context) {
-    if (shared == null) {
+  private synchronized Expression array(SparkContext context) {
+    if (array == null) {
+      ArrayType type = new ArrayType(DataTypes.LongType, false);
       UnsafeArrayData all = UnsafeArrayData.fromPrimitiveArray(paged ? pages() : words());
-      shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
+      if (all.getSizeInBytes() <= taskBytes) {
+        array = new Constant(all, type);
+      } else {
+        Broadcast shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
+        Expression known = new Literal(shared, new ObjectType(Broadcast.class));
+        // Otherwise the optimizer would put the array itself into the plan, and into every task.
+        array = new Invoke(new KnownNotNull(known), "value", type, NOTHING, NOTHING, true, false,
+            true);
+      }
     }
-    return shared;
+    return array;
   }
 
   private long[] words() {
@@ -197,6 +205,29 @@ public class DeletedRows {
       }
     } catch (IOException damaged) {
       throw new IllegalStateException(damaged);
+    }
+  }
+
+  /** A literal that is cheap to compare and to show. To executors it goes as a plain one. */
+  public static final class Constant extends Literal {
+    Constant(Object value, DataType type) {
+      super(value, type);
+    }
+
+    public boolean equals(Object other) {
+      return this == other;
+    }
+
+    public int hashCode() {
+      return System.identityHashCode(this);
+    }
+
+    public String toString() {
+      return "deleted";
+    }
+
+    private Object writeReplace() {
+      return new Literal(value(), dataType());
     }
   }
 

@@ -1,12 +1,18 @@
 package tablefmt;
 
+import java.util.IdentityHashMap;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataTypes;
@@ -16,31 +22,82 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Puts a condition over every scan of files of which rows are gone. It needs the position of a row,
- * which Spark's reader knows, and a column of the file, which the plan above does not see.
+ * which Spark's reader knows, and a column of the file, which the plan above does not see. The other
+ * files are scanned beside them without one, and projections and filters go below the union.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class LiveRows extends scala.runtime.AbstractPartialFunction {
   // A column of this name Spark's Parquet reader makes itself.
-  static final String ROW = "_tmp_metadata_row_index";
+  private static final String ROW = "_tmp_metadata_row_index";
+  private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
+
+  private final Map made = new IdentityHashMap();
 
   public boolean isDefinedAt(Object node) {
-    if (!(node instanceof LogicalRelation)
-        || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) {
-      return false;
+    if (node instanceof LogicalRelation) {
+      return ((LogicalRelation) node).relation() instanceof HadoopFsRelation
+          && files((LogicalRelation) node) instanceof SnapshotFileIndex
+          && ((SnapshotFileIndex) files((LogicalRelation) node)).givesDeletedRows();
     }
-    HadoopFsRelation found = (HadoopFsRelation) ((LogicalRelation) node).relation();
-    return found.location() instanceof SnapshotFileIndex
-        && ((SnapshotFileIndex) found.location()).givesDeletedRows();
+    if (node instanceof Project || node instanceof Filter) {
+      UnaryNode above = (UnaryNode) node;
+      return made.containsKey(above.child()) && above.deterministic();
+    }
+    return false;
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
     if (!isDefinedAt(node)) {
       return otherwise.apply(node);
     }
-    LogicalRelation scan = (LogicalRelation) node;
-    HadoopFsRelation whole = (HadoopFsRelation) scan.relation();
-    SnapshotFileIndex files = ((SnapshotFileIndex) whole.location()).marked();
+    return node instanceof LogicalRelation ? live((LogicalRelation) node) : below((UnaryNode) node);
+  }
+
+  private static FileIndex files(LogicalRelation scan) {
+    return ((HadoopFsRelation) scan.relation()).location();
+  }
+
+  // Files of which no row is gone are scanned as ever; both scans read the same columns.
+  private LogicalPlan live(LogicalRelation scan) {
+    SnapshotFileIndex all = (SnapshotFileIndex) files(scan);
+    SnapshotFileIndex whole = all.whole();
+    SnapshotFileIndex touched = all.touched();
+    HadoopFsRelation relation = (HadoopFsRelation) scan.relation();
+    LogicalPlan rest = new LogicalRelation(
+        SnapshotRelation.with(relation, whole, relation.dataSchema()), scan.output(),
+        scan.catalogTable(), false, NONE);
+    if (touched.isEmpty()) {
+      return rest;
+    }
+    LogicalPlan left = left(scan, relation, touched);
+    return whole.isEmpty() ? left : union(rest, left);
+  }
+
+  // Spark's own rules that would bring these below a union ran before.
+  private LogicalPlan below(UnaryNode above) {
+    scala.collection.immutable.Seq parts = above.child().children();
+    LogicalPlan[] pushed = new LogicalPlan[parts.size()];
+    for (int i = 0; i < pushed.length; i++) {
+      scala.collection.immutable.Seq child = seq(new Object[] {parts.apply(i)});
+      pushed[i] = (LogicalPlan) above.withNewChildren(child);
+    }
+    return union(pushed[0], pushed[1]);
+  }
+
+  private LogicalPlan union(LogicalPlan rest, LogicalPlan left) {
+    LogicalPlan both = new Union(seq(new Object[] {rest, left}), false, false);
+    made.put(both, both);
+    return both;
+  }
+
+  private static scala.collection.immutable.Seq seq(Object[] items) {
+    return (scala.collection.immutable.Seq)
+        scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
+  }
+
+  private static LogicalPlan left(
+      LogicalRelation scan, HadoopFsRelation whole, SnapshotFileIndex files) {
     StructField[] partitions = files.partitionSchema().fields();
     Attribute first = DataTypeUtils$.MODULE$.toAttribute(partitions[partitions.length - 1]);
     scala.collection.immutable.Seq output =
@@ -53,11 +110,11 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
       output = (scala.collection.immutable.Seq) output.appended(row);
       columns = columns.add(field);
     }
-    Expression left =
+    Expression there =
         files.deletedRows().left(whole.sparkSession().sparkContext(), row, first);
     LogicalRelation below = new LogicalRelation(SnapshotRelation.with(whole, files, columns),
-        output, scan.catalogTable(), false, (scala.Option) scala.None$.MODULE$);
-    return new Project(scan.output(), new Filter(left, below));
+        output, scan.catalogTable(), false, NONE);
+    return new Project(scan.output(), new Filter(there, below));
   }
 
   /** The position of a row, where the scan gives it already; Spark makes it once. */

@@ -60,15 +60,16 @@ public class NativeWrite {
   /**
    * Choose columns.
    *
-   * @param columns a JSON array, an object a column: `source` (absent: NULL), `name`, `type`
-   *     (Spark's JSON form, to cast to; absent: as it is), `metadata`
+   * @param columns a JSON array, an object a column: `source`, or `value` as SQL text (neither:
+   *     NULL), `name`, `type` (Spark's JSON form, to cast to; absent: as it is), `metadata`
    */
   public void select(String columns) throws Exception {
     JsonNode wanted = parsed(columns);
     Column[] chosen = new Column[wanted.size()];
     for (int i = 0; i < chosen.length; i++) {
       JsonNode one = (JsonNode) wanted.get(i);
-      Column column = one.has("source") ? named(field(one, "source").asText()) : functions.lit(null);
+      Column column = one.has("source") ? named(field(one, "source").asText())
+          : one.has("value") ? functions.expr(field(one, "value").asText()) : functions.lit(null);
       if (one.has("type")) {
         column = column.cast(DataType$.MODULE$.fromJson(field(one, "type").toString()));
       }

@@ -174,6 +174,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     result.put("unknown", Integer.valueOf(parts.unknown));
     result.put("equated", equated);
     result.put("deterministic", Boolean.valueOf(whole.deterministic()));
+    result.put("columns", parts.columns(whole));
     return result;
   }
 

@@ -34,6 +34,9 @@ import org.apache.spark.sql.types.StructType;
  */
 public class SnapshotFileIndex implements FileIndex {
   private static final int REMEMBERED = 64;
+  private static final int ALL = 0;
+  private static final int WHOLE = 1;
+  private static final int TOUCHED = 2;
 
   private final String identity;
   private final String scheme;
@@ -47,11 +50,12 @@ public class SnapshotFileIndex implements FileIndex {
   private final StructType partitions;
   private volatile Function survivors;
   private volatile DeletedRows deleted;
-  private final boolean marked;
+  private final int part;
   private final Map answers;
   private final long total;
   private final long rows;
   private final byte[] chosen;
+  private final boolean empty;
   private final String note;
 
   /**
@@ -91,7 +95,8 @@ public class SnapshotFileIndex implements FileIndex {
     this.rows = rows;
     this.values = lines.length == 0 ? new InternalRow[0] : GroupValues.read(groups, partitions);
     this.answers = Collections.synchronizedMap(new Answers());
-    this.marked = false;
+    this.part = ALL;
+    this.empty = false;
     this.chosen = null;
     this.note = "";
   }
@@ -109,7 +114,8 @@ public class SnapshotFileIndex implements FileIndex {
     this.partitions = whole.partitions;
     this.survivors = whole.survivors;
     this.deleted = whole.deleted;
-    this.marked = whole.marked;
+    this.part = whole.part;
+    this.empty = whole.empty;
     this.answers = whole.answers;
     this.chosen = chosen;
     this.note = note;
@@ -123,46 +129,64 @@ public class SnapshotFileIndex implements FileIndex {
     this.rows = chosen == null ? whole.rows : -1L;
   }
 
-  // One more column: where the file's rows begin in what says which are gone.
-  private SnapshotFileIndex(SnapshotFileIndex whole) {
-    this.identity = whole.identity;
-    this.scheme = whole.scheme;
-    this.authority = whole.authority;
-    this.root = whole.root;
-    this.names = whole.names;
-    this.sizes = whole.sizes;
-    this.columns = whole.columns;
-    this.survivors = whole.survivors;
-    this.deleted = whole.deleted;
-    this.answers = whole.answers;
-    this.chosen = whole.chosen;
-    this.note = whole.note;
-    this.total = whole.total;
-    this.rows = whole.rows;
-    this.marked = true;
+  /** The files of which no row is gone; or the others, which have one column more. */
+  private SnapshotFileIndex(SnapshotFileIndex all, int part) {
+    this.identity = all.identity;
+    this.scheme = all.scheme;
+    this.authority = all.authority;
+    this.root = all.root;
+    this.names = all.names;
+    this.sizes = all.sizes;
+    this.columns = all.columns;
+    this.survivors = all.survivors;
+    this.deleted = all.deleted;
+    this.answers = all.answers;
+    this.note = all.note;
+    this.rows = -1L;
+    this.part = part;
+    int[] touched = deleted.files();
+    byte[] bits = new byte[(names.length + 7) / 8];
+    for (int i = 0; i < touched.length; i++) {
+      bits[touched[i] >> 3] |= 1 << (touched[i] & 7);
+    }
+    long sum = 0L;
+    int found = 0;
+    for (int i = 0; i < names.length; i++) {
+      if (has(bits, i) != (part == TOUCHED) || !has(all.chosen, i)) {
+        bits[i >> 3] &= ~(1 << (i & 7));
+      } else {
+        bits[i >> 3] |= 1 << (i & 7);
+        sum += sizes[i];
+        found++;
+      }
+    }
+    this.chosen = bits;
+    this.total = sum;
+    this.empty = found == 0;
+    if (part == WHOLE) {
+      this.partitions = all.partitions;
+      this.groups = all.groups;
+      this.values = all.values;
+      return;
+    }
     String name = "__tablefmt_first";
-    while (has(columns, name) || has(whole.partitions, name)) {
+    while (has(columns, name) || has(all.partitions, name)) {
       name += "_";
     }
-    this.partitions = whole.partitions.add(name, DataTypes.LongType, true);
-    int[] files = deleted.files();
-    this.groups = (int[]) whole.groups.clone();
-    this.values = new InternalRow[whole.values.length + files.length];
-    for (int g = 0; g < whole.values.length; g++) {
-      values[g] = with(whole, g, null);
-    }
-    for (int i = 0; i < files.length; i++) {
-      int g = whole.values.length + i;
-      values[g] = with(whole, whole.groups[files[i]], Long.valueOf(deleted.first(i)));
-      groups[files[i]] = g;
+    this.partitions = all.partitions.add(name, DataTypes.LongType, false);
+    this.groups = new int[names.length];
+    this.values = new InternalRow[touched.length];
+    for (int i = 0; i < touched.length; i++) {
+      groups[touched[i]] = i;
+      values[i] = with(all, all.groups[touched[i]], Long.valueOf(deleted.first(i)));
     }
   }
 
-  private static InternalRow with(SnapshotFileIndex whole, int group, Long first) {
-    StructField[] fields = whole.partitions.fields();
+  private static InternalRow with(SnapshotFileIndex all, int group, Long first) {
+    StructField[] fields = all.partitions.fields();
     Object[] row = new Object[fields.length + 1];
     for (int c = 0; c < fields.length; c++) {
-      row[c] = whole.values[group].get(c, fields[c].dataType());
+      row[c] = all.values[group].get(c, fields[c].dataType());
     }
     row[fields.length] = first;
     return new GenericInternalRow(row);
@@ -179,12 +203,22 @@ public class SnapshotFileIndex implements FileIndex {
 
   /** Whether a scan would give rows that are gone. */
   boolean givesDeletedRows() {
-    return deleted != null && !marked;
+    return deleted != null && part == ALL;
   }
 
-  /** The same files with the column, the last one, that deletedRows() wants. */
-  SnapshotFileIndex marked() {
-    return new SnapshotFileIndex(this);
+  /** The files of which no row is gone. */
+  SnapshotFileIndex whole() {
+    return new SnapshotFileIndex(this, WHOLE);
+  }
+
+  /** The others, with the column, the last one, that deletedRows() wants. */
+  SnapshotFileIndex touched() {
+    return new SnapshotFileIndex(this, TOUCHED);
+  }
+
+  /** Whether it is a part without a file. */
+  boolean isEmpty() {
+    return empty;
   }
 
   /** The files that can hold rows for which a condition holds. */
@@ -193,7 +227,7 @@ public class SnapshotFileIndex implements FileIndex {
     split(condition, parts);
     scala.collection.immutable.Seq filters = seq(parts.toArray());
     byte[] bits = askedFor(filters);
-    if (bits == null && marked) {
+    if (bits == null && part != ALL) {
       return this;
     }
     String why = bits == null ? "no condition tells files apart" : conditionText(filters);
@@ -221,9 +255,9 @@ public class SnapshotFileIndex implements FileIndex {
     }
     int at = identity.lastIndexOf('@');
     int end = identity.length() - note.length();
-    String gone = deleted == null ? "" : ", rows deleted in " + deleted.files().length;
+    String which = part == TOUCHED ? ", rows deleted" : part == WHOLE ? ", no row deleted" : "";
     return "version " + identity.substring(at + 1, end) + ": " + kept + " of " + names.length
-        + " files" + gone + note;
+        + " files" + which + note;
   }
 
   public long rows() {
@@ -405,7 +439,7 @@ public class SnapshotFileIndex implements FileIndex {
   public boolean equals(Object other) {
     return other instanceof SnapshotFileIndex
         && identity.equals(((SnapshotFileIndex) other).identity)
-        && marked == ((SnapshotFileIndex) other).marked;
+        && part == ((SnapshotFileIndex) other).part;
   }
 
   public int hashCode() {

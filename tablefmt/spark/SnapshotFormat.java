@@ -28,6 +28,8 @@ import org.apache.spark.sql.sources.StringStartsWith;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -105,9 +107,18 @@ public class SnapshotFormat extends ParquetFileFormat {
       }
       result[i] = new StructField(files.fields()[at].name(),
           type(fields[i].dataType(), table.fields()[at].dataType(), files.fields()[at].dataType()),
-          fields[i].nullable(), fields[i].metadata());
+          fields[i].nullable(), metadata(fields[i], files.fields()[at]));
     }
     return new StructType(result);
+  }
+
+  // The value of a column in files that lack it: Spark's reader looks for it here.
+  private static Metadata metadata(StructField asked, StructField file) {
+    scala.Option value = file.getExistenceDefaultValue();
+    return value.isDefined()
+        ? new MetadataBuilder().withMetadata(asked.metadata())
+            .putString("EXISTS_DEFAULT", (String) value.get()).build()
+        : asked.metadata();
   }
 
   private static DataType type(DataType asked, DataType table, DataType files) {

@@ -6,16 +6,20 @@ Pure but for the DataFrame's schema, which Spark is asked for once. Spec: DAT-2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.ddl import schema_from, to_spark_json
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
+from tablefmt.model.defaults import default_sql
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, number_fields, walk
 from tablefmt.model.shapes import nullable, physical
 
 Columns = list[dict[str, Any]]
-"""An object a column: `source` (absent: NULL), `name`, `type` to cast to, `metadata`."""
+"""An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,
+`metadata`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,7 @@ class Alignment:
     """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
 
 
-def alignment(
-    frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()
-) -> Alignment:
+def alignment(frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()) -> Alignment:
     """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
 
     NULL in a NOT NULL column is not looked for here: the footers of the written files tell.
@@ -45,24 +47,47 @@ def alignment(
         SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing
             though NOT NULL.
     """
-    sources = _match(frame, schema)
+    along = [{"source": field["name"], "name": field["name"]} for field in more]
+    sources = _match(frame, schema, frozenset(field["name"] for field in more))
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]
     if not _casts(frame, schema):
         return Alignment(
             [
-                _column(source, kind, cast=source is None or _has_fields(field.type))
+                _column(source, field, kind, cast=source is None or _has_fields(field.type))
                 for source, field, kind in zip(sources, schema.fields, kinds, strict=True)
             ]
+            + along
         )
     logical = to_spark_json(nullable(schema), field_ids=True)
     choose = [
-        _column(source, {**kind, "metadata": {}}, cast=source is None)
-        for source, kind in zip(sources, logical["fields"], strict=True)
-    ]
+        _column(source, field, {**kind, "metadata": {}}, cast=source is None)
+        for source, field, kind in zip(sources, schema.fields, logical["fields"], strict=True)
+    ] + along
+    logical["fields"] += more
     pairs = zip(schema.fields, physical(schema).fields, kinds, strict=True)
-    rename = [_column(old.name, kind, cast=old.type != new.type) for old, new, kind in pairs]
-    return Alignment(choose, logical, rename)
+    rename = [_column(old.name, old, kind, cast=old.type != new.type) for old, new, kind in pairs]
+    return Alignment(choose, logical, rename + along)
+
+
+def incoming(frame: Any, schema: Schema) -> Schema:
+    """The columns of `frame`, as far as the table may take them over.
+
+    Those that the table has under a type which no column can have are left out: they are cast, or
+    refused, when the rows are written.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+    """
+    columns = []
+    for field in frame.schema.fields:
+        try:
+            found = schema_from({"type": "struct", "fields": [field.jsonValue()]})
+            columns.append(found.fields[0])
+        except SchemaMismatchError:
+            if schema.find(field.name) is None:
+                raise
+    return number_fields(columns) if columns else schema
 
 
 def misfit(error: Any) -> SchemaMismatchError:
@@ -80,10 +105,14 @@ def narrowed(frame: Any, schema: Schema) -> list[str]:
     return [field.name for field in _casts(frame, schema)]
 
 
-def _column(source: str | None, kind: dict[str, Any], *, cast: bool) -> dict[str, Any]:
+def _column(
+    source: str | None, field: Field, kind: dict[str, Any], *, cast: bool
+) -> dict[str, Any]:
     column = {"name": kind["name"]}
     if source is not None:
         column["source"] = source
+    elif field.default is not None:
+        column["value"] = default_sql(field.default, field.type)
     if cast:
         column["type"] = kind["type"]
     if kind["metadata"]:
@@ -115,8 +144,8 @@ def _has_fields(kind: Type) -> bool:
     return any(isinstance(part, Struct) for part in walk(kind))
 
 
-def _match(frame: Any, schema: Schema) -> list[str | None]:
-    """For every column of the table the name of its data; None where it is all NULL."""
+def _match(frame: Any, schema: Schema, more: frozenset[str] = frozenset()) -> list[str | None]:
+    """For every column of the table the name of its data; None where it is its default."""
     given: dict[str, str] = {}
     for name in frame.columns:
         twin = given.setdefault(name.casefold(), name)
@@ -125,7 +154,7 @@ def _match(frame: Any, schema: Schema) -> list[str | None]:
                 f"the data has columns {twin!r} and {name!r}, the same but for case; drop one",
                 [twin, name],
             )
-    extra = [name for name in frame.columns if schema.find(name) is None]
+    extra = [name for name in frame.columns if schema.find(name) is None and name not in more]
     if extra:
         raise SchemaMismatchError(
             f"the data has columns that the table lacks: {', '.join(map(repr, extra))}; "
@@ -136,7 +165,7 @@ def _match(frame: Any, schema: Schema) -> list[str | None]:
     missing = [
         f.name
         for f, source in zip(schema.fields, sources, strict=True)
-        if source is None and not f.nullable
+        if source is None and not f.nullable and f.default is None
     ]
     if missing:
         raise SchemaMismatchError(

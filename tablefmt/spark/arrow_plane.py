@@ -6,9 +6,8 @@ on the workers; the driver, or the Connect client, plans, and makes the one comm
 
 from __future__ import annotations
 
-import importlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,14 +27,17 @@ from tablefmt.spark.align import Columns, alignment, misfit
 from tablefmt.spark.arrow_tasks import (
     LocateTask,
     ReadTask,
+    RewriteTask,
     WriteTask,
     described,
     groups_of,
     merged,
     read_back,
     remove_losers,
+    unpacked,
 )
 from tablefmt.spark.native import Layout
+from tablefmt.spark.planes import functions_of
 from tablefmt.store.protocol import Store
 
 _log = logging.getLogger(__name__)
@@ -149,6 +151,55 @@ def files_arrow(
     return added
 
 
+def located_files_arrow(
+    df: Any,
+    store: Store,
+    transaction: str,
+    metadata: Metadata,
+    stats: Sequence[Field],
+    spread: Layout,
+    more: Sequence[Mapping[str, Any]],
+    shape: pa.Schema,
+    action: tuple[str, int | None],
+) -> tuple[AddedFiles | None, pa.Table]:
+    """As `files_arrow`, of rows with places: columns that go into no file.
+
+    Args:
+        more: Spark's JSON forms of those columns.
+        shape: the same as Arrow has them.
+        action: one of them, and its value in the rows that are written; None: all are.
+
+    Returns:
+        The files, and the places of all rows.
+    """
+    frame = _aligned(df, metadata.schema, more)
+    names = tuple(metadata.schema.names)
+    rows = WriteTask(
+        store, transaction, metadata, tuple(stats), names, spread.compression, spread.rows_max
+    )
+    name, written = action
+    task = RewriteTask(
+        rows,
+        tuple(shape.names),
+        None if written is None else name,
+        -1 if written is None else written,
+    )
+
+    def rewrite_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        added, places = task.write(batches, context.partitionId() if context else 0)
+        answer = [pa.array([body], pa.binary()) for body in (described(added), places)]
+        yield pa.RecordBatch.from_arrays(answer, ["files", "places"])
+
+    with writing(store, transaction):
+        done = frame.mapInArrow(rewrite_tablefmt_arrow, "files binary, places binary").collect()
+    added = merged(read_back(bytes(row[0])) for row in done)
+    found = [unpacked(bytes(row[1])).cast(shape) for row in done if row[1]]
+    return added, pa.concat_tables([shape.empty_table(), *found])
+
+
 def _together(frame: Any, names: Sequence[str]) -> Any:
     """Rows of one partition in one task, or in a few where adaptive execution sizes them."""
     if frame.sparkSession.conf.get("spark.sql.adaptive.enabled", "true") == "true":
@@ -156,12 +207,12 @@ def _together(frame: Any, names: Sequence[str]) -> Any:
     return frame.repartition(*(quote_name(n) for n in names)) if names else frame
 
 
-def _aligned(df: Any, schema: Schema) -> Any:
-    """The rows with exactly the table's columns, by their logical names."""
+def _aligned(df: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()) -> Any:
+    """The rows with exactly the table's columns, by their logical names; and those of `more`."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
-    steps = alignment(df, _as_named(schema))
+    steps = alignment(df, _as_named(schema), more)
     frame = _chosen(df, steps.choose)
     if steps.fit is None:
         return frame
@@ -177,13 +228,13 @@ def _aligned(df: Any, schema: Schema) -> Any:
 def _chosen(df: Any, columns: Columns) -> Any:
     from pyspark.sql.types import StructType
 
-    # One process may have sessions of both kinds; the plain module serves one of them.
-    connect = type(df).__module__.startswith("pyspark.sql.connect")
-    functions = importlib.import_module(f"pyspark.sql{'.connect' if connect else ''}.functions")
+    functions = functions_of(df)
     chosen = []
     for wanted in columns:
-        source = wanted.get("source")
-        column = functions.lit(None) if source is None else functions.col(quote_name(source))
+        if "source" in wanted:
+            column = functions.col(quote_name(wanted["source"]))
+        else:
+            column = functions.expr(wanted.get("value", "NULL"))
         if "type" in wanted:
             field = {**wanted, "nullable": True, "metadata": {}}
             kind = StructType.fromJson({"type": "struct", "fields": [field]})[0].dataType

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.data.conform import match_columns
 from tablefmt.data.read import locate_rows, read_files
@@ -142,6 +143,37 @@ class WriteTask:
                     self.store.delete(found.key)
         except (StoreError, KeyNotFoundError):
             return
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Writes the rows of a task, and keeps their places: columns that come last."""
+
+    rows: WriteTask
+    places: tuple[str, ...]
+    action: str | None = None
+    """One of `places`; rows in which it is another than `written` are not written."""
+    written: int = 0
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], partition: int
+    ) -> tuple[AddedFiles | None, bytes]:
+        """As `WriteTask.write`; and the places of all rows, as `packed` has them."""
+        width = len(self.rows.columns)
+        kept: list[pa.RecordBatch] = []
+
+        def without() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                places = pa.RecordBatch.from_arrays(batch.columns[width:], names=[*self.places])
+                kept.append(places)
+                rows = batch.select(list(range(width)))
+                if self.action is not None:
+                    rows = rows.filter(pc.equal(places.column(self.action), self.written))
+                if rows.num_rows:
+                    yield rows
+
+        added = self.rows.write(without(), partition)
+        return added, packed(pa.Table.from_batches(kept)) if kept else b""
 
 
 def check_columns(given: Schema, schema: Schema) -> None:

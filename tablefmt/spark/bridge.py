@@ -31,6 +31,7 @@ from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import snapshot_files
 from tablefmt.spark.relation import kept_relation
+from tablefmt.spark.sql_dml import change_rows, counts
 from tablefmt.spark.write import write
 from tablefmt.store.open import open_store
 
@@ -288,6 +289,23 @@ def _native(session: Any, path: str, given: Any) -> bool:
     return plane_for(_session(session), open_store(path, storage)).kind == "native"
 
 
+def _change(session: Any, command: Any) -> str:
+    """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text."""
+    said = json.loads(command.described())
+    commit = change_rows(_session(session), command, place(said["uri"]))
+    return counts(commit, said["verb"])
+
+
+def _twice(name: str) -> None:
+    raise SchemaMismatchError(f"column {name!r} is set twice", [name])
+
+
+def _misfit(name: str, wanted: str, given: str) -> None:
+    raise SchemaMismatchError(
+        f"column {name!r} is {wanted}, and {given} cannot be stored there; cast it first", [name]
+    )
+
+
 def _refuse(what: str) -> None:
     raise UnsupportedFeatureError(
         f"{what} is not supported yet on tablefmt tables", [f"sql:{what}"]
@@ -314,6 +332,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "define": _define,
     "truncate": _truncate,
     "native": _native,
+    "change": _change,
+    "twice": _twice,
+    "misfit": _misfit,
     "refuse": _refuse,
     "unguarded": _unguarded,
     "options": _options,

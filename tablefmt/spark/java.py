@@ -23,6 +23,7 @@ from tablefmt.errors import UnsupportedFeatureError
 
 SOURCES = (
     "Bridge",
+    "Conditions",
     "DefaultSource",
     "DeletedRows",
     "GroupValues",
@@ -30,6 +31,8 @@ SOURCES = (
     "NativeScan",
     "NativeWrite",
     "Plain",
+    "RowCommand",
+    "RowCommands",
     "SessionCatalog",
     "SnapshotFileIndex",
     "SnapshotFormat",

@@ -149,7 +149,7 @@ def write_native(
             if key not in kept:
                 store.delete(key)
         s3.remove_markers(store, folder)
-        _check_whole(said, 0 if added is None else added.rows)
+        check_published(said, 0 if added is None else added.rows)
         if added is not None:
             store.sync(added.columns["path"])
             return added
@@ -168,7 +168,7 @@ def write_more(
     spread: Layout,
     more: Sequence[Mapping[str, Any]],
     apart: str | None = None,
-) -> list[tuple[str, int]]:
+) -> tuple[int, list[tuple[str, int]]]:
     """Run the query and write its rows with columns that no schema names (DAT-9); not durably yet.
 
     Args:
@@ -181,7 +181,8 @@ def write_more(
         apart: one of them: a file holds rows of one value of it.
 
     Returns:
-        Keys and sizes of the files, those without rows too.
+        Rows that Spark's tasks say they wrote, negative if they do not say; and keys and sizes of
+        the files, those without rows too.
 
     Raises:
         As `write_native`; what was written stays.
@@ -189,8 +190,7 @@ def write_more(
     said = _run(frame, store, folder, metadata, spread, more, apart)
     written = [(found.key, found.size) for found in store.list_after(folder)]
     s3.remove_markers(store, folder)
-    # Whoever reads the columns back counts their rows.
-    return [] if said == 0 else written
+    return said, written
 
 
 def remove_folder(spark: Any, store: Store, transaction: str) -> None:
@@ -209,7 +209,7 @@ def remove_folder(spark: Any, store: Store, transaction: str) -> None:
         discard(store, transaction)
 
 
-def _check_whole(said: int, found: int) -> None:
+def check_published(said: int, found: int) -> None:
     """A committer that does not fit the session publishes no files, and says that all is well.
 
     Args:

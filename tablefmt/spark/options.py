@@ -25,8 +25,9 @@ OPTIONS = {
     "userMetadata": "kept in the log: a mapping of JSON values, or text",
     "deadline": "seconds after which to give up committing",
     "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them",
-    "mergeSchema": "false; not supported yet",
-    "overwriteSchema": "false; not supported yet",
+    "mergeSchema": "true: columns that the table lacks are added, and types become wider",
+    "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and their "
+    "partitioning where partitionBy says it",
 }
 """Names as people write them: matched with case and underscores ignored."""
 
@@ -75,6 +76,8 @@ class WriteOptions:
     files: FileOptions = field(default_factory=FileOptions)
     replace_where: str | None = None
     dynamic_partitions: bool = False
+    merge_schema: bool = False
+    overwrite_schema: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -86,15 +89,18 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         InvalidRangeError: a value that makes no sense.
     """
     found, storage = _by_name(given, _NAMES)
-    for name in ("mergeSchema", "overwriteSchema"):
-        if str(found.get(name, False)).casefold() != "false":
-            raise UnsupportedFeatureError(f"{name} is not supported yet", [f"option:{name}"])
+    overwrite_schema = bool(_flag(found, "overwriteSchema"))
     mode = str(found.get("partitionOverwriteMode", "static")).casefold()
     if mode not in ("static", "dynamic"):
         raise InvalidRangeError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
     if mode == "dynamic" and "replaceWhere" in found:
         raise InvalidRangeError(
             "replaceWhere and partitionOverwriteMode=dynamic both say what to replace; give one"
+        )
+    if overwrite_schema and (mode == "dynamic" or "replaceWhere" in found):
+        raise InvalidRangeError(
+            "overwriteSchema gives the whole table other columns; it goes with neither "
+            "replaceWhere nor partitionOverwriteMode=dynamic"
         )
     return WriteOptions(
         commit=CommitOptions(
@@ -105,6 +111,8 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         files=_files(found),
         replace_where=found.get("replaceWhere"),
         dynamic_partitions=mode == "dynamic",
+        merge_schema=bool(_flag(found, "mergeSchema")),
+        overwrite_schema=overwrite_schema,
         storage_options={**storage, **found.get("storageOptions", {})},
     )
 

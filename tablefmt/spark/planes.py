@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,6 +61,15 @@ def choose(spark: Any, store: Store) -> Plane:
     if not s3.has_s3a(spark):
         return Plane("arrow", NO_JARS, lacking=True)
     return Plane("native", "Hadoop opens the bucket with S3A")
+
+
+def functions_of(frame: Any) -> Any:
+    """`pyspark.sql.functions` for the kind of session that a DataFrame is of.
+
+    One process may have sessions of both kinds; the plain module serves one of them.
+    """
+    connect = type(frame).__module__.startswith("pyspark.sql.connect")
+    return importlib.import_module(f"pyspark.sql{'.connect' if connect else ''}.functions")
 
 
 def check_shared(store: Store) -> None:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
+from tablefmt.model.defaults import default_sql
 from tablefmt.model.parse import parse_conjuncts
 from tablefmt.model.predicate import all_of
 from tablefmt.model.prune import may_match
@@ -41,9 +42,15 @@ READ_OPTIONS = {
 POSITION = "_tmp_metadata_row_index"
 """Spark's own reader makes a column of this name, and calls it `_metadata.row_index` elsewhere."""
 
+DELETED_TASK_BYTES = 4 << 20
+"""What may go with every task to tell rows that are gone; above it every executor gets it once."""
+
 DELETED_BITS_BYTES = 64 << 20
 """What a bit for every row may take in each executor, for files of which rows are gone. Above it,
 only pages of 4,096 rows of which one is gone have bits."""
+
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+"""Spark's name for a value that its reader takes for a column which a file lacks."""
 
 RELATIONS_KEPT = 16
 """Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
@@ -196,17 +203,25 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
             "DeletedRows",
             "\n".join(f"{place}\t{rows}" for place, rows in lines),
             b"".join(some["vector"].to_pylist()),
+            java.long(spark, DELETED_TASK_BYTES),
             java.long(spark, DELETED_BITS_BYTES),
         )
     )
 
 
 def _format(spark: Any, schema: Schema, columns: Any) -> Any:
-    """Spark's own Parquet, or one that knows the names in the files (SCH-3)."""
+    """Spark's own Parquet, or one that knows the names in the files, and what they lack (SCH-3,
+    SCH-7).
+    """
     named = physical(schema)
-    if named == schema:
+    initial = [field for field in named.fields if field.initial is not None]
+    if named == schema and not initial:
         return spark._jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
-    inside = java.java_schema(spark, json.dumps(to_spark_json(named)))
+    described = to_spark_json(named)
+    for each, one in zip(named.fields, described["fields"], strict=True):
+        if each.initial is not None:
+            one["metadata"][EXISTS_DEFAULT] = default_sql(each.initial, each.type)
+    inside = java.java_schema(spark, json.dumps(described))
     return java.new_instance(spark, "SnapshotFormat", columns, inside)
 
 

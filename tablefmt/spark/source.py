@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.bounds import stats_columns
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
@@ -53,7 +53,7 @@ from tablefmt.spark.native import Layout, layout
 from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options, parse_read_options
 from tablefmt.spark.planes import check_shared
-from tablefmt.spark.write import check_partitioning, commit_first, prepare_first
+from tablefmt.spark.write import check_partitioning, commit_first, evolved, prepare_first
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -156,6 +156,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         overwrite: bool,
         read_version: int | None,
         applied: bool,
+        written_under: Metadata | None = None,
     ) -> None:
         self.task = task
         self.options = options
@@ -163,6 +164,8 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self.overwrite = overwrite
         self.read_version = read_version
         """None: there is no table yet."""
+        self.written_under = written_under or task.metadata
+        """The metadata of `read_version`; the files are written under the task's."""
         self.applied = applied
         """The same application version is in the table: nothing is written."""
 
@@ -199,16 +202,23 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
             context = open_context(store)
             if not self.overwrite:
                 append_files(
-                    context, transaction, added, metadata, commit, read_version=self.read_version
+                    context,
+                    transaction,
+                    added,
+                    self.written_under,
+                    commit,
+                    read_version=self.read_version,
+                    evolved=metadata,
                 )
                 return
             overwrite_files(
                 context,
                 transaction,
                 added,
-                metadata,
+                self.written_under,
                 commit,
                 read_version=self.read_version,
+                evolved=metadata,
                 where=self.options.replace_where,
                 dynamic_partitions=self.options.dynamic_partitions,
             )
@@ -272,19 +282,24 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
             task, parsed, partition_by, overwrite=overwrite, read_version=None, applied=False
         )
     head = context.begin()
-    check_partitioning(head.metadata, partition_by)
+    if not parsed.overwrite_schema:
+        check_partitioning(head.metadata, partition_by)
+    elif not overwrite:
+        raise InvalidRangeError("overwriteSchema means nothing with mode='append'; use mergeSchema")
     if overwrite:
         where, dynamic = parsed.replace_where, parsed.dynamic_partitions
         check_overwritable(head.metadata, where, dynamic)
-    check_columns(rows, head.metadata.schema)
+    metadata = evolved(head.metadata, rows, parsed, partition_by)
+    check_columns(rows, metadata.schema)
     applied = context.applied(parsed.commit, None, NAME) is not None
     return TablefmtWriter(
-        _task(store, transaction, head.metadata, rows, layout(parsed.files, head.metadata, head)),
+        _task(store, transaction, metadata, rows, layout(parsed.files, metadata, head)),
         parsed,
         partition_by,
         overwrite=overwrite,
         read_version=head.version,
         applied=applied,
+        written_under=head.metadata,
     )
 
 

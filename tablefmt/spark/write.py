@@ -20,12 +20,13 @@ from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable
 from tablefmt.operations.append import NAME, append_files
+from tablefmt.operations.columns import merged, replaced
 from tablefmt.operations.context import Commit, TableContext, discard
 from tablefmt.operations.create import create, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.snapshot.head import Head
 from tablefmt.spark import failures
-from tablefmt.spark.align import narrowed
+from tablefmt.spark.align import incoming, narrowed
 from tablefmt.spark.arrow_plane import files_arrow
 from tablefmt.spark.native import layout, write_native
 from tablefmt.spark.opened import open_if_there
@@ -76,10 +77,11 @@ def write(
         raise TableExistsError(store.uri)
     if mode == "ignore":
         return context.no_op(context.environment.nonce(), NAME)
-    check_partitioning(context.view.head.metadata, partition_by)
+    if not parsed.overwrite_schema:
+        check_partitioning(context.view.head.metadata, partition_by)
     if mode == "append":
         return append_rows(context, df, parsed)
-    return overwrite_rows(context, df, parsed)
+    return overwrite_rows(context, df, parsed, partition_by)
 
 
 def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
@@ -88,15 +90,50 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
+    metadata = _evolved(head.metadata, df, options)
     transaction = context.environment.nonce()
-    added = _files(df, context.store, transaction, head.metadata, options, head)
+    added = _files(df, context.store, transaction, metadata, options, head)
     return append_files(
-        context, transaction, added, head.metadata, options.commit, read_version=head.version
+        context,
+        transaction,
+        added,
+        head.metadata,
+        options.commit,
+        read_version=head.version,
+        evolved=metadata,
     )
 
 
-def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
+def evolved(
+    metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Sequence[str] = ()
+) -> Metadata:
+    """The table's metadata once rows with these columns are written, as the options say.
+
+    Raises:
+        SchemaMismatchError: SCH-2; partition columns that are not there.
+    """
+    if options.overwrite_schema:
+        names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        return replaced(metadata, nullable(rows), names or None)
+    return merged(metadata, rows) if options.merge_schema else metadata
+
+
+def _evolved(
+    metadata: Metadata, df: Any, options: WriteOptions, partition_by: Sequence[str] = ()
+) -> Metadata:
+    if options.overwrite_schema:
+        return evolved(metadata, schema_from(df.schema), options, partition_by)
+    if options.merge_schema:
+        return evolved(metadata, incoming(df, metadata.schema), options)
+    return metadata
+
+
+def overwrite_rows(
+    context: TableContext, df: Any, options: WriteOptions, partition_by: Sequence[str] = ()
+) -> Commit:
     """Overwrite the whole table, the partitions of the new rows, or those of a condition.
+
+    With overwriteSchema, `partition_by` names what to partition by from then on; none: as before.
 
     Raises as `write`, and UnsupportedFeatureError for a condition that needs row values.
     """
@@ -106,8 +143,9 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
     already = context.applied(options.commit, None, "OVERWRITE")
     if already is not None:
         return already
+    metadata = _evolved(head.metadata, df, options, partition_by)
     transaction = context.environment.nonce()
-    added = _files(df, context.store, transaction, head.metadata, options, head)
+    added = _files(df, context.store, transaction, metadata, options, head)
     return overwrite_files(
         context,
         transaction,
@@ -117,6 +155,7 @@ def overwrite_rows(context: TableContext, df: Any, options: WriteOptions) -> Com
         read_version=head.version,
         where=where,
         dynamic_partitions=dynamic,
+        evolved=metadata,
     )
 
 
@@ -125,6 +164,11 @@ def _mode(mode: str, options: WriteOptions) -> str:
     folded = "error" if folded == "errorifexists" else folded
     if folded not in MODES:
         raise InvalidRangeError(f"mode {mode!r} is not one of {', '.join(MODES)}")
+    if folded != "overwrite" and options.overwrite_schema:
+        raise InvalidRangeError(
+            f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
+            "mergeSchema"
+        )
     if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
         raise InvalidRangeError(
             f"replaceWhere and partitionOverwriteMode mean nothing with mode={mode!r}; "

@@ -12,7 +12,6 @@ from tablefmt.errors import (
     InvalidRangeError,
     MetadataChangedException,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import OperationClass
@@ -134,13 +133,15 @@ def test_columns_added_one_after_the_other_have_ids_of_their_own() -> None:
         (("x", "INT NOT NULL"), SchemaMismatchError),
         (("x", 3), SchemaMismatchError),
         (("x", pa.duration("s")), SchemaMismatchError),
-        (("s.b", "INT"), UnsupportedFeatureError),
+        (("s.A", "INT"), SchemaMismatchError),
+        (("s.a.b", "INT"), SchemaMismatchError),
+        (("s.b", "INT NOT NULL"), SchemaMismatchError),
     ],
 )
 def test_a_column_that_cannot_be_added_changes_nothing(
     arguments: tuple[Any, ...], error: type[Exception]
 ) -> None:
-    """SCH-2, SCH-5."""
+    """SCH-2, SCH-5, SCH-7."""
     store = memory()
     table = new_table(store)
     table.alter.add_column("s", "STRUCT<a: INT>")
@@ -150,8 +151,11 @@ def test_a_column_that_cannot_be_added_changes_nothing(
         table.transaction().alter.add_column(*arguments)
     with pytest.raises(SchemaMismatchError, match="to come after"):
         table.alter.add_column("x", "INT", after="nothing")
-    with pytest.raises(UnsupportedFeatureError):
-        table.alter.add_column("x", "INT", default=3)
+    for kind, default in (("INT", "3"), ("INT", True), ("BYTE", 200), ("STRUCT<a: INT>", {"a": 1})):
+        with pytest.raises(SchemaMismatchError, match="default"):
+            table.alter.add_column("x", kind, default=default)
+    with pytest.raises(SchemaMismatchError, match="default"):
+        table.alter.add_column("s.b", "INT", default=3)
     assert handle(store).version == 1
 
 

@@ -197,8 +197,8 @@ def test_rows_that_do_not_fit_leave_what_was_staged_before() -> None:
 
     with pytest.raises(SchemaMismatchError, match="no more"):
         txn.append(pa.RecordBatchReader.from_batches(rows(5).schema, fails_late()))
-    with pytest.raises(UnsupportedFeatureError):
-        txn.append(rows(2), merge_schema=True)
+    with pytest.raises(SchemaMismatchError, match="null"):
+        txn.append(pa.table({"id": [2], "new": pa.nulls(1)}), merge_schema=True)
     txn.append(rows(2))
     txn.commit()
     store = table.context.store
@@ -218,8 +218,8 @@ def test_bad_requests_are_refused_before_anything_is_written() -> None:
         txn.delete("nothing = 1")
     with pytest.raises(UnsupportedFeatureError):
         txn.overwrite(rows(1), where="id = 1")
-    with pytest.raises(UnsupportedFeatureError):
-        txn.overwrite(rows(1), overwrite_schema=True)
+    with pytest.raises(InvalidPredicateError, match="overwrite_schema"):
+        txn.overwrite(rows(1), where="p = 'a'", overwrite_schema=True)
     with pytest.raises(InvalidRangeError, match="give it to commit"):
         txn.alter.set_properties({"user.a": "b"}, deadline=3)
     for bad in ({"deadlin": 3}, {"deadline": -1}, {"application": ("a",)}, {"user_metadata": 3}):

@@ -132,9 +132,14 @@ def test_options_of_a_read_are_refused_by_name(
     assert "\tat " not in str(caught.value)
 
 
-@pytest.mark.parametrize("option", ["bogus", "mergeSchema", "overwriteSchema"])
-def test_options_of_a_write_are_refused_by_name(spark: Any, uri: str, option: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=option):
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [("bogus", UnsupportedFeatureError), ("overwriteSchema", InvalidRangeError)],
+)
+def test_options_of_a_write_are_refused_by_name(
+    spark: Any, uri: str, option: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=option):
         frame_of(spark, range(3)).write.format("tablefmt").option(option, "true").save(uri)
     assert everything(uri) == []
 

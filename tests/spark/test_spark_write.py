@@ -119,7 +119,8 @@ def test_an_application_version_is_applied_once(spark: Any, uri: str) -> None:
         ({"txnAppId": "x"}, InvalidRangeError),
         ({"txnAppId": "x", "txnVersion": "one"}, InvalidRangeError),
         ({"partitionOverwriteMode": "sometimes", "mode": "overwrite"}, InvalidRangeError),
-        ({"mergeSchema": True}, UnsupportedFeatureError),
+        ({"mergeSchema": "perhaps"}, InvalidRangeError),
+        ({"overwriteSchema": True}, InvalidRangeError),
         ({"deadline": "soon"}, InvalidRangeError),
     ],
 )

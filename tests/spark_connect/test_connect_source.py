@@ -195,7 +195,7 @@ def test_errors_have_their_attributes(connect: Any, uri: str) -> None:
         ("select 1L as id, 3000000000L as p", {}, SchemaMismatchError, ["p"]),
         ("select bigint(null) as id", {}, ConstraintViolationError, None),
         ("select 1L as id", {"partitionBy": "id"}, SchemaMismatchError, ["id"]),
-        ("select 1L as id", {"mergeSchema": "true"}, UnsupportedFeatureError, None),
+        ("select 1L as id", {"overwriteSchema": "true"}, InvalidRangeError, None),
         ("select 1L as id", {"colour": "red"}, UnsupportedFeatureError, None),
         ("select 1L as id", {"txnAppId": "x"}, InvalidRangeError, None),
     ],

@@ -1,0 +1,61 @@
+"""CHECK constraints over Arrow rows that are about to be written. Spec: DAT-13."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.read import RowFilter
+from tablefmt.data.selection import choose
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.constraints import broken, shown_columns, violation
+from tablefmt.model.entry import Metadata
+
+
+class Checks:
+    """The constraints of a table, ready to be asked. Not to be shared between threads."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        """Raises UnsupportedFeatureError: a condition that cannot be evaluated here, by name."""
+        self._metadata = metadata
+        self._tests = {name: _test(name, metadata) for name in metadata.constraints}
+
+    def check(self, rows: pa.Table) -> None:
+        """Refuse rows of which one makes a condition FALSE; NULL passes, as in SQL.
+
+        Args:
+            rows: as data files have them: physical names.
+
+        Raises:
+            ConstraintViolationError: names the constraint and shows a row.
+            InvalidPredicateError: a condition has no result for a row (an overflow, …).
+        """
+        for name, test in self._tests.items():
+            found = _chosen(rows, test)
+            if found.num_rows:
+                fields = shown_columns(self._metadata.schema)
+                row = {f.name: found.column(f.physical)[0].as_py() for f in fields}
+                condition = self._metadata.constraints[name].condition
+                raise broken(name, condition, row, f"{found.num_rows} of {rows.num_rows} rows")
+
+
+def _test(name: str, metadata: Metadata) -> RowFilter:
+    condition = metadata.constraints[name].condition
+    try:
+        rows = choose(violation(condition), metadata.schema).rows
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(
+            f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}); write with "
+            "Spark, or drop the constraint",
+            error.features,
+        ) from None
+    assert rows is not None, "a condition was given"
+    return rows
+
+
+def _chosen(rows: pa.Table, test: RowFilter) -> pa.Table:
+    exact = test.pushed if test.exact is None else test.exact
+    if exact is None or isinstance(exact, pc.Expression):
+        return rows.filter(exact)
+    parts = [batch.filter(exact(batch)) for batch in rows.to_batches()]
+    return pa.Table.from_batches(parts, rows.schema)

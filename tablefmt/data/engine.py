@@ -1,0 +1,169 @@
+"""Expressions carried out by DuckDB over Arrow rows; the extra `sql` installs it.
+
+Rows go in and come out in Arrow's types; instants go in without their zone. Spec: SQL-1.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.conform import relabelled
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Schema, Type
+from tablefmt.model.translate import Translated
+
+MEMORY_BYTES = 512 << 20
+"""What an engine may hold by default; beyond it goes to disk."""
+
+
+class Engine:
+    """One connection of its own, for one statement. Not to be shared between threads."""
+
+    def __init__(self, memory_limit: int = MEMORY_BYTES) -> None:
+        """Open it.
+
+        Args:
+            memory_limit: bytes that DuckDB may hold.
+
+        Raises:
+            UnsupportedFeatureError: DuckDB is not installed.
+        """
+        duckdb = _duckdb()
+        self._error = duckdb.Error
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": f"{max(memory_limit, 32 << 20) >> 20}MiB",
+                "temp_directory": f"{tempfile.gettempdir()}/tablefmt-sql",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            },
+        )
+
+    def evaluate(self, rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.ChunkedArray]:
+        """The value of each expression for every row, in order, as `arrow_type` of its type.
+
+        Args:
+            rows: columns by their handles, those used at least.
+            expressions: none of type NULL.
+
+        Raises:
+            InvalidPredicateError: a value for which it has no result: overflow, division by zero, …
+        """
+        used = sorted(set().union(*(each.columns for each in expressions)))
+        chosen = rows.select(used) if used else pa.table({"none": [0]})
+        listed = ", ".join(f"{each.sql} AS e{at}" for at, each in enumerate(expressions))
+        made = self.query(f"SELECT {listed} FROM rows", rows=chosen)
+        columns = []
+        for at, each in enumerate(expressions):
+            assert each.type is not None
+            column = made[f"e{at}"]
+            if not used:
+                column = pa.chunked_array([pa.repeat(column[0], rows.num_rows)], column.type)
+            columns.append(as_ours(column, each.type))
+        return columns
+
+    def query(self, text: str, **tables: pa.Table) -> pa.Table:
+        """The rows of a query over Arrow tables. Raises as `evaluate`."""
+        for name, table in tables.items():
+            self._connection.register(name, without_zones(table))
+        try:
+            found: pa.Table = self._connection.sql(text).to_arrow_table()
+        except self._error as error:
+            raise InvalidPredicateError(f"cannot be evaluated: {_first_line(error)}") from None
+        finally:
+            for name in tables:
+                self._connection.unregister(name)
+        return found
+
+
+@dataclass(slots=True)
+class LazyEngine:
+    """Opens an engine when the first expression needs it."""
+
+    memory_limit: int = MEMORY_BYTES
+    _opened: list[Engine] = field(default_factory=list)
+
+    def __call__(self) -> Engine:
+        """The engine, the same one each time. Raises as `Engine`."""
+        if not self._opened:
+            self._opened.append(Engine(self.memory_limit))
+        return self._opened[0]
+
+
+@dataclass(slots=True)
+class RowTest:
+    """A condition on rows of data files, by the engine."""
+
+    schema: Schema
+    condition: Translated
+    """Over one relation: the schema, with the prefix `t`."""
+    engine: LazyEngine = field(default_factory=LazyEngine)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether it is TRUE, for each row. Columns have physical names.
+
+        Raises:
+            InvalidPredicateError: it has no result for a row.
+        """
+        columns = {}
+        for at, column in enumerate(self.schema.fields):
+            if f"t{at}" in self.condition.columns:
+                values = batch.column(column.physical)
+                columns[f"t{at}"] = relabelled(values, arrow_type(column.type))
+        rows = pa.table(columns) if columns else pa.table({"none": pa.nulls(batch.num_rows)})
+        (found,) = self.engine().evaluate(rows, [self.condition])
+        return pc.fill_null(found, False).combine_chunks()
+
+
+def as_ours(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """A column of the engine's as `arrow_type(kind)`."""
+    wanted = arrow_type(kind)
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def without_zones(table: pa.Table) -> pa.Table:
+    """Instants as wall clocks of UTC, top-level columns alone: what the engine computes with."""
+    for at, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            plain = table.column(at).cast(pa.timestamp("us"))
+            table = table.set_column(at, column.name, plain)
+    return table
+
+
+def now_us() -> int:
+    """The time of a statement, µs UTC."""
+    return time.time_ns() // 1000
+
+
+def check_engine() -> None:
+    """Say what is missing before any work is done.
+
+    Raises:
+        UnsupportedFeatureError: DuckDB is not installed.
+    """
+    _duckdb()
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise UnsupportedFeatureError(
+            "expressions and conditions beyond comparisons of a column with constants, and MERGE, "
+            "need DuckDB: pip install 'tablefmt[sql]'",
+            ["sql:duckdb"],
+        ) from None
+    return duckdb
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__

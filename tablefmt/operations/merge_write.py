@@ -1,0 +1,216 @@
+"""The second look of a MERGE: new versions of matched rows, and rows that are new, written.
+
+Only files with rows to update are read again, whole rows of them; the source's are at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.data.assign import NewValue, computed
+from tablefmt.data.conform import absent
+from tablefmt.data.engine import Engine
+from tablefmt.data.read import locate_rows
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.clauses import Side, Step
+from tablefmt.model.entry import AddedFiles
+from tablefmt.model.keys import KEYS_MAX, hash_keys
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.translate import Relation, Translated
+from tablefmt.operations.merge_find import NONE, Match, Source, first_clause
+from tablefmt.operations.pinned import Pinned
+
+INSERT_ROWS = 65_536
+"""Source rows that are worked out at once."""
+
+FILES_AT_ONCE = 4
+"""Files that are read beside each other: bounds what the reader holds."""
+
+
+@dataclass(slots=True)
+class Inserted:
+    """Rows that came in."""
+
+    files: AddedFiles | None = None
+    rows: int = 0
+    hashes: NDArray[np.uint64] | None = None
+    """Of their keys, ascending, each once; None if there are too many, or no key."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Writer:
+    """Works out new rows and writes them."""
+
+    pinned: Pinned
+    target: Relation
+    """The table as it is read."""
+    source: Source
+    steps: Sequence[Step]
+    conditions: Sequence[Translated | None]
+    values: Sequence[Sequence[NewValue]]
+    """Of each step."""
+    engine: Engine
+
+    def update(self, files: pa.Table, match: Match) -> AddedFiles | None:
+        """Write the new versions of the rows matched; every one has a clause that updates.
+
+        Args:
+            files: the live files looked at, with their vectors.
+            match: each target row once.
+        """
+        if not len(match):
+            return None
+        shape = _shape(self.pinned.target.schema)
+        rows = (batch for part in self._updated(files, match) for batch in part.to_batches())
+        return self.pinned.write(pa.RecordBatchReader.from_batches(shape, rows))
+
+    def insert(self, wanted: NDArray[np.int64], keys: Sequence[Field]) -> Inserted:
+        """Write what the clauses make of source rows without a match.
+
+        Args:
+            wanted: their numbers, ascending.
+            keys: columns of the table whose values are hashed.
+        """
+        made = Inserted()
+        hashed: list[NDArray[np.uint64]] | None = [] if keys else None
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal hashed
+            for part in self._inserted(wanted):
+                made.rows += part.num_rows
+                if hashed is not None:
+                    columns = [part[key.name].combine_chunks() for key in keys]
+                    hashed.append(hash_keys(columns, [key.type for key in keys]))
+                    if sum(map(len, hashed)) > KEYS_MAX:
+                        hashed = None
+                yield from part.to_batches()
+
+        shape = _shape(self.pinned.target.schema)
+        made.files = self.pinned.write(pa.RecordBatchReader.from_batches(shape, rows()))
+        if hashed is not None:
+            made.hashes = np.unique(np.concatenate([*hashed, np.zeros(0, np.uint64)]))
+        return made
+
+    def _updated(self, files: pa.Table, match: Match) -> Iterator[pa.Table]:
+        places = np.unique(match.file)
+        schema = self.target.schema
+        for start in range(0, len(places), FILES_AT_ONCE):
+            some = places[start : start + FILES_AT_ONCE]
+            chosen = files.take(pa.array(some))
+            for part in locate_rows(self.pinned.store, chosen, schema, schema.fields):
+                begin, end = np.searchsorted(match.file, [some[part.file], some[part.file] + 1])
+                inside = slice(int(begin), int(end))
+                wanted = match.position[inside]
+                low, high = np.searchsorted(wanted, [part.positions[0], part.positions[-1] + 1])
+                if low == high:
+                    continue
+                at = np.searchsorted(part.positions, wanted[low:high])
+                mine = slice(inside.start + int(low), inside.start + int(high))
+                yield self._changed(
+                    part.rows.take(pa.array(at)), match.source[mine], match.clause[mine]
+                )
+
+    def _changed(
+        self, old: pa.RecordBatch, source: NDArray[np.int64], clause: NDArray[np.int16]
+    ) -> pa.Table:
+        """New rows for old ones, in order."""
+        parts, order = [], []
+        for step in np.unique(clause).tolist():
+            at = np.flatnonzero(clause == step)
+            mine = (
+                pa.Table.from_batches([old]).take(pa.array(at))
+                if len(at) < len(clause)
+                else (pa.Table.from_batches([old]))
+            )
+            values = self.values[step]
+            rows = self._beside(mine, source[at], values)
+            parts.append(self._row(values, mine, computed(lambda: self.engine, rows, values)))
+            order.append(at)
+        if len(parts) == 1:
+            return parts[0]
+        whole = pa.concat_tables(parts)
+        return whole.take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
+
+    def _beside(
+        self, old: pa.Table, source: NDArray[np.int64], values: Sequence[NewValue]
+    ) -> pa.Table:
+        """Both sides' columns that the values look at, by their handles."""
+        used = frozenset().union(*(value.value.columns for value in values))
+        columns = {
+            self.target.handle(at): old.column(at)
+            for at in range(old.num_columns)
+            if self.target.handle(at) in used
+        }
+        needed = sorted(h for h in used if h.startswith(self.source.relation.prefix))
+        if needed:
+            taken = self.source.rows.select(needed).take(pa.array(source))
+            columns |= {handle: taken[handle] for handle in needed}
+        return pa.table(columns) if columns else pa.table({"none": pa.nulls(old.num_rows)})
+
+    def _row(
+        self, values: Sequence[NewValue], old: pa.Table, made: dict[int, pa.ChunkedArray]
+    ) -> pa.Table:
+        """Whole rows: what was made, else what was there."""
+        known = {f.id: old.column(at) for at, f in enumerate(self.target.schema.fields)} | made
+        return self._whole(known, old.num_rows)
+
+    def _inserted(self, wanted: NDArray[np.int64]) -> Iterator[pa.Table]:
+        clauses = [s for s in self.steps if s.clause.side is Side.NOT_MATCHED]
+        if not clauses:
+            return
+        for start in range(0, len(wanted), INSERT_ROWS):
+            rows = self.source.rows.take(pa.array(wanted[start : start + INSERT_ROWS]))
+            clause = self._clause_of(rows)
+            parts, order = [], []
+            for step in np.unique(clause[clause != NONE]).tolist():
+                at = np.flatnonzero(clause == step)
+                mine = rows.take(pa.array(at)) if len(at) < len(clause) else rows
+                made = computed(lambda: self.engine, mine, self.values[step])
+                parts.append(self._whole(made, mine.num_rows))
+                order.append(at)
+            if parts:
+                whole = pa.concat_tables(parts)
+                at = np.argsort(np.concatenate(order), kind="stable")
+                yield whole if len(parts) == 1 else whole.take(pa.array(at))
+
+    def _clause_of(self, rows: pa.Table) -> NDArray[np.int16]:
+        """Of each source row, the clause that inserts it; NONE."""
+        pairs = zip(self.steps, self.conditions, strict=True)
+        mine = [c for step, c in pairs if step.clause.side is Side.NOT_MATCHED]
+        if mine[0] is None:
+            first = next(i for i, s in enumerate(self.steps) if s.clause.side is Side.NOT_MATCHED)
+            return np.full(rows.num_rows, first, np.int16)
+        used = sorted(frozenset().union(*(c.columns for c in mine if c is not None)))
+        text = first_clause(self.steps, self.conditions, Side.NOT_MATCHED)
+        given = rows.select(used) if used else pa.table({"none": pa.nulls(rows.num_rows)})
+        found = self.engine.query(f"SELECT CAST({text} AS SMALLINT) AS c FROM rows", rows=given)
+        clauses: NDArray[np.int16] = found["c"].to_numpy()
+        return clauses
+
+    def _whole(self, known: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
+        schema = self.pinned.target.schema
+        columns = []
+        for column in schema.fields:
+            values = known.get(column.id)
+            if values is None:
+                columns.append(absent(column, arrow_type(column.type), rows))
+            elif values.type != arrow_type(column.type):
+                columns.append(_as(values, column))
+            else:
+                columns.append(values)
+        return pa.Table.from_arrays(columns, schema=_shape(schema))
+
+
+def _as(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
+    """The same values in the column's own type: nested nullability, or a type that was widened."""
+    return values.cast(arrow_type(column.type))
+
+
+def _shape(schema: Schema) -> pa.Schema:
+    """The columns by name; NOT NULL is checked when they are written."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])

@@ -1,0 +1,99 @@
+"""Conditions over rows of the table: how Spark works them out, and what is understood of them.
+
+Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out files
+and goes to the conflict rules; what is not makes them look at whole files (CFL-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.model.parse import parse_conjuncts, parse_predicate
+from tablefmt.model.predicate import Predicate, all_of, to_sql
+from tablefmt.model.schema import Schema, is_nested
+from tablefmt.model.translate import Relation, translate_condition
+from tablefmt.operations.target import TEXT_MAX, Target
+
+
+def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | None = None) -> Target:
+    """What is understood of a condition over the table, as SQL text.
+
+    Args:
+        text: the condition; None: every row.
+        schema: the table's.
+        zone: the session's time zone.
+        alias: what the statement calls the table.
+    """
+    if text is None:
+        return Target("TRUE", None, None, True)
+    try:
+        predicate = parse_predicate(text, schema, zone)
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        known, _ = parse_conjuncts(text, schema, zone)
+    else:
+        return Target(to_sql(predicate), predicate, None, True)
+    columns = _columns(text, schema, alias)
+    return Target(
+        text[:TEXT_MAX],
+        all_of(known) if known else None,
+        None,
+        False,
+        reasoned=columns is not None,
+        columns=columns,
+    )
+
+
+def _columns(text: str, schema: Schema, alias: str | None) -> frozenset[int] | None:
+    """Ids of the columns that decide it; None if it cannot be reasoned about."""
+    relation = Relation(schema, alias=alias)
+    try:
+        found = translate_condition(text, (relation,))
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        return None
+    if found.nested:
+        return None
+    ids = {relation.handle(at): field.id for at, field in enumerate(schema.fields)}
+    return frozenset(ids[handle] for handle in found.columns)
+
+
+def target_of_parts(
+    text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
+) -> Target:
+    """The same of a condition that Spark has resolved.
+
+    Args:
+        text: for people.
+        parts: text of the AND-ed parts over the table alone; times in UTC.
+        unknown: how many parts there are besides.
+        names: columns of the table that decide it; None if it cannot be reasoned about.
+        schema: the table's.
+    """
+    known: list[Predicate] = []
+    for part in parts:
+        try:
+            known.append(parse_predicate(part, schema, "UTC"))
+        except (InvalidPredicateError, UnsupportedFeatureError):
+            some, _ = parse_conjuncts(part, schema, "UTC")
+            known += some
+            unknown += 1
+    predicate = all_of(known) if known else None
+    if unknown == 0 and predicate is not None:
+        return Target(to_sql(predicate), predicate, None, True)
+    fields = [schema.find(name) for name in names or ()]
+    plain = names is not None and all(f is not None and not is_nested(f.type) for f in fields)
+    return Target(
+        text[:TEXT_MAX],
+        predicate,
+        None,
+        False,
+        reasoned=plain,
+        columns=frozenset(f.id for f in fields if f is not None) if plain else None,
+    )
+
+
+def session_zone(spark: Any) -> str:
+    """The time zone in which a session reads times without one."""
+    zone: str = spark.conf.get("spark.sql.session.timeZone")
+    return zone

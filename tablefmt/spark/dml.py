@@ -1,0 +1,187 @@
+"""DELETE and UPDATE by Spark: one pass over the files that can hold such rows, one commit.
+
+Nothing comes to the driver but positions and what is said of files. Spec: DEL-1, ENT-9, CFL-1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Plan
+from tablefmt.errors import CommitRejectedError, StoreError
+from tablefmt.model.predicate import quote_name
+from tablefmt.model.schema import Field
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.context import Commit, TableContext
+from tablefmt.operations.delete import delete_files
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.staging import run
+from tablefmt.operations.target import Target
+from tablefmt.spark.located import FILE, ROW, located
+from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.places import by_file, find_places
+from tablefmt.spark.rewrite import Rewritten, finish, forget, rewrite
+
+_log = logging.getLogger("tablefmt.spark")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Where:
+    """The rows of a DELETE or UPDATE."""
+
+    target: Target
+    """What is understood of the condition."""
+    column: Any | None
+    """The condition as Spark has it; None: every row."""
+    bind: Callable[[Any], Any] = lambda rows: rows
+    """Gives the table's rows the names by which `column`, and new values, know them."""
+
+
+def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteOptions) -> Commit:
+    """Take out the rows of a condition, in one commit.
+
+    Raises:
+        ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
+        exceptions if the query fails.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+
+    def stage(pinned: Pinned) -> Plan:
+        return stage_delete(pinned, spark, where)
+
+    return run(context, head, options.commit, stage, ("DELETE", where.target.text))
+
+
+def update_rows(
+    context: TableContext,
+    spark: Any,
+    where: Where,
+    values: Sequence[tuple[Field, Any]],
+    options: WriteOptions,
+    said: Sequence[str] = (),
+) -> Commit:
+    """Give the rows of a condition new values, in one commit.
+
+    Args:
+        context: the table.
+        spark: the session.
+        where: which rows.
+        values: columns, each once, with their new values as Spark has them.
+        options: of the commit and the files.
+        said: the text of the values, for the digest.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: a new value does not fit.
+        As `delete_rows`.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+
+    def stage(pinned: Pinned) -> Plan:
+        return stage_update(pinned, spark, where, values, options)
+
+    return run(context, head, options.commit, stage, ("UPDATE", where.target.text, *said))
+
+
+def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
+    """The delete at the pinned version; with no such row, a plan that is empty."""
+    snapshot, target = pinned.snapshot, where.target
+    if target.decided_by(snapshot.partition_ids):
+        return delete_files(pinned, target)
+    files = snapshot.matching(target.predicate)
+    changed = Changed(target=target, files=files)
+    if files.num_rows:
+        rows = chosen(located_rows(spark, pinned, files, where), where)
+        count = int(pc.sum(files["rows"]).as_py())
+        found = find_places(rows.select(FILE, ROW), ids_of(files), count)
+        _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
+        changed = Changed(target=target, files=files, deleted=found)
+    return changed_plan(pinned, "DELETE", changed)
+
+
+def stage_update(
+    pinned: Pinned,
+    spark: Any,
+    where: Where,
+    values: Sequence[tuple[Field, Any]],
+    options: WriteOptions,
+) -> Plan:
+    """The update at the pinned version; with no such row, a plan that is empty."""
+    target, schema = where.target, pinned.metadata.schema
+    files = pinned.snapshot.matching(target.predicate)
+    changed = Changed(target=target, files=files)
+    if files.num_rows:
+        rows = chosen(located_rows(spark, pinned, files, where), where)
+        new = {field.id: value for field, value in values}
+        columns = [
+            new[f.id].alias(f.name) if f.id in new else rows[quote_name(f.name)]
+            for f in schema.fields
+        ]
+        with cleaning(spark, pinned):
+            written = rewrite(spark, pinned, rows.select(*columns, FILE, ROW), (FILE, ROW), options)
+            finish(spark, pinned, [written.files])
+        _log.info("UPDATE: %d rows of %d files", written.places.num_rows, files.num_rows)
+        changed = Changed(
+            target=target,
+            files=files,
+            updated=places_of(written, files),
+            updated_files=written.files,
+            set_columns=tuple(sorted(new)),
+        )
+    return changed_plan(pinned, "UPDATE", changed)
+
+
+def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> Any:
+    """The rows of files that are live, with their places, as `where` knows them."""
+    snapshot = pinned.snapshot
+    vectors = snapshot.with_vectors(files)
+    rows = located(
+        spark,
+        pinned.store,
+        vectors,
+        snapshot.schema,
+        snapshot.partition_ids,
+        version=pinned.version,
+    )
+    return where.bind(rows)
+
+
+def chosen(rows: Any, where: Where) -> Any:
+    """Those of `rows` for which the condition is true."""
+    return rows if where.column is None else rows.where(where.column)
+
+
+def ids_of(files: pa.Table) -> Any:
+    """Ids of files, as numbers."""
+    return files["id"].to_numpy()
+
+
+def places_of(written: Rewritten, files: pa.Table) -> Any:
+    """Positions by file id of all rows of a query."""
+    return by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
+
+
+@contextmanager
+def cleaning(spark: Any, pinned: Pinned) -> Iterator[None]:
+    """If what is done inside fails, the transaction's files are removed.
+
+    Raises:
+        CommitRejectedError: the store refused a file.
+    """
+    try:
+        yield
+    except BaseException as error:
+        forget(spark, pinned)
+        if isinstance(error, StoreError):
+            raise CommitRejectedError(str(error).rstrip(".")) from error
+        raise

@@ -1,0 +1,354 @@
+"""MERGE by Spark: the source is stored once, the table passed over once, inserts come from what is
+left of the source.
+
+Rows that match are found by a join that carries the place of the table's row and the number of the
+source's; both come back with the rows written. Spec: MRG-1, MRG-2, MRG-3, ENT-9, ADD-8.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tablefmt.commit.plan import Plan
+from tablefmt.conflict.facts import Keys
+from tablefmt.data.read import read_files
+from tablefmt.errors import MergeCardinalityError
+from tablefmt.model.clauses import Action, Side
+from tablefmt.model.entry import AddedFiles
+from tablefmt.model.keys import KEYS_MAX, hash_keys
+from tablefmt.model.predicate import Predicate, all_of, any_of, quote_name
+from tablefmt.model.schema import Field
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.context import Commit, TableContext
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.staging import settle
+from tablefmt.operations.target import Target
+from tablefmt.snapshot.files import added_table
+from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
+from tablefmt.spark.located import FILE, ROW
+from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.places import by_file
+from tablefmt.spark.planes import functions_of
+from tablefmt.spark.rewrite import (
+    ACTION,
+    DELETED,
+    KEPT,
+    SOURCE,
+    UPDATED,
+    Rewritten,
+    finish,
+    rewrite,
+)
+from tablefmt.spark.source_rows import EquatedColumn, SourceRows
+
+NAME = "MERGE"
+
+KEYS_NAMED = 10
+
+_CLAUSE = "__tablefmt_clause"
+_CODES = {Action.UPDATE: UPDATED, Action.DELETE: DELETED}
+_log = logging.getLogger("tablefmt.spark")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkClause:
+    """One WHEN, as Spark has it."""
+
+    side: Side
+    action: Action
+    condition: Any | None = None
+    values: tuple[tuple[Field, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merge:
+    """A MERGE, resolved or to be resolved by Spark."""
+
+    where: Where
+    """ON: what is understood of its parts over the table alone; and how Spark has it, all of it."""
+    source: Any
+    """A DataFrame."""
+    clauses: tuple[SparkClause, ...]
+    equated: tuple[EquatedColumn, ...] = ()
+    """Parts `column = expression over the source` of ON."""
+    set_columns: tuple[int, ...] | None = None
+    """Ids of the columns that UPDATE clauses set to something new; None: any."""
+    by_source: Target | None = None
+    """What is understood of the conditions for rows not matched by the source; None: no clause."""
+    bind_source: Callable[[Any], Any] = lambda rows: rows
+    """Gives stored rows of the source the names by which the expressions know them."""
+
+    def of(self, side: Side) -> tuple[SparkClause, ...]:
+        """The clauses about these rows, in order."""
+        return tuple(c for c in self.clauses if c.side is side)
+
+
+def merge_rows(context: TableContext, spark: Any, merge: Merge, options: WriteOptions) -> Commit:
+    """Carry out a MERGE, in one commit.
+
+    Raises:
+        MergeCardinalityError: several source rows would change one row of the table.
+        ConstraintViolationError, SchemaMismatchError: a new row does not fit.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
+        exceptions if a query fails. Only CommitUnknownError leaves files.
+    """
+    head = context.begin()
+    already = context.applied(options.commit, None, NAME)
+    if already is not None:
+        return already
+    pinned = context.pin(head.version)
+    plan = stage_merge(pinned, spark, merge, options)
+    return settle(context, plan, options.commit, None)
+
+
+def stage_merge(pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions) -> Plan:
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty. Raises the same."""
+    if len(merge.of(Side.NOT_MATCHED)) < len(merge.clauses):
+        check_may_remove(pinned.metadata)
+    with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
+        work = _Work(pinned, spark, merge, options, source)
+        with cleaning(spark, pinned):
+            return work.plan()
+
+
+def opened_files(pinned: Pinned, merge: Merge, source: SourceRows) -> tuple[Target, pa.Table]:
+    """What the rows looked at have in common, and the files that may hold them (MRG-3)."""
+    derived = source.predicate()
+    known = [p for p in (merge.where.target.predicate, derived) if p is not None]
+    predicate: Predicate | None = all_of(known) if known else None
+    target = replace(merge.where.target, predicate=predicate, exact=False)
+    if merge.by_source is not None:
+        other = merge.by_source
+        both = [predicate, other.predicate]
+        columns = (
+            None
+            if target.columns is None or other.columns is None
+            else target.columns | other.columns
+        )
+        target = replace(
+            target,
+            predicate=None if None in both else any_of([p for p in both if p is not None]),
+            reasoned=bool(target.reasoned and other.reasoned),
+            columns=columns,
+        )
+    return target, pinned.snapshot.matching(target.predicate)
+
+
+class _Work:
+    """One MERGE under way."""
+
+    def __init__(
+        self, pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions, source: SourceRows
+    ) -> None:
+        self.pinned = pinned
+        self.spark = spark
+        self.merge = merge
+        self.options = options
+        self.source = source
+        self.functions = functions_of(source.rows)
+        self.matched = merge.of(Side.MATCHED)
+        self.inserts = merge.of(Side.NOT_MATCHED)
+        self.by_source = merge.of(Side.NOT_MATCHED_BY_SOURCE)
+
+    def plan(self) -> Plan:
+        """Do the work; say what is to be committed."""
+        pinned, merge = self.pinned, self.merge
+        target, files = opened_files(pinned, merge, self.source)
+        _log.info(
+            "MERGE: %d source rows, %d of %d files opened",
+            self.source.count, files.num_rows, pinned.snapshot.files.num_rows,
+        )  # fmt: skip
+        found = self._pairs(files)
+        sources = found.column(SOURCE)
+        actions = self._actions(found)
+        taken = actions != KEPT
+        self._check_cardinality(found, taken, files)
+        inserted = self._insert(np.unique(sources[sources >= 0]))
+        finish(self.spark, pinned, [found.files, inserted])
+        ids = np.asarray(ids_of(files))
+        places = found.column(FILE), found.column(ROW)
+
+        def chosen(rows: NDArray[np.bool_]) -> Any:
+            return by_file(places[0][rows], places[1][rows], ids)
+
+        updated = actions == UPDATED
+        keys = self.source.keys()
+        changed = Changed(
+            target=target,
+            files=files,
+            read=chosen((sources >= 0) | taken),
+            deleted=chosen(actions == DELETED),
+            updated=chosen(updated),
+            updated_files=found.files,
+            inserted_files=inserted,
+            set_columns=merge.set_columns if updated.any() else (),
+            keys=keys,
+            inserted_hashes=self._hashes(inserted, keys),
+            metrics=self._metrics(int(updated.sum()), inserted),
+        )
+        _log.info(
+            "MERGE: %d rows updated, %d deleted, %d inserted",
+            updated.sum(), (actions == DELETED).sum(), 0 if inserted is None else inserted.rows,
+        )  # fmt: skip
+        return changed_plan(pinned, NAME, changed)
+
+    def _metrics(self, updated: int, inserted: AddedFiles | None) -> dict[str, int]:
+        output = updated + (0 if inserted is None else inserted.rows)
+        return {"numSourceRows": self.source.count, "numOutputRows": output}
+
+    def _pairs(self, files: pa.Table) -> Rewritten:
+        """Rows of the table that a source row matches, or a clause by source applies to."""
+        names = [FILE, ROW, SOURCE, ACTION]
+        shape = pa.schema([(name, pa.int64()) for name in names])
+        if files.num_rows == 0 or (self.source.count == 0 and not self.by_source):
+            return Rewritten(None, shape.empty_table())
+        lit, clauses = self.functions.lit, [*self.matched, *self.by_source]
+        rows = located_rows(self.spark, self.pinned, files, self.merge.where)
+        source = self.source.for_join()
+        how = "left" if self.by_source else "inner"
+        joined = rows.join(source, self.merge.where.column, how)
+        is_matched = source[SOURCE].isNotNull() if self.by_source else None
+        chosen = self._first(clauses, is_matched)
+        picked = joined.select("*", chosen.alias(_CLAUSE))
+        clause = self.functions.col(_CLAUSE)
+        if is_matched is not None:
+            picked = picked.where(source[SOURCE].isNotNull() | (clause >= 0))
+        writes = [i for i, c in enumerate(clauses) if c.action is Action.UPDATE]
+        action = lit(KEPT)
+        for code, kind in ((UPDATED, Action.UPDATE), (DELETED, Action.DELETE)):
+            of = [i for i, c in enumerate(clauses) if c.action is kind]
+            if of:
+                action = self.functions.when(clause.isin(of), lit(code)).otherwise(action)
+        if not writes:
+            picked = picked.select(FILE, ROW, SOURCE, action.cast("int").alias(ACTION))
+            return Rewritten(None, picked.toArrow())
+        columns = [self._new(field, rows, clauses, clause) for field in self._fields]
+        if self._always_updates:
+            names.remove(ACTION)
+        else:
+            columns.append(action.cast("int").alias(ACTION))
+        frame = picked.select(*columns, FILE, ROW, SOURCE)
+        return rewrite(self.spark, self.pinned, frame, names, self.options)
+
+    @property
+    def _fields(self) -> Sequence[Field]:
+        return self.pinned.metadata.schema.fields
+
+    @property
+    def _always_updates(self) -> bool:
+        """Whether every row that comes out of the join gets new values."""
+        clauses = [*self.matched, *self.by_source]
+        complete = bool(self.matched) and self.matched[-1].condition is None
+        return complete and all(c.action is Action.UPDATE for c in clauses)
+
+    def _first(self, clauses: Sequence[SparkClause], is_matched: Any | None) -> Any:
+        """The place of the first clause that applies to a row; -1 for none."""
+        functions = self.functions
+        chosen: Any = None
+        for at, clause in enumerate(clauses):
+            holds = functions.lit(True) if clause.condition is None else clause.condition
+            if is_matched is not None:
+                side = is_matched if clause.side is Side.MATCHED else ~is_matched
+                holds = side & holds
+            start = functions if chosen is None else chosen
+            chosen = start.when(holds, functions.lit(at))
+        none = functions.lit(-1)
+        return none if chosen is None else chosen.otherwise(none)
+
+    def _new(self, field: Field, rows: Any, clauses: Sequence[SparkClause], clause: Any) -> Any:
+        """A column of the rows written: what the clause sets, or what it was."""
+        old = rows[quote_name(field.name)]
+        by_clause = [dict((f.id, v) for f, v in c.values) for c in clauses]
+        setting = [i for i, values in enumerate(by_clause) if field.id in values]
+        writing = [i for i, c in enumerate(clauses) if c.action is Action.UPDATE]
+        if not setting:
+            return old.alias(field.name)
+        if self._always_updates and setting == writing and len(setting) == 1:
+            return by_clause[setting[0]][field.id].alias(field.name)
+        value = old
+        for at in setting:
+            value = self.functions.when(clause == at, by_clause[at][field.id]).otherwise(value)
+        return value.alias(field.name)
+
+    def _actions(self, found: Rewritten) -> NDArray[np.int64]:
+        if ACTION in found.places.column_names:
+            return found.column(ACTION)
+        return np.full(found.places.num_rows, UPDATED, np.int64)
+
+    def _check_cardinality(
+        self, found: Rewritten, taken: NDArray[np.bool_], files: pa.Table
+    ) -> None:
+        """MRG-2. Raises MergeCardinalityError."""
+        lone = len(self.matched) == 1 and self.matched[0].condition is None
+        if lone and self.matched[0].action is Action.DELETE:
+            return
+        file, row = found.column(FILE)[taken], found.column(ROW)[taken]
+        order = np.lexsort((row, file))
+        file, row = file[order], row[order]
+        twice = np.flatnonzero((file[1:] == file[:-1]) & (row[1:] == row[:-1]))
+        if not len(twice):
+            return
+        sources = found.column(SOURCE)[taken][order][twice + 1]
+        raise MergeCardinalityError(*self.source.named(np.unique(sources)[:KEYS_NAMED]))
+
+    def _insert(self, matched: NDArray[np.int64]) -> AddedFiles | None:
+        """Source rows that matched nothing, as the clauses have them."""
+        if not self.inserts or len(matched) == self.source.count:
+            return None
+        left = self.source.without(matched)
+        chosen = self._first(self.inserts, None)
+        if len(self.inserts) > 1 or self.inserts[0].condition is not None:
+            left = left.select("*", chosen.alias(_CLAUSE))
+            clause = self.functions.col(_CLAUSE)
+            left = left.where(clause >= 0)
+        else:
+            clause = None
+        columns = []
+        for field in self._fields:
+            values = [(i, dict((f.id, v) for f, v in c.values)) for i, c in enumerate(self.inserts)]
+            given = [(i, v[field.id]) for i, v in values if field.id in v]
+            if clause is None and given:
+                columns.append(given[0][1].alias(field.name))
+            elif given:
+                value = self.functions.lit(None)
+                for at, new in given:
+                    value = self.functions.when(clause == at, new).otherwise(value)
+                columns.append(value.alias(field.name))
+        frame = left.select(*columns)
+        if self.source.is_small:
+            frame = frame.coalesce(1)
+        done = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
+        return done.files
+
+    def _hashes(self, inserted: AddedFiles | None, keys: Keys | None) -> Any:
+        """Of the keys of all rows inserted; None: unknown."""
+        if inserted is None or keys is None or inserted.rows > KEYS_MAX:
+            return None
+        schema = self.pinned.metadata.schema
+        fields = [schema.by_id(i) for i in keys.columns]
+        files = added_table(inserted, self.pinned.metadata)
+        batches = list(read_files(self.pinned.store, files, schema, fields))
+        rows = pa.Table.from_batches(batches)
+        columns = [rows[f.name].combine_chunks() for f in fields]
+        return hash_keys(columns, [f.type for f in fields])
+
+
+def explained(pinned: Pinned, merge: Merge) -> str:
+    """How many files of how many a MERGE would open, and why. Reads the source once."""
+    with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
+        target, files = opened_files(pinned, merge, source)
+    every = pinned.snapshot.files
+    by = "every file may hold rows of it" if target.predicate is None else str(target.text)
+    size = pc.sum(files["size"]).as_py() or 0
+    return (
+        f"MERGE opens {files.num_rows} of {every.num_rows} files ({size} bytes) of version "
+        f"{pinned.version}: {by}; the source has {source.count} rows"
+    )

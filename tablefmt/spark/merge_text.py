@@ -1,0 +1,259 @@
+"""A MERGE put together in Python: its text as Spark's columns, and what is understood of it.
+
+Spark works out every expression. What is understood here leaves out files and goes to the conflict
+rules; text that only Spark understands costs a look at every file. Spec: MRG-1, MRG-3, CFL-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlglot import exp
+
+from tablefmt.errors import (
+    InvalidPredicateError,
+    SchemaMismatchError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
+from tablefmt.model.clauses import (
+    Action,
+    MergeStatement,
+    Side,
+    Step,
+    columns_set,
+    resolve_clauses,
+    source_column,
+)
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.model.on import and_ed
+from tablefmt.model.parse import parse_conjuncts, parse_predicate, parse_tree
+from tablefmt.model.predicate import Predicate, all_of
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.sql_types import is_integer
+from tablefmt.model.translate import Relation, translate_condition, translate_tree
+from tablefmt.operations.columns import merged
+from tablefmt.operations.pinned import Pinned
+from tablefmt.operations.target import TEXT_MAX, Target
+from tablefmt.spark.align import incoming, misfit
+from tablefmt.spark.conditions import either, session_zone, target_of_text
+from tablefmt.spark.dml import Where
+from tablefmt.spark.merge import Merge, SparkClause
+from tablefmt.spark.planes import functions_of
+from tablefmt.spark.source_rows import EquatedColumn
+
+_REFUSED = (InvalidPredicateError, UnsupportedFeatureError)
+
+
+def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pinned], Merge]:
+    """The MERGE for a version of the table.
+
+    Args:
+        spark: the session.
+        statement: what to do; expressions are SQL text, or Columns.
+        source: a DataFrame.
+
+    Raises, when it is called:
+        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
+    """
+
+    def made(pinned: Pinned) -> Merge:
+        given = incoming(source, pinned.target.schema)
+        stars = any(c.values is None and c.action is not Action.DELETE for c in statement.clauses)
+        if statement.merge_schema and stars:
+            pinned.target = merged(pinned.target, given)
+        steps = resolve_clauses(statement, pinned.target.schema, source.columns)
+        return _Text(spark, statement, source, pinned.snapshot.schema, given).merge(steps)
+
+    return made
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Spark's refusals of an expression come out as ours."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        yield
+    except TablefmtError:
+        raise
+    except (AnalysisException, ParseException) as error:
+        first = str(error).splitlines()[0]
+        raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
+
+
+def fitted(
+    frame: Any, values: Sequence[tuple[Field, Any]]
+) -> tuple[tuple[Field, Any], ...]:
+    """New values in the types of their columns, by the rules of INSERT (ANSI store assignment).
+
+    Args:
+        frame: over which the values are worked out.
+        values: columns and values as Spark has them.
+
+    Raises:
+        SchemaMismatchError: a type that cannot be stored in the column.
+        InvalidPredicateError: Spark refuses the value.
+        UnsupportedFeatureError: the value is of another type and the session's casts are not ANSI.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
+
+    if not values:
+        return ()
+    with named():
+        rows = frame.select(*(value.alias(field.name) for field, value in values))
+        given = [field.dataType for field in rows.schema.fields]
+    schema = Schema(tuple(field for field, _ in values), max(f.id for f, _ in values))
+    described = to_spark_json(schema)["fields"]
+    for each in described:
+        each.update(nullable=True, metadata={})
+    wanted = StructType.fromJson({"type": "struct", "fields": described})
+    if [f.dataType for f in wanted.fields] == given:
+        return tuple(values)
+    try:
+        rows.to(wanted).schema  # noqa: B018
+    except AnalysisException as error:
+        raise misfit(error) from None
+    if frame.sparkSession.conf.get("spark.sql.ansi.enabled", "true") != "true":
+        raise UnsupportedFeatureError(
+            "a value is of another type than its column, and this session's casts do not fail "
+            "(spark.sql.ansi.enabled is false); cast it in the statement",
+            ["merge:cast-without-ansi"],
+        )
+    return tuple(
+        (field, value if kind == there.dataType else value.cast(there.dataType))
+        for (field, value), kind, there in zip(values, given, wanted.fields, strict=True)
+    )
+
+
+class _Text:
+    """One statement's text."""
+
+    def __init__(
+        self, spark: Any, statement: MergeStatement, source: Any, schema: Schema, given: Schema
+    ) -> None:
+        self._statement = statement
+        self._source = source
+        self._schema = schema
+        self._zone = session_zone(spark)
+        self._functions = functions_of(source)
+        self._target = Relation(schema, "t", statement.target_alias)
+        self._given = Relation(given, "s", statement.source_alias)
+
+    def merge(self, steps: Sequence[Step]) -> Merge:
+        """The statement as Spark has it."""
+        statement = self._statement
+        target, equated = self._on()
+        same = {e.field.id: source_column(statement, name) for e, name in equated}
+        by_source = [
+            self._by_source(step.clause.condition)
+            for step in steps
+            if step.clause.side is Side.NOT_MATCHED_BY_SOURCE
+        ]
+        return Merge(
+            where=Where(
+                target,
+                self._column(statement.on),
+                lambda rows: rows.alias(statement.target_alias),
+            ),
+            source=self._source,
+            clauses=tuple(
+                SparkClause(
+                    step.clause.side,
+                    step.clause.action,
+                    None if step.clause.condition is None else self._column(step.clause.condition),
+                    tuple((field, self._column(value)) for field, value in step.assignments),
+                )
+                for step in steps
+            ),
+            equated=tuple(e for e, _ in equated),
+            set_columns=columns_set(steps, same),
+            by_source=either(by_source),
+            bind_source=lambda rows: rows.alias(statement.source_alias),
+            fits=fitted,
+        )
+
+    def _column(self, given: Any) -> Any:
+        return self._functions.expr(given) if isinstance(given, str) else given
+
+    def _by_source(self, condition: Any | None) -> Target:
+        if condition is not None and not isinstance(condition, str):
+            return Target(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
+        return target_of_text(condition, self._schema, self._zone, self._statement.target_alias)
+
+    def _on(self) -> tuple[Target, list[tuple[EquatedColumn, str]]]:
+        """What is understood of ON, and what it equates with which column of the source."""
+        text = self._statement.on
+        if not isinstance(text, str):
+            return Target(str(text)[:TEXT_MAX], None, None, False, reasoned=False), []
+        try:
+            parts = list(and_ed(parse_tree(text)))
+        except InvalidPredicateError as error:
+            raise InvalidPredicateError(f"ON: {error}") from None
+        known: list[Predicate] = []
+        equated: list[tuple[EquatedColumn, str]] = []
+        for part in parts:
+            used = self._used(part)
+            if used is not None and used and not any(h.startswith("s") for h in used):
+                known += self._understood(part.sql("spark"))
+            elif isinstance(part, exp.EQ | exp.NullSafeEQ):
+                equated += self._equated(part)
+        whole = self._columns(text)
+        target = Target(
+            text[:TEXT_MAX],
+            all_of(known) if known else None,
+            None,
+            False,
+            reasoned=whole is not None,
+            columns=whole,
+        )
+        return target, equated
+
+    def _understood(self, text: str) -> list[Predicate]:
+        try:
+            return [parse_predicate(text, self._schema, self._zone)]
+        except _REFUSED:
+            known, _ = parse_conjuncts(text, self._schema, self._zone)
+            return known
+
+    def _used(self, part: exp.Expression) -> frozenset[str] | None:
+        try:
+            return translate_tree(part, (self._target, self._given)).columns
+        except _REFUSED:
+            return None
+
+    def _columns(self, text: str) -> frozenset[int] | None:
+        """Ids of the table's columns by which ON goes; None if it cannot be reasoned about."""
+        try:
+            whole = translate_condition(text, (self._target, self._given))
+        except _REFUSED:
+            return None
+        if whole.nested:
+            return None
+        ids = {self._target.handle(at): f.id for at, f in enumerate(self._schema.fields)}
+        return frozenset(ids[handle] for handle in whole.columns if handle in ids)
+
+    def _equated(self, part: exp.Expression) -> Iterator[tuple[EquatedColumn, str]]:
+        try:
+            sides = [
+                translate_tree(side, (self._target, self._given))
+                for side in (part.this, part.expression)
+            ]
+        except _REFUSED:
+            return
+        for mine, other in (sides, sides[::-1]):
+            if mine.column is None or other.column is None:
+                continue
+            if not mine.column.startswith("t") or not other.column.startswith("s"):
+                continue
+            field = self._schema.fields[int(mine.column[1:])]
+            theirs = self._given.schema.fields[int(other.column[1:])]
+            integers = is_integer(field.type) and is_integer(theirs.type)
+            if theirs.type == field.type or integers:
+                value = self._functions.expr(source_column(self._statement, theirs.name))
+                null_safe = isinstance(part, exp.NullSafeEQ)
+                yield EquatedColumn(field, value, null_safe), theirs.name
+            return

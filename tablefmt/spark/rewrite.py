@@ -1,0 +1,157 @@
+"""Rows written again: Spark writes new versions together with where the old ones are.
+
+The places ride in the data files as columns that no schema names (DAT-11), so that the table is
+passed over once, whatever tasks are tried twice; or, on the Arrow plane, in what the tasks answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.data.bounds import stats_columns
+from tablefmt.data.footer import describe_files
+from tablefmt.errors import CorruptDataError
+from tablefmt.log.names import data_folder
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.operations.context import discard
+from tablefmt.operations.pinned import Pinned, joined
+from tablefmt.spark.arrow_plane import located_files_arrow
+from tablefmt.spark.arrow_tasks import remove_losers
+from tablefmt.spark.located import FILE, ROW
+from tablefmt.spark.native import check_published, layout, remove_folder, write_more
+from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.planes import plane_for
+from tablefmt.store.protocol import Store
+
+SOURCE = "__tablefmt_source"
+"""The number of the source row that a row of the table matched: a long."""
+
+ACTION = "__tablefmt_action"
+"""What becomes of a row: an int."""
+
+KEPT, DELETED, UPDATED = range(3)
+"""Values of ACTION."""
+
+THREADS = 8
+
+_FIELDS = {
+    FILE: pa.field(FILE, pa.int32()),
+    ROW: pa.field(ROW, pa.int64()),
+    SOURCE: pa.field(SOURCE, pa.int64()),
+    ACTION: pa.field(ACTION, pa.int32()),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewritten:
+    """What came of a query of rows with their places."""
+
+    files: AddedFiles | None
+    """Of the rows written; with ACTION of those with UPDATED there."""
+    places: pa.Table
+    """The columns with places of all rows of the query."""
+
+    def column(self, name: str) -> Any:
+        """One of them, as numbers; NULL is -1."""
+        values = self.places[name]
+        if values.null_count:
+            values = values.fill_null(-1)
+        return values.to_numpy().astype(np.int64)
+
+
+def rewrite(
+    spark: Any,
+    pinned: Pinned,
+    frame: Any,
+    names: Sequence[str],
+    options: WriteOptions,
+    metadata: Metadata | None = None,
+    part: str = "u",
+) -> Rewritten:
+    """Run a query; its rows go to files under the transaction's folder, durably (ADD-5).
+
+    Args:
+        spark: the session.
+        pinned: the version, and where the files go.
+        frame: the table's columns by name, and those of `names`.
+        names: of FILE, ROW, SOURCE, ACTION, those there are.
+        options: how the files are written.
+        metadata: to write under; None: the version's.
+        part: names the folder below the transaction's: one for every call.
+
+    Raises:
+        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the files
+        are not all that Spark wrote. Spark's own exceptions if the query fails. The files stay.
+    """
+    under = metadata or pinned.metadata
+    rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
+    spread = layout(options.files, under, pinned.view.head, rows)
+    stats = stats_columns(under.schema, under.properties.get("statsColumns"))
+    shape = pa.schema([_FIELDS[name] for name in names])
+    more = to_spark_json(from_arrow(shape))["fields"]
+    store = pinned.store
+    if plane_for(spark, store).kind == "arrow":
+        kept = UPDATED if ACTION in names else None
+        done = located_files_arrow(
+            frame, store, pinned.transaction, under, stats, spread, more, shape, (ACTION, kept)
+        )
+        return Rewritten(*done)
+    folder = f"{data_folder(pinned.transaction)}{part}/"
+    apart = ACTION if ACTION in names else None
+    said, written = write_more(frame, store, folder, under, spread, more, apart)
+    found = _read_back(store, [key for key, _ in written], shape)
+    check_published(said, sum(table.num_rows for table in found))
+    pairs = list(zip(written, found, strict=True))
+    wanted = [file for file, table in pairs if table.num_rows and _is_written(table)]
+    for (key, size), _ in pairs:
+        if (key, size) not in wanted:
+            store.delete(key)
+    files = describe_files(store, wanted, under, stats) if wanted else None
+    if files is not None:
+        store.sync(files.columns["path"])
+    return Rewritten(files, pa.concat_tables([shape.empty_table(), *found]))
+
+
+def _is_written(places: pa.Table) -> bool:
+    return ACTION not in places.column_names or places[ACTION][0].as_py() == UPDATED
+
+
+def _read_back(store: Store, keys: Sequence[str], shape: pa.Schema) -> list[pa.Table]:
+    filesystem, root = store.arrow_filesystem()
+
+    def read(key: str) -> pa.Table:
+        try:
+            with filesystem.open_input_file(f"{root}/{key}" if root else key) as source:
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+                return file.read(shape.names, use_threads=False).select(shape.names).cast(shape)
+        except (OSError, pa.ArrowException) as error:
+            first = str(error).splitlines()[0]
+            raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
+
+    if len(keys) < 2:
+        return [read(key) for key in keys]
+    with ThreadPoolExecutor(min(THREADS, len(keys))) as pool:
+        return list(pool.map(read, keys))
+
+
+def finish(spark: Any, pinned: Pinned, parts: Sequence[AddedFiles | None]) -> None:
+    """Remove what attempts wrote that lost: everything of the transaction's but these files."""
+    if plane_for(spark, pinned.store).kind == "arrow":
+        remove_losers(pinned.store, pinned.transaction, joined(parts))
+
+
+def forget(spark: Any, pinned: Pinned) -> None:
+    """Remove whatever the transaction wrote: its statement failed, or changed nothing."""
+    if plane_for(spark, pinned.store).kind == "native":
+        remove_folder(spark, pinned.store, pinned.transaction)
+    else:
+        discard(pinned.store, pinned.transaction)

@@ -1,0 +1,181 @@
+"""DELETE, UPDATE and MERGE of SQL: Spark has resolved them, RowCommand.java keeps the expressions.
+
+Spark works them out over rows that carry the ids by which the expressions know the columns; so
+sub-queries, functions of the user's and the rules of types are Spark's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.clauses import Action, Side
+from tablefmt.model.predicate import Predicate, any_of
+from tablefmt.model.schema import Field, Schema
+from tablefmt.operations.context import Commit
+from tablefmt.operations.target import Target
+from tablefmt.spark.conditions import target_of_parts
+from tablefmt.spark.dml import Where, delete_rows, update_rows
+from tablefmt.spark.merge import Merge, SparkClause, merge_rows
+from tablefmt.spark.opened import open_context
+from tablefmt.spark.options import parse_options
+from tablefmt.spark.source_rows import EquatedColumn
+from tablefmt.store.open import open_store
+
+_EVERY_ROW = Target("TRUE", None, None, True)
+
+
+def change_rows(spark: Any, command: Any, uri: str) -> Commit:
+    """Carry out a RowCommand.
+
+    Args:
+        spark: the session, classic.
+        command: the Java object.
+        uri: where its table is.
+
+    Raises:
+        InvalidPredicateError: a condition that is not deterministic.
+        As `delete_rows`, `update_rows`, `merge_rows`.
+    """
+    said = json.loads(command.described())
+    options = parse_options(said["storage"])
+    context = open_context(open_store(uri, options.storage_options))
+    schema = context.view.head.metadata.schema
+    statement = _Statement(spark, command, said, schema)
+    if said["verb"] == "DELETE":
+        return delete_rows(context, spark, statement.where(said["condition"]), options)
+    if said["verb"] == "UPDATE":
+        where, values = statement.where(said["condition"]), statement.values(said["set"])
+        return update_rows(context, spark, where, values, options)
+    return merge_rows(context, spark, statement.merge(), options)
+
+
+def counts(commit: Commit, verb: str) -> str:
+    """The numbers that the command answers with, blanks between."""
+    of = commit.metrics.get
+    if verb == "DELETE":
+        return str(of("numDeletedRows", 0))
+    if verb == "UPDATE":
+        return str(of("numUpdatedRows", 0))
+    names = ("numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsInserted")
+    found = [of(name, 0) for name in names]
+    return " ".join(map(str, [sum(found), *found]))
+
+
+class _Statement:
+    """What a command says, in the terms of the operations."""
+
+    def __init__(
+        self, spark: Any, command: Any, said: Mapping[str, Any], schema: Schema
+    ) -> None:
+        self._spark = spark
+        self._command = command
+        self._said = said
+        self._schema = schema
+
+    def where(self, condition: Mapping[str, Any] | None) -> Where:
+        """The rows of a condition; None: all."""
+        if condition is None:
+            return Where(_EVERY_ROW, None, self._bind)
+        target = self._target(condition)
+        return Where(target, self._condition(condition), self._bind)
+
+    def values(self, given: Mapping[str, int]) -> list[tuple[Field, Any]]:
+        """Columns with their new values."""
+        return [(self._field(name), self._column(number)) for name, number in given.items()]
+
+    def merge(self) -> Merge:
+        """The whole MERGE."""
+        said, on = self._said, self._said["on"]
+        if said["evolution"]:
+            raise UnsupportedFeatureError(
+                "MERGE WITH SCHEMA EVOLUTION is not supported yet in SQL; use "
+                "SparkTable.merge(…, merge_schema=True)",
+                ["sql:MERGE WITH SCHEMA EVOLUTION"],
+            )
+        numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
+        clauses, by_source, changed = [], [], set()
+        for clause in said["clauses"]:
+            side, action = Side(clause["side"]), Action(clause["action"])
+            given = clause.get("set", {})
+            condition = clause["condition"]
+            clauses.append(
+                SparkClause(
+                    side,
+                    action,
+                    None if condition is None else self._condition(condition),
+                    tuple(self.values(given)),
+                )
+            )
+            if side is Side.NOT_MATCHED_BY_SOURCE:
+                by_source.append(
+                    _EVERY_ROW if condition is None else self._target(condition)
+                )
+            if action is Action.UPDATE:
+                keeps = numbers if side is Side.MATCHED else {}
+                changed |= {n for n, number in given.items() if keeps.get(n) != number}
+        return Merge(
+            where=Where(self._target(on, is_join=True), self._condition(on), self._bind),
+            source=self._frame(self._command.sourceRows(self._spark._jsparkSession)),
+            clauses=tuple(clauses),
+            equated=tuple(
+                EquatedColumn(self._field(name), self._column(number), null_safe)
+                for name, number, null_safe in on["equated"]
+            ),
+            set_columns=tuple(sorted(self._field(name).id for name in changed)),
+            by_source=either(by_source),
+            bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
+        )
+
+    def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> Target:
+        unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)
+        return target_of_parts(
+            condition["text"], condition["parts"], unknown, condition["columns"], self._schema
+        )
+
+    def _condition(self, condition: Mapping[str, Any]) -> Any:
+        if not condition["deterministic"]:
+            raise InvalidPredicateError(
+                f"the condition {condition['text'][:200]} is not deterministic: it may say yes "
+                "once and no the next time; put such values into a column first"
+            )
+        return self._column(condition["number"])
+
+    def _bind(self, rows: Any) -> Any:
+        return self._frame(self._command.rows(rows._jdf))
+
+    def _column(self, number: int) -> Any:
+        from pyspark.sql.classic.column import Column
+
+        return Column(self._command.column(number))
+
+    def _frame(self, data: Any) -> Any:
+        from pyspark.sql import DataFrame
+
+        return DataFrame(data, self._spark)
+
+    def _field(self, name: str) -> Field:
+        field = self._schema.find(name)
+        if field is None:
+            raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
+        return field
+
+
+def either(targets: Sequence[Target]) -> Target | None:
+    """What is understood of rows for which one of several conditions holds; None for none."""
+    if not targets:
+        return None
+    known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
+    columns = [t.looked_at for t in targets]
+    return Target(
+        " OR ".join(f"({t.text})" for t in targets),
+        any_of(known) if len(known) == len(targets) else None,
+        None,
+        False,
+        reasoned=all(t.exact if t.reasoned is None else t.reasoned for t in targets),
+        columns=None
+        if any(c is None for c in columns)
+        else frozenset().union(*(c for c in columns if c is not None)),
+    )

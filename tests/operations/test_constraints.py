@@ -1,0 +1,295 @@
+"""CHECK and NOT NULL: verified when they are added, held by every writer through Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tablefmt
+from tablefmt.errors import (
+    ConcurrentAppendException,
+    ConstraintViolationError,
+    InvalidPredicateError,
+    MetadataChangedException,
+    SchemaMismatchError,
+    TablefmtError,
+)
+from tablefmt.log.codec import encode
+from tablefmt.model.constraints import violation
+from tablefmt.model.entry import OperationClass
+from tablefmt.table import Table
+from tests.faults.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
+
+
+def checked(condition: str = "id > 0", **properties: str) -> Table:
+    table = new_table(**properties)
+    table.append(rows(1, 2))
+    table.alter.add_constraint("right", condition)
+    return table
+
+
+def test_a_constraint_is_kept_told_and_dropped() -> None:
+    """ENT-10: a version has the constraints of its metadata; the history says what was done."""
+    table = checked()
+    receipt = table.alter.add_constraint("p known", "p IN ('a', 'b') ")
+    assert (receipt.version, receipt.operation) == (3, "ADD CONSTRAINT")
+    wanted = {"right": "id > 0", "p known": "p IN ('a', 'b')"}
+    assert table.constraints == handle(table.context.store).constraints == wanted
+    entry = table.context.view.entries_after(2)[0].entry
+    assert entry.operation.cls is OperationClass.METADATA
+    assert entry.operation.parameters == {"name": "p known", "condition": "p IN ('a', 'b') "}
+    assert entry.metadata is not None
+    assert entry.metadata.constraints["p known"].columns == (2,)
+    assert b'"constraints":{"p known":{"columns":[2],"condition":' in encode(entry)
+    assert table.alter.drop_constraint("RIGHT").operation == "DROP CONSTRAINT"
+    table.append(rows(-1))
+    assert handle(table.context.store).constraints == {"p known": "p IN ('a', 'b')"}
+    assert_sound(table.context.store)
+
+
+WRITES: dict[str, Callable[[Table, pa.Table], Any]] = {
+    "append": lambda table, data: table.append(data),
+    "overwrite": lambda table, data: table.overwrite(data),
+    "transaction": lambda table, data: table.transaction().append(data).commit(),
+    "transaction overwrite": lambda table, data: table.transaction().overwrite(data).commit(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("condition", ["id > 0", "id % 7 <> 6 AND id <> -1"])
+def test_a_row_that_breaks_it_stops_every_writer(name: str, condition: str) -> None:
+    """DAT-13: the last of many rows; nothing is visible, and no file stays."""
+    table = checked(condition)
+    files = data_files(table.context.store)
+    with pytest.raises(ConstraintViolationError, match=r"1 of 10001 rows.*'right'") as caught:
+        WRITES[name](table, rows(*(7 * i + 1 for i in range(10_000)), -1))
+    assert caught.value.constraint == "right"
+    assert caught.value.row == {"id": -1, "p": "a"}
+    store = table.context.store
+    assert data_files(store) == files
+    assert (handle(store).version, ids(handle(store))) == (2, [1, 2])
+    WRITES[name](table, rows(8))
+    assert 8 in ids(handle(store))
+
+
+def test_null_passes_a_check_as_in_sql() -> None:
+    """DAT-13: three-valued logic; FALSE alone is refused."""
+    table = new_table()
+    table.alter.add_constraint("c", "id > 0 AND p <> 'x'")
+    null = pa.nulls(1, pa.string())
+    good = [(1, "a"), (None, "a"), (1, None), (None, None)]
+    bad = [(0, "a"), (0, None), (None, "x"), (1, "x")]
+    for pairs, fits in ((good, True), (bad, False)):
+        for number, text in pairs:
+            data = pa.table({"id": pa.array([number], pa.int64()), "p": [text] if text else null})
+            if fits:
+                table.append(data)
+            else:
+                with pytest.raises(ConstraintViolationError):
+                    table.append(data)
+    assert table.scan().count() == len(good)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=6),
+    low=st.integers(-3, 3),
+    form=st.sampled_from(["id >= {}", "NOT (id < {})", "id BETWEEN {} AND 3", "id + 0 >= {}"]),
+)
+def test_what_is_refused_is_exactly_what_makes_it_false(
+    values: list[int | None], low: int, form: str
+) -> None:
+    """DAT-13: against plain Python."""
+    table = new_table()
+    table.alter.add_constraint("c", form.format(low))
+    data = pa.table({"id": pa.array(values, pa.int64())})
+    if any(v is not None and v < low for v in values):
+        with pytest.raises(ConstraintViolationError):
+            table.append(data)
+    else:
+        table.append(data)
+        assert table.scan().count() == len(values)
+
+
+def test_rows_there_are_stand_in_the_way_and_those_that_are_gone_do_not() -> None:
+    """ENT-10: verified on live rows of the version it reads."""
+    table = new_table()
+    table.append(rows(1, -5, 2))
+    with pytest.raises(ConstraintViolationError, match=r"'right'.*-5") as caught:
+        table.alter.add_constraint("right", "id > 0")
+    assert caught.value.row == {"id": -5, "p": "a"}
+    assert (table.refresh().version, table.constraints) == (1, {})
+    table.delete("id = -5")
+    table.alter.add_constraint("right", "id > 0")
+    assert table.constraints == {"right": "id > 0"}
+
+
+def test_files_that_cannot_break_it_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENT-10: bounds and null counts of the log decide for most files."""
+    table = new_table()
+    table.append(rows(1, 2))
+    read: list[str] = []
+    store = table.context.store
+    monkeypatch.setattr(
+        type(store), "arrow_filesystem", lambda self: read.append(self.uri) or 1 / 0
+    )
+    table.alter.add_constraint("right", "id > 0")
+    table.alter.set_not_null("id")
+    assert read == []
+    with pytest.raises(ZeroDivisionError):
+        table.alter.add_constraint("wrong", "id > 1")
+
+
+@pytest.mark.parametrize("promise", ["check", "not null"])
+def test_rows_added_meanwhile_stop_a_promise(promise: str) -> None:
+    """CFL-12, ENT-10: also those that keep it, for they were not looked at."""
+    table = new_table()
+    table.append(rows(1))
+    txn = table.transaction()
+    if promise == "check":
+        txn.alter.add_constraint("right", "id > 0")
+    else:
+        txn.alter.set_not_null("p")
+    handle(table.context.store).append(rows(2))
+    with pytest.raises(ConcurrentAppendException):
+        txn.commit()
+    assert handle(table.context.store).constraints == {}
+
+
+def test_a_writer_that_began_before_it_is_stopped() -> None:
+    """CFL-5, DAT-13: nobody slips through."""
+    table = new_table()
+    txn = table.transaction().append(rows(-1))
+    table.alter.add_constraint("right", "id > 0")
+    with pytest.raises(MetadataChangedException):
+        txn.commit()
+    warm = handle(table.context.store)
+    table.alter.add_constraint("small", "id < 100")
+    with pytest.raises(MetadataChangedException):
+        warm.append(rows(200))
+    with pytest.raises(ConstraintViolationError, match="small"):
+        warm.append(rows(200))
+    assert ids(handle(table.context.store)) == []
+
+
+NO_CONDITIONS: list[tuple[str, type[TablefmtError], str]] = [
+    ("", InvalidPredicateError, "parse|condition"),
+    ("id >", InvalidPredicateError, "parse"),
+    ("id", InvalidPredicateError, "condition|boolean"),
+    ("nosuch > 1", InvalidPredicateError, "nosuch"),
+    ("t.id > 1", InvalidPredicateError, r"t\.id"),
+    ("id > 1) OR (id < 5", InvalidPredicateError, "parse"),
+    ("id > 1; DROP TABLE t", InvalidPredicateError, "parse|not one"),
+    ("id IN (SELECT 1)", InvalidPredicateError, "one row"),
+    ("EXISTS (SELECT 1)", InvalidPredicateError, "one row"),
+    ("max(id) > 1", InvalidPredicateError, "one row"),
+    ("row_number() OVER (ORDER BY id) > 1", InvalidPredicateError, "one row"),
+    ("id > rand()", InvalidPredicateError, "tomorrow"),
+    ("current_date() > DATE'2020-01-01'", InvalidPredicateError, "tomorrow"),
+    ("now() IS NOT NULL", InvalidPredicateError, "tomorrow"),
+    ("uuid() <> p", InvalidPredicateError, "tomorrow"),
+    ("id > ?", InvalidPredicateError, "one row|parse"),
+    ("v IS NOT NULL", SchemaMismatchError, "variant"),
+]
+
+
+@pytest.mark.parametrize(("condition", "error", "words"), NO_CONDITIONS)
+def test_what_is_no_condition_of_a_row_is_refused(
+    condition: str, error: type[TablefmtError], words: str
+) -> None:
+    """ENT-10."""
+    table = new_table()
+    table.alter.add_column("v", "VARIANT")
+    with pytest.raises(error, match=words):
+        table.alter.add_constraint("c", condition)
+    assert table.refresh().version == 1
+
+
+def test_a_comment_in_a_condition_hides_nothing() -> None:
+    """ENT-10: neither does a quote, or a backtick in a column's name."""
+    table = tablefmt.create(memory().uri, "`a``b` INT, `c.d` STRING")
+    table.alter.add_constraint("commented", "`a``b` > 0 -- positive")
+    table.alter.add_constraint("it's", "`c.d` <> 'it''s'")
+    for bad in ({"a`b": 0}, {"c.d": "it's"}):
+        with pytest.raises(ConstraintViolationError):
+            table.append(pa.Table.from_pylist([bad], table.schema))
+    table.append(pa.Table.from_pylist([{"a`b": 1, "c.d": "its"}], table.schema))
+    assert violation("x -- y") == "NOT (\nx -- y\n)"
+
+
+def test_names_are_told_apart_and_there() -> None:
+    """ENT-10."""
+    table = checked()
+    for name in ("", " ", "x" * 256, 7):
+        with pytest.raises(SchemaMismatchError, match="no name"):
+            table.alter.add_constraint(name, "id > 0")  # type: ignore[arg-type]
+    with pytest.raises(SchemaMismatchError, match="already"):
+        table.alter.add_constraint("Right", "id > 5")
+    with pytest.raises(SchemaMismatchError, match=r"'left'.*'right'"):
+        table.alter.drop_constraint("left")
+
+
+ALTERATIONS: dict[str, Callable[[Table], Any]] = {
+    "rename": lambda table: table.alter.rename_column("id", "key"),
+    "drop": lambda table: table.alter.drop_column("id"),
+    "widen": lambda table: table.alter.widen_column("id", "DECIMAL(20,0)"),
+    "overwrite": lambda table: table.overwrite(
+        pa.table({"id": ["x"], "p": ["a"]}), overwrite_schema=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_a_column_that_a_constraint_looks_at_stays_as_it_is(name: str) -> None:
+    """ENT-10: other columns change freely, and so does this one once the constraint is gone."""
+    table = checked()
+    with pytest.raises(SchemaMismatchError, match=r"'right'.*drop the constraint") as caught:
+        ALTERATIONS[name](table)
+    assert caught.value.columns == ["id"]
+    table.alter.rename_column("p", "q")
+    with pytest.raises(ConstraintViolationError):
+        table.append(pa.table({"id": [-1], "q": ["a"]}))
+    table.alter.drop_constraint("right")
+    table.alter.rename_column("q", "p")
+    ALTERATIONS[name](table)
+
+
+def test_not_null_is_verified_held_and_dropped() -> None:
+    """ENT-10, DAT-3: NULL in a row that is gone does not count."""
+    table = new_table()
+    table.append(rows(1, 2, p=["a", "b"]))
+    table.append(pa.table({"id": [3]}))
+    with pytest.raises(ConstraintViolationError, match=r"'p'.*3"):
+        table.alter.set_not_null("p")
+    table.append(rows(4))
+    table.delete("p IS NULL")
+    receipt = table.alter.set_not_null("P")
+    assert receipt.operation == "CHANGE COLUMN"
+    assert not handle(table.context.store).schema.field("p").nullable
+    assert ids(handle(table.context.store)) == [1, 2, 4]
+    for name in WRITES:
+        with pytest.raises((ConstraintViolationError, SchemaMismatchError), match="'p'"):
+            WRITES[name](table, pa.table({"id": [5]}))
+        with pytest.raises(ConstraintViolationError, match="'p'"):
+            WRITES[name](table, pa.table({"id": [5], "p": pa.nulls(1, pa.string())}))
+    assert table.alter.set_not_null("p").no_op
+    table.alter.drop_not_null("p")
+    table.append(pa.table({"id": [6]}))
+    assert table.to_arrow(where="p IS NULL")["id"].to_pylist() == [6]
+    with pytest.raises(SchemaMismatchError, match="nosuch"):
+        table.alter.set_not_null("nosuch")
+    assert_sound(table.context.store)
+
+
+def test_not_null_of_a_file_that_lacks_the_column_is_verified() -> None:
+    """ENT-10: NULL that stands in no file."""
+    table = new_table()
+    table.append(rows(1))
+    table.alter.add_column("x", "STRUCT<a: INT>")
+    with pytest.raises(ConstraintViolationError, match="'x'"):
+        table.alter.set_not_null("x")
