@@ -26,7 +26,8 @@ from tablefmt.operations.context import Commit, TableContext, commit_options
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
-from tablefmt.operations.merge import MergeBuilder, explain_merge, merge, source_reader
+from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge_plan import explain_merge, merge, source_reader
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.scan import Scan

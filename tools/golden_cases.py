@@ -31,6 +31,7 @@ def cases() -> Iterator[Maker]:
     yield from partitioned_tables()
     yield from all_types()
     yield from variants()
+    yield from checked()
     yield evolved()
     yield from tolerated()
     yield from torn_entries()
@@ -221,6 +222,16 @@ def variants() -> Iterator[Maker]:
     maker.append({"x": 1, "v": one, "a": [{"w": object_}, None]}, {"x": 2, "v": null, "a": []})
     maker.append({"x": 3, "v": object_, "a": None}, {"x": 4, "v": None, "a": [{"w": None}]})
     yield maker.good("A variant that is null is not NULL; no bounds (SCH-6, DAT-10).")
+
+
+def checked() -> Iterator[Maker]:
+    """A table with constraints."""
+    maker = three("constraints")
+    check = {"columns": [1], "condition": "x > 0 -- `x`, that is"}
+    held = {**schema_of(LONG), "constraints": {"it's": check}}
+    maker.commit("METADATA", "ADD CONSTRAINT", metadata=held)
+    maker.append({"x": 5}, {"x": None})
+    yield maker.good("A CHECK that every row keeps; NULL passes (ENT-10, DAT-13).")
 
 
 def tolerated() -> Iterator[Maker]:
@@ -463,6 +474,15 @@ def bad_schemas() -> Iterator[Maker]:
     bad["default"] = ("SCH-7", schema_of([field(1, "x", "long", default="7")]))
     inside = [field(3, "f", "long", initial=1)]
     bad["default-inside"] = ("SCH-7", schema_of([*LONG, field(2, "s", {"struct": inside})]))
+    check = {"columns": [1], "condition": "x > 0"}
+    checks: dict[str, Json] = {
+        "empty": {},
+        "unknown": {"c": {**check, "columns": [1, 9]}},
+        "twins": {"c": check, "C": check},
+        "text": {"c": {**check, "condition": None}},
+    }
+    for name, constraints in checks.items():
+        bad[f"check-{name}"] = ("ENT-10", {**schema_of(LONG), "constraints": constraints})
     bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})
     for name, (rule, metadata) in bad.items():
         maker = three(f"schema-{name}")

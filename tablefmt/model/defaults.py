@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +29,8 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
     target = arrow_type(kind)
     plain = value.as_py() if isinstance(value, pa.Scalar) else value
     try:
-        if isinstance(plain, bool) != pa.types.is_boolean(target):
-            raise ValueError("a truth value is no number, and no number is a truth value")
-        if type(plain) is int and not _is_number(target):
-            # Arrow would take it for days or microseconds.
-            raise ValueError("it is a number")
+        if not isinstance(plain, _TAKEN[kind_name(kind)]) or _is_other(plain, kind):
+            raise ValueError(f"a {type(plain).__name__} is no such value")
         given = pa.array([plain], target)
         return encode(given, kind)[0]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -53,9 +52,29 @@ def recoded(value: Any, old: Type, new: Type) -> Any:
     return encode(default_array(value, old).cast(arrow_type(new)), new)[0]
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+_WHOLE = dict.fromkeys(("byte", "short", "integer", "long"), (int,))
+_TAKEN: dict[str, tuple[type, ...]] = {
+    **_WHOLE,
+    "boolean": (bool,),
+    "float": (int, float),
+    "double": (int, float),
+    "decimal": (int, Decimal),
+    "string": (str,),
+    "binary": (bytes,),
+    "date": (date,),
+    "timestamp": (datetime,),
+    "timestamp_ntz": (datetime,),
+}
+
+
+def _is_other(value: Any, kind: Type) -> bool:
+    """Whether Arrow would make something else of a value of the right class, or of a subclass."""
+    name = kind_name(kind)
+    if isinstance(value, bool):
+        return name != "boolean"
+    if isinstance(value, datetime):
+        return name == "date" or (name == "timestamp_ntz" and value.tzinfo is not None)
+    return False
 
 
 def check_values(schema: Schema) -> None:

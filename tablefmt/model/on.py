@@ -62,6 +62,67 @@ def read_on(text: str, target: Relation, source: Relation, now_us: int = 0) -> O
     return On(whole, all_of(known), tuple(equated))
 
 
+@dataclass(frozen=True, slots=True)
+class OnParts:
+    """As much of ON as can be understood, for an engine that works it out itself."""
+
+    known: tuple[Predicate, ...]
+    """Parts over the target alone."""
+    equated: tuple[tuple[Field, Field, bool], ...]
+    """Columns of target and source that are equal where ON holds; true for `<=>`."""
+    columns: frozenset[str] | None
+    """Handles of the columns by which it goes; None if nothing can be reasoned about it (CFL-7)."""
+
+
+def parts_of(text: str, target: Relation, source: Relation, time_zone: str) -> OnParts:
+    """What is understood of ON; never refuses what another engine may understand.
+
+    Args:
+        text: over both relations.
+        target: prefix and alias differ from the source's.
+        source: likewise.
+        time_zone: of times without one.
+
+    Raises:
+        InvalidPredicateError: it cannot be parsed.
+    """
+    both = (target, source)
+    known: list[Predicate] = []
+    equated: list[tuple[Field, Field, bool]] = []
+    for part in and_ed(parse_tree(text)):
+        made = _tried(part, both)
+        if made is not None and made.columns and not _uses(made, source):
+            known += _understood(part, target.schema, time_zone)
+        elif isinstance(part, exp.EQ | exp.NullSafeEQ):
+            equated += _equal_columns(part, target, source)
+    whole = _tried(parse_tree(text), both)
+    plain = whole is not None and not whole.nested
+    return OnParts(
+        tuple(known), tuple(equated), whole.columns if whole is not None and plain else None
+    )
+
+
+def _tried(part: exp.Expression, both: tuple[Relation, Relation]) -> Translated | None:
+    try:
+        return translate_tree(part, both)
+    except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
+        return None
+
+
+def _equal_columns(
+    part: exp.Expression, target: Relation, source: Relation
+) -> Iterator[tuple[Field, Field, bool]]:
+    sides = [_tried(side, (target, source)) for side in (part.this, part.expression)]
+    for mine, other in (sides, sides[::-1]):
+        if mine is None or other is None or mine.column is None or other.column is None:
+            continue
+        if _uses(mine, target) and _uses(other, source):
+            ours = target.schema.fields[int(mine.column.removeprefix(target.prefix))]
+            theirs = source.schema.fields[int(other.column.removeprefix(source.prefix))]
+            yield ours, theirs, isinstance(part, exp.NullSafeEQ)
+            return
+
+
 def bound_of(conditions: Sequence[str | None], schema: Schema) -> Predicate | None:
     """TRUE for every row for which one of the conditions on the target can be; None: for all."""
     bounds = []
@@ -89,9 +150,9 @@ def _equated(
         return
 
 
-def _understood(part: exp.Expression, schema: Schema) -> list[Predicate]:
+def _understood(part: exp.Expression, schema: Schema, time_zone: str = "UTC") -> list[Predicate]:
     try:
-        return [predicate_of(part, schema)]
+        return [predicate_of(part, schema, time_zone)]
     except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
         return []
 

@@ -29,7 +29,7 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
         if new:
             return (name,)
         raise SchemaMismatchError(f"{name!r:.200} is no path of a field", [name])
-    if new and schema.find(parts[0]) is None:
+    if new and len(parts) > 1 and schema.find(parts[0]) is None:
         return (name,)
     return parts
 

@@ -204,8 +204,10 @@ def check_names(fields: Sequence[Field]) -> None:
                 f"column name {field.name[:40]!r}… is longer than {NAME_BYTES_MAX} bytes",
                 [field.name],
             )
-        twin = seen.setdefault(field.name.casefold(), field.name)
-        if twin is not field.name:
+        folded = field.name.casefold()
+        twin = seen.get(folded)
+        seen[folded] = field.name
+        if twin is not None:
             raise SchemaMismatchError(
                 f"columns {twin!r} and {field.name!r} differ by case alone, and Spark ignores "
                 "case; rename one",

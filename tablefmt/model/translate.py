@@ -16,7 +16,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model import sql_types
 from tablefmt.model.casts import cast_target
 from tablefmt.model.parse import like_pattern, parse_tree
-from tablefmt.model.schema import Primitive, Schema, Struct, Type, is_float, is_nested
+from tablefmt.model.schema import Primitive, Schema, Struct, Type, is_float, is_nested, is_variant
 from tablefmt.model.sql_functions import FUNCTIONS
 from tablefmt.model.sql_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 
@@ -273,15 +273,26 @@ def _paren(node: exp.Paren, scope: Scope) -> Typed:
 
 
 def _compared(one: Typed, op: str, two: Typed, node: exp.Expression) -> str:
+    for side in (one.type, two.type):
+        if side is not None and is_variant(side):
+            raise _not_compared(node, side)
     kind = sql_types.common_type(one, two, _said(node))
     if kind is None:
         return "CAST(NULL AS BOOLEAN)" if "DISTINCT" not in op else "TRUE"
     if is_nested(kind):
-        raise UnsupportedFeatureError(f"{_said(node)} compares {kind}", ["sql:nested-comparison"])
+        raise _not_compared(node, kind)
     sides = [one.sql, two.sql]
     if not sql_types.is_integer(one.type) or not sql_types.is_integer(two.type):
         sides = [sql_types.cast(side, kind).sql for side in (one, two)]
     return f"({sides[0]} {op} {sides[1]})"
+
+
+def _not_compared(node: exp.Expression, kind: Type) -> UnsupportedFeatureError:
+    names = ", ".join(repr(column.name) for column in node.find_all(exp.Column))
+    return UnsupportedFeatureError(
+        f"{_said(node)} compares {kind} ({names}), which has no order here",
+        ["sql:nested-comparison"],
+    )
 
 
 def _comparison(op: str) -> Callable[[Any, Scope], Typed]:
@@ -312,7 +323,7 @@ def _in(node: exp.In, scope: Scope) -> Typed:
     if kind is None:
         return Typed("CAST(NULL AS BOOLEAN)", BOOLEAN)
     if is_nested(kind):
-        raise UnsupportedFeatureError(f"{_said(node)} compares {kind}", ["sql:nested-comparison"])
+        raise _not_compared(node, kind)
     first, *rest = (sql_types.cast(item, kind).sql for item in (value, *items))
     return Typed(f"({first} IN ({', '.join(rest)}))", BOOLEAN)
 

@@ -297,10 +297,16 @@ def unset_properties(names: Sequence[str]) -> Alteration:
 
 
 def add_column(
-    name: str, kind: Any, *, after: str | None = None, first: bool = False, default: Any = None
+    name: str,
+    kind: Any,
+    *,
+    after: str | None = None,
+    first: bool = False,
+    default: Any = None,
+    required: bool = False,
 ) -> Alteration:
-    """As `Alter.add_column`."""
-    column = columns.column_of(name, kind, default)
+    """As `Alter.add_column`; `required`: NOT NULL, whatever `kind` says."""
+    column = columns.column_of(name, kind, default, required=required)
     parameters: dict[str, Any] = {"column": to_ddl(Schema((column,), 0)), "after": after}
     if first:
         parameters["first"] = True

@@ -25,18 +25,20 @@ from tablefmt.model.schema import Field, Schema, Type, is_nested
 _STATS = "statsColumns"
 
 
-def column_of(name: str, kind: Any, default: Any = None) -> Field:
+def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
     """A column as a schema of its own has it; `default` is that of rows there are and of new ones.
 
     Args:
         name: of the column, or the path of a field.
         kind: DDL text, a pyarrow.DataType, or a Spark DataType; or a `Type`.
         default: a value of the type; None for NULL.
+        required: NOT NULL, whatever `kind` says.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-5, SCH-7; NOT NULL without a default.
     """
     column = _one_column(name, kind)
+    column = replace(column, nullable=column.nullable and not required)
     value = default_of(default, column.type, name)
     if not column.nullable and value is None:
         raise SchemaMismatchError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -47,15 +48,19 @@ class Pinned:
         """The table property in force at `version`."""
         return get_property(self.metadata.properties, name)
 
-    def write(self, reader: pa.RecordBatchReader) -> AddedFiles | None:
+    def write(self, reader: pa.RecordBatchReader, *, carried: bool = False) -> AddedFiles | None:
         """Write rows, columns by name, to files of the transaction; None if there are none.
+
+        Args:
+            reader: the rows.
+            carried: they are in the table as they are, so constraints were checked (DAT-13).
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
         """
         prefix = f"{self._writes}-"
         self._writes += 1
-        target = self.target
+        target = replace(self.target, constraints={}) if carried else self.target
         stats = stats_columns(target.schema, target.properties.get("statsColumns"))
         return write_data(self.store, self.transaction, reader, target, stats, prefix=prefix)
 

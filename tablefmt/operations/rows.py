@@ -149,9 +149,9 @@ def rewrite(
     batches = read_files(pinned.store, chosen, snapshot.schema, columns)
     reader = pa.RecordBatchReader.from_batches(answer_schema(columns), batches)
     if sort is not None:
-        added = pinned.write(sort(reader.read_all()).to_reader())
+        added = pinned.write(sort(reader.read_all()).to_reader(), carried=True)
         return added, ((),) * (0 if added is None else len(added))
-    added = pinned.write(reader)
+    added = pinned.write(reader, carried=True)
     inputs = [
         (file, rows, snapshot.positions(file))
         for file, rows in zip(chosen["id"].to_pylist(), chosen["rows"].to_pylist(), strict=True)
@@ -208,7 +208,7 @@ def carry_rows(
         dropped = snapshot.positions(file) | selected[file]
         one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
         batches = read_files(pinned.store, one, snapshot.schema, columns)
-        added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches))
+        added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches), carried=True)
         assert added is not None, "a file that does not go whole has rows left"
         runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
         carried.extend(enumerate(runs, len(carried)))

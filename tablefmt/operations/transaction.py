@@ -37,14 +37,14 @@ from tablefmt.operations.context import (
 )
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.digest import ContentDigest, digest_of, digest_of_all
-from tablefmt.operations.merge import (
-    MergeBuilder,
+from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge_plan import (
     explain_merge,
     source_reader,
     stage_merge,
     with_source,
 )
-from tablefmt.operations.merge import said_of as said_of_merge
+from tablefmt.operations.merge_plan import said_of as said_of_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
     overwrite_plan,

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -41,8 +40,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
           && ((SnapshotFileIndex) files((LogicalRelation) node)).givesDeletedRows();
     }
     if (node instanceof Project || node instanceof Filter) {
-      UnaryNode above = (UnaryNode) node;
-      return made.containsKey(above.child()) && above.deterministic();
+      LogicalPlan above = (LogicalPlan) node;
+      return made.containsKey(above.children().head()) && above.deterministic();
     }
     return false;
   }
@@ -51,7 +50,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     if (!isDefinedAt(node)) {
       return otherwise.apply(node);
     }
-    return node instanceof LogicalRelation ? live((LogicalRelation) node) : below((UnaryNode) node);
+    return node instanceof LogicalRelation ? live((LogicalRelation) node) : below((LogicalPlan) node);
   }
 
   private static FileIndex files(LogicalRelation scan) {
@@ -75,8 +74,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
   }
 
   // Spark's own rules that would bring these below a union ran before.
-  private LogicalPlan below(UnaryNode above) {
-    scala.collection.immutable.Seq parts = above.child().children();
+  private LogicalPlan below(LogicalPlan above) {
+    scala.collection.immutable.Seq parts = ((LogicalPlan) above.children().head()).children();
     LogicalPlan[] pushed = new LogicalPlan[parts.size()];
     for (int i = 0; i < pushed.length; i++) {
       scala.collection.immutable.Seq child = seq(new Object[] {parts.apply(i)});

@@ -1,16 +1,12 @@
 package tablefmt;
 
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
-import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
-import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
@@ -24,7 +20,11 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
   private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
 
   public TreeNode apply(TreeNode plan) {
-    refuse((LogicalPlan) plan);
+    // Where the analyzer's rule could not be added.
+    RowCommand command = RowCommand.of((LogicalPlan) plan);
+    if (command != null) {
+      return command;
+    }
     LogicalPlan wanted = plan instanceof OverwritePartitionsDynamic
         ? insertion((OverwritePartitionsDynamic) plan) : (LogicalPlan) plan;
     return ((LogicalPlan) wanted.transformUpWithSubqueries(new Swap()))
@@ -49,33 +49,6 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
       return (LogicalPlan) AppendData.class.getConstructors()[0].newInstance(parts);
     } catch (ReflectiveOperationException other) {
       throw new IllegalStateException(other);
-    }
-  }
-
-  private static void refuse(LogicalPlan plan) {
-    String verb = null;
-    LogicalPlan target = null;
-    if (plan instanceof DeleteFromTable) {
-      verb = "DELETE";
-      target = ((DeleteFromTable) plan).table();
-    } else if (plan instanceof UpdateTable) {
-      verb = "UPDATE";
-      target = ((UpdateTable) plan).table();
-    } else if (plan instanceof MergeIntoTable) {
-      verb = "MERGE";
-      target = ((MergeIntoTable) plan).targetTable();
-    }
-    if (verb != null) {
-      scala.collection.Iterator leaves = target.collectLeaves().iterator();
-      while (leaves.hasNext()) {
-        Object leaf = leaves.next();
-        DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
-            ? ((DataSourceV2ScanRelation) leaf).relation()
-            : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
-        if (named != null && named.table() instanceof SnapshotTable) {
-          Bridge.call("refuse", new Object[] {verb});
-        }
-      }
     }
   }
 

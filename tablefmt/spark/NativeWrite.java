@@ -82,6 +82,11 @@ public class NativeWrite {
     this.rows = (Dataset) rows.select(chosen);
   }
 
+  /** Keep the rows for which a condition is TRUE. */
+  public void filter(String condition) {
+    this.rows = (Dataset) rows.filter(functions.expr(condition));
+  }
+
   /** Fit the columns to a schema, by name and by the rules of INSERT. */
   public void fit(String schema) {
     this.rows = (Dataset) rows.to((StructType) DataType$.MODULE$.fromJson(schema));

@@ -31,8 +31,11 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
       for (int i = 0; i < fields.length; i++) {
         if (fields[i].getName().endsWith(RULES)) {
           fields[i].setAccessible(true);
-          fields[i].set(analyzer,
-              ((scala.collection.immutable.Seq) fields[i].get(analyzer)).prepended(this));
+          scala.collection.immutable.Seq rules =
+              (scala.collection.immutable.Seq) fields[i].get(analyzer);
+          if (!(rules.apply(0) instanceof RowCommands)) {
+            fields[i].set(analyzer, rules.prepended(this));
+          }
           return;
         }
       }

@@ -1,6 +1,11 @@
 package tablefmt;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -17,12 +22,14 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -126,7 +133,75 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       partitioning[i] = Expressions.identity("`" + by[i].replace("`", "``") + "`");
     }
     return new SnapshotTable(
-        name, uri, storage, relation.schema(), partitioning, properties, relation);
+        name, uri, storage, relation.written(), partitioning, properties, relation);
+  }
+
+  /** ALTER TABLE changes the table itself; the columns in Spark's catalog follow. */
+  public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+    CatalogTable entry = entry(ident);
+    if (entry == null) {
+      return inner().alterTable(ident, changes);
+    }
+    List described = new ArrayList();
+    for (int i = 0; i < changes.length; i++) {
+      described.add(described(changes[i]));
+    }
+    Map storage = Plain.map(entry.storage().properties());
+    storage.remove("path");
+    storage.remove("serialization.format");
+    Map arguments = new HashMap();
+    arguments.put("changes", described);
+    StructType schema = (StructType) Bridge.call("alter", new Object[] {
+        session(), new Path(entry.location()).toString(), storage, arguments});
+    session().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
+    return loadTable(ident);
+  }
+
+  private static Map described(TableChange change) {
+    Map result = new HashMap();
+    result.put("kind", change.getClass().getSimpleName());
+    if (change instanceof TableChange.ColumnChange) {
+      result.put("path", ((TableChange.ColumnChange) change).fieldNames());
+    }
+    if (change instanceof TableChange.AddColumn) {
+      TableChange.AddColumn add = (TableChange.AddColumn) change;
+      result.put("type", tree(add.dataType()));
+      result.put("nullable", Boolean.valueOf(add.isNullable()));
+      result.put("default", add.defaultValue() == null ? null : add.defaultValue().getSql());
+      place(result, add.position());
+    } else if (change instanceof TableChange.RenameColumn) {
+      result.put("to", ((TableChange.RenameColumn) change).newName());
+    } else if (change instanceof TableChange.UpdateColumnPosition) {
+      place(result, ((TableChange.UpdateColumnPosition) change).position());
+    } else if (change instanceof TableChange.UpdateColumnType) {
+      result.put("type", tree(((TableChange.UpdateColumnType) change).newDataType()));
+    } else if (change instanceof TableChange.UpdateColumnNullability) {
+      result.put("nullable",
+          Boolean.valueOf(((TableChange.UpdateColumnNullability) change).nullable()));
+    } else if (change instanceof TableChange.UpdateColumnDefaultValue) {
+      result.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
+    } else if (change instanceof TableChange.SetProperty) {
+      result.put("name", ((TableChange.SetProperty) change).property());
+      result.put("value", ((TableChange.SetProperty) change).value());
+    } else if (change instanceof TableChange.RemoveProperty) {
+      result.put("name", ((TableChange.RemoveProperty) change).property());
+      result.put("value", null);
+    }
+    return result;
+  }
+
+  private static void place(Map result, TableChange.ColumnPosition position) {
+    result.put("first", Boolean.valueOf(position instanceof TableChange.First));
+    result.put("after", position instanceof TableChange.After
+        ? ((TableChange.After) position).column() : null);
+  }
+
+  private static JsonNode tree(DataType type) {
+    try {
+      return (JsonNode) new ObjectMapper().readTree(type.json());
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   private String location(Identifier ident, Map properties) {

@@ -22,22 +22,25 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private final String uri;
   private final Object storage;
   private final String[] partitionBy;
+  private final StructType written;
 
   /**
    * @param format by which the files are read
    * @param uri where INSERT writes; null for what is no table
    * @param storage storage options, as Python wants them back
    * @param partitionBy the table's partition columns; the files hold them too
+   * @param written the columns, with their defaults for INSERT
    */
   public SnapshotRelation(SnapshotFileIndex index, StructType columns,
       ParquetFileFormat format, scala.collection.immutable.Map options, SparkSession session,
-      String uri, Object storage, String[] partitionBy) {
+      String uri, Object storage, String[] partitionBy, StructType written) {
     super(index, index.partitionSchema(), columns, (scala.Option) scala.None$.MODULE$, format,
         options, session);
     this.index = index;
     this.uri = uri;
     this.storage = storage;
     this.partitionBy = partitionBy;
+    this.written = written;
   }
 
   /**
@@ -63,6 +66,10 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
 
   public String[] partitionBy() {
     return partitionBy;
+  }
+
+  public StructType written() {
+    return written;
   }
 
   /** The files of a relation through another index, or with other columns. */

@@ -33,7 +33,9 @@ class Alignment:
     """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
 
 
-def alignment(frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()) -> Alignment:
+def alignment(
+    frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = (), *, named: bool = False
+) -> Alignment:
     """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
 
     NULL in a NOT NULL column is not looked for here: the footers of the written files tell.
@@ -42,6 +44,7 @@ def alignment(frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()
         frame: a DataFrame.
         schema: the table's.
         more: Spark's JSON forms of columns of `frame` that come along as they are, last.
+        named: the columns are to have the table's names and types before `rename`.
 
     Raises:
         SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing
@@ -51,7 +54,8 @@ def alignment(frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()
     sources = _match(frame, schema, frozenset(field["name"] for field in more))
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]
-    if not _casts(frame, schema):
+    casts = bool(_casts(frame, schema))
+    if not casts and not named:
         return Alignment(
             [
                 _column(source, field, kind, cast=source is None or _has_fields(field.type))
@@ -67,7 +71,7 @@ def alignment(frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()
     logical["fields"] += more
     pairs = zip(schema.fields, physical(schema).fields, kinds, strict=True)
     rename = [_column(old.name, old, kind, cast=old.type != new.type) for old, new, kind in pairs]
-    return Alignment(choose, logical, rename + along)
+    return Alignment(choose, logical if casts else None, rename + along)
 
 
 def incoming(frame: Any, schema: Schema) -> Schema:

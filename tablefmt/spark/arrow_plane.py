@@ -36,6 +36,7 @@ from tablefmt.spark.arrow_tasks import (
     remove_losers,
     unpacked,
 )
+from tablefmt.spark.checks import guard
 from tablefmt.spark.native import Layout
 from tablefmt.spark.planes import functions_of
 from tablefmt.store.protocol import Store
@@ -129,7 +130,7 @@ def files_arrow(
 
     Arguments, result and errors: as `write_native`.
     """
-    frame = _aligned(df, metadata.schema)
+    frame, metadata = _checked(_aligned(df, metadata.schema), metadata)
     names = tuple(metadata.schema.names)
     task = WriteTask(
         store, transaction, metadata, tuple(stats), names, spread.compression, spread.rows_max
@@ -172,7 +173,7 @@ def located_files_arrow(
     Returns:
         The files, and the places of all rows.
     """
-    frame = _aligned(df, metadata.schema, more)
+    frame, metadata = _checked(_aligned(df, metadata.schema, more), metadata)
     names = tuple(metadata.schema.names)
     rows = WriteTask(
         store, transaction, metadata, tuple(stats), names, spread.compression, spread.rows_max
@@ -198,6 +199,15 @@ def located_files_arrow(
     added = merged(read_back(bytes(row[0])) for row in done)
     found = [unpacked(bytes(row[1])).cast(shape) for row in done if row[1]]
     return added, pa.concat_tables([shape.empty_table(), *found])
+
+
+def _checked(frame: Any, metadata: Metadata) -> tuple[Any, Metadata]:
+    """Rows that break a constraint fail in Spark itself; the workers are left nothing to check."""
+    check = guard(metadata)
+    if check is None:
+        return frame, metadata
+    failures.install()
+    return frame.where(check), replace(metadata, constraints={})
 
 
 def _together(frame: Any, names: Sequence[str]) -> Any:

@@ -25,6 +25,7 @@ from tablefmt.operations.context import CommitOptions
 from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
+from tablefmt.spark.alter import alter_table, with_defaults
 from tablefmt.spark.failures import hand_over
 from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
@@ -234,6 +235,8 @@ def _define(
     store = open_store(uri, parse_options(stored).storage_options)
     described = json.loads(columns)
     wanted = schema_from(described) if described["fields"] else None
+    if wanted is not None:
+        wanted = with_defaults(_session(session), described, wanted)
     names = json.loads(partition_by)
     context = open_if_there(store)
     if context is None and wanted is None:
@@ -274,6 +277,15 @@ def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[st
         and name != "path"
         and not name.startswith("option.")
     }
+
+
+def _alter(session: Any, uri: str, storage: Any, changes: Any) -> Any:
+    """ALTER TABLE: the columns of the table from now on."""
+    store = open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+    context = open_context(store)
+    alter_table(_session(session), context, json.loads(changes)["changes"])
+    schema = context.view.head.metadata.schema
+    return java.java_schema(_session(session), json.dumps(to_spark_json(schema)))
 
 
 def _truncate(session: Any, uri: str, storage: Any) -> None:
@@ -330,6 +342,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "save": _save,
     "insert": _insert,
     "define": _define,
+    "alter": _alter,
     "truncate": _truncate,
     "native": _native,
     "change": _change,

@@ -1,7 +1,7 @@
 """Conditions over rows of the table: how Spark works them out, and what is understood of them.
 
-Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out files
-and goes to the conflict rules; what is not makes them look at whole files (CFL-7).
+Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out
+files and goes to the conflict rules; what is not makes them look at whole files (CFL-7).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model.parse import parse_conjuncts, parse_predicate
-from tablefmt.model.predicate import Predicate, all_of, to_sql
+from tablefmt.model.predicate import Predicate, all_of, any_of, to_sql
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.translate import Relation, translate_condition
 from tablefmt.operations.target import TEXT_MAX, Target
@@ -90,6 +90,24 @@ def target_of_parts(
         False,
         reasoned=plain,
         columns=frozenset(f.id for f in fields if f is not None) if plain else None,
+    )
+
+
+def either(targets: Sequence[Target]) -> Target | None:
+    """What is understood of rows for which one of several conditions holds; None for none."""
+    if not targets:
+        return None
+    known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
+    columns = [t.looked_at for t in targets]
+    return Target(
+        " OR ".join(f"({t.text})" for t in targets),
+        any_of(known) if len(known) == len(targets) else None,
+        None,
+        False,
+        reasoned=all(t.exact if t.reasoned is None else t.reasoned for t in targets),
+        columns=None
+        if any(c is None for c in columns)
+        else frozenset().union(*(c for c in columns if c is not None)),
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan
-from tablefmt.errors import CommitRejectedError, StoreError
+from tablefmt.errors import CommitRejectedError, InvalidPredicateError, StoreError
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field
 from tablefmt.operations.changed import Changed, changed_plan
@@ -158,7 +158,16 @@ def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> A
 
 def chosen(rows: Any, where: Where) -> Any:
     """Those of `rows` for which the condition is true."""
-    return rows if where.column is None else rows.where(where.column)
+    if where.column is None:
+        return rows
+    found = rows.where(where.column)
+    plan = getattr(found, "_jdf", None)
+    if plan is not None and not plan.queryExecution().analyzed().deterministic():
+        raise InvalidPredicateError(
+            f"the condition {where.target.text[:200]} is not deterministic: it may say yes once "
+            "and no the next time; put such values into a column first"
+        )
+    return found
 
 
 def ids_of(files: pa.Table) -> Any:

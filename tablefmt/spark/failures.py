@@ -23,6 +23,7 @@ from typing import Any
 
 from tablefmt import errors
 from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
+from tablefmt.spark.checks import broken_check
 
 RECORD_BYTES_MAX = 1 << 20
 """A record that unpacks to more than this is not one of ours."""
@@ -99,6 +100,9 @@ def recovered(text: str) -> TablefmtError | None:
 
 def translated(text: str) -> TablefmtError | None:
     """What to say in place of a message of Spark's own that sends the user the wrong way."""
+    check = broken_check(text)
+    if check is not None:
+        return check
     mode = _SAVE_MODE.search(text)
     if mode is not None:
         return UnsupportedFeatureError(

@@ -120,7 +120,18 @@ def add_rule(spark: Any, *, again: bool = False) -> None:
         if "tablefmt.NativeScan" not in names:
             rule = new_instance(spark, "NativeScan")
             getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+        _add_analyzer_rule(spark)
         _ruled.add(key)
+
+
+def _add_analyzer_rule(spark: Any) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        new_instance(spark, "RowCommands").install(spark._jsparkSession)
+    except Py4JError as error:
+        # NativeScan does the same, later.
+        _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
 
 
 def on_class_path(spark: Any) -> bool:

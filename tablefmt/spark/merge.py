@@ -8,7 +8,7 @@ source's; both come back with the rows written. Spec: MRG-1, MRG-2, MRG-3, ENT-9
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,13 +24,13 @@ from tablefmt.errors import MergeCardinalityError
 from tablefmt.model.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.keys import KEYS_MAX, hash_keys
-from tablefmt.model.predicate import Predicate, all_of, any_of, quote_name
+from tablefmt.model.predicate import Predicate, all_of, any_of, quote_name, to_sql
 from tablefmt.model.schema import Field
 from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove
-from tablefmt.operations.staging import settle
-from tablefmt.operations.target import Target
+from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.snapshot.files import added_table
 from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
 from tablefmt.spark.located import FILE, ROW
@@ -58,6 +58,10 @@ _CODES = {Action.UPDATE: UPDATED, Action.DELETE: DELETED}
 _log = logging.getLogger("tablefmt.spark")
 
 
+Assigned = tuple[Field, Any]
+"""A column of the table, and its new value as Spark has it."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkClause:
     """One WHEN, as Spark has it."""
@@ -65,7 +69,7 @@ class SparkClause:
     side: Side
     action: Action
     condition: Any | None = None
-    values: tuple[tuple[Field, Any], ...] = ()
+    values: tuple[Assigned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +89,24 @@ class Merge:
     """What is understood of the conditions for rows not matched by the source; None: no clause."""
     bind_source: Callable[[Any], Any] = lambda rows: rows
     """Gives stored rows of the source the names by which the expressions know them."""
+    fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]] = lambda _, values: values
+    """Gives new values, worked out over a DataFrame, the types of their columns."""
 
     def of(self, side: Side) -> tuple[SparkClause, ...]:
         """The clauses about these rows, in order."""
         return tuple(c for c in self.clauses if c.side is side)
 
 
-def merge_rows(context: TableContext, spark: Any, merge: Merge, options: WriteOptions) -> Commit:
+def merge_rows(
+    context: TableContext, spark: Any, merge_of: Callable[[Pinned], Merge], options: WriteOptions
+) -> Commit:
     """Carry out a MERGE, in one commit.
+
+    Args:
+        context: the table.
+        spark: the session.
+        merge_of: the statement, for the version that is read.
+        options: of the commit and the files.
 
     Raises:
         MergeCardinalityError: several source rows would change one row of the table.
@@ -105,12 +119,12 @@ def merge_rows(context: TableContext, spark: Any, merge: Merge, options: WriteOp
     if already is not None:
         return already
     pinned = context.pin(head.version)
-    plan = stage_merge(pinned, spark, merge, options)
-    return settle(context, plan, options.commit, None)
+    plan = stage_merge(pinned, spark, merge_of(pinned), options)
+    return settle(context, with_metadata(plan, pinned), options.commit, None)
 
 
 def stage_merge(pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions) -> Plan:
-    """The MERGE at the pinned version; with nothing to do, a plan that is empty. Raises the same."""
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty."""
     if len(merge.of(Side.NOT_MATCHED)) < len(merge.clauses):
         check_may_remove(pinned.metadata)
     with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
@@ -170,7 +184,7 @@ class _Work:
         sources = found.column(SOURCE)
         actions = self._actions(found)
         taken = actions != KEPT
-        self._check_cardinality(found, taken, files)
+        self._check_cardinality(found, taken)
         inserted = self._insert(np.unique(sources[sources >= 0]))
         finish(self.spark, pinned, [found.files, inserted])
         ids = np.asarray(ids_of(files))
@@ -180,7 +194,7 @@ class _Work:
             return by_file(places[0][rows], places[1][rows], ids)
 
         updated = actions == UPDATED
-        keys = self.source.keys()
+        keys = None if self.by_source else self.source.keys()
         changed = Changed(
             target=target,
             files=files,
@@ -230,7 +244,8 @@ class _Work:
         if not writes:
             picked = picked.select(FILE, ROW, SOURCE, action.cast("int").alias(ACTION))
             return Rewritten(None, picked.toArrow())
-        columns = [self._new(field, rows, clauses, clause) for field in self._fields]
+        values = [self._fitted(picked, c) for c in clauses]
+        columns = [self._new(field, rows, values, writes, clause) for field in self._fields]
         if self._always_updates:
             names.remove(ACTION)
         else:
@@ -240,7 +255,7 @@ class _Work:
 
     @property
     def _fields(self) -> Sequence[Field]:
-        return self.pinned.metadata.schema.fields
+        return self.pinned.target.schema.fields
 
     @property
     def _always_updates(self) -> bool:
@@ -263,29 +278,38 @@ class _Work:
         none = functions.lit(-1)
         return none if chosen is None else chosen.otherwise(none)
 
-    def _new(self, field: Field, rows: Any, clauses: Sequence[SparkClause], clause: Any) -> Any:
+    def _fitted(self, frame: Any, clause: SparkClause) -> dict[int, Any]:
+        """What a clause sets, by column."""
+        if len(self.merge.clauses) == 1 or not clause.values:
+            return {field.id: value for field, value in clause.values}
+        return {field.id: value for field, value in self.merge.fits(frame, clause.values)}
+
+    def _new(
+        self,
+        field: Field,
+        rows: Any,
+        values: Sequence[Mapping[int, Any]],
+        writing: Sequence[int],
+        clause: Any,
+    ) -> Any:
         """A column of the rows written: what the clause sets, or what it was."""
-        old = rows[quote_name(field.name)]
-        by_clause = [dict((f.id, v) for f, v in c.values) for c in clauses]
-        setting = [i for i, values in enumerate(by_clause) if field.id in values]
-        writing = [i for i, c in enumerate(clauses) if c.action is Action.UPDATE]
-        if not setting:
-            return old.alias(field.name)
-        if self._always_updates and setting == writing and len(setting) == 1:
-            return by_clause[setting[0]][field.id].alias(field.name)
-        value = old
+        setting = [i for i, given in enumerate(values) if field.id in given]
+        if self._always_updates and setting == list(writing) and len(setting) == 1:
+            return values[setting[0]][field.id].alias(field.name)
+        there = self.pinned.snapshot.schema.find(field.name)
+        value = self.functions.lit(None) if there is None else rows[quote_name(there.name)]
         for at in setting:
-            value = self.functions.when(clause == at, by_clause[at][field.id]).otherwise(value)
+            value = self.functions.when(clause == at, values[at][field.id]).otherwise(value)
         return value.alias(field.name)
 
     def _actions(self, found: Rewritten) -> NDArray[np.int64]:
         if ACTION in found.places.column_names:
-            return found.column(ACTION)
-        return np.full(found.places.num_rows, UPDATED, np.int64)
+            said: NDArray[np.int64] = found.column(ACTION)
+            return said
+        every: NDArray[np.int64] = np.full(found.places.num_rows, UPDATED, np.int64)
+        return every
 
-    def _check_cardinality(
-        self, found: Rewritten, taken: NDArray[np.bool_], files: pa.Table
-    ) -> None:
+    def _check_cardinality(self, found: Rewritten, taken: NDArray[np.bool_]) -> None:
         """MRG-2. Raises MergeCardinalityError."""
         lone = len(self.matched) == 1 and self.matched[0].condition is None
         if lone and self.matched[0].action is Action.DELETE:
@@ -297,7 +321,13 @@ class _Work:
         if not len(twice):
             return
         sources = found.column(SOURCE)[taken][order][twice + 1]
-        raise MergeCardinalityError(*self.source.named(np.unique(sources)[:KEYS_NAMED]))
+        keys = self.source.named(np.unique(sources)[:KEYS_NAMED])
+        said = "; ".join(", ".join(f"{n}={v!r:.100}" for n, v in key.items()) for key in keys)
+        raise MergeCardinalityError(
+            f"{len(twice)} rows of the table or more match several source rows that would change "
+            f"them: {said}. Nothing was changed; make the source's rows differ in what ON compares",
+            keys,
+        )
 
     def _insert(self, matched: NDArray[np.int64]) -> AddedFiles | None:
         """Source rows that matched nothing, as the clauses have them."""
@@ -311,10 +341,10 @@ class _Work:
             left = left.where(clause >= 0)
         else:
             clause = None
+        values = [self._fitted(left, c) for c in self.inserts]
         columns = []
         for field in self._fields:
-            values = [(i, dict((f.id, v) for f, v in c.values)) for i, c in enumerate(self.inserts)]
-            given = [(i, v[field.id]) for i, v in values if field.id in v]
+            given = [(i, v[field.id]) for i, v in enumerate(values) if field.id in v]
             if clause is None and given:
                 columns.append(given[0][1].alias(field.name))
             elif given:
@@ -332,9 +362,9 @@ class _Work:
         """Of the keys of all rows inserted; None: unknown."""
         if inserted is None or keys is None or inserted.rows > KEYS_MAX:
             return None
-        schema = self.pinned.metadata.schema
+        schema = self.pinned.target.schema
         fields = [schema.by_id(i) for i in keys.columns]
-        files = added_table(inserted, self.pinned.metadata)
+        files = added_table(inserted, self.pinned.target)
         batches = list(read_files(self.pinned.store, files, schema, fields))
         rows = pa.Table.from_batches(batches)
         columns = [rows[f.name].combine_chunks() for f in fields]
@@ -346,7 +376,11 @@ def explained(pinned: Pinned, merge: Merge) -> str:
     with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
         target, files = opened_files(pinned, merge, source)
     every = pinned.snapshot.files
-    by = "every file may hold rows of it" if target.predicate is None else str(target.text)
+    by = (
+        "every file may hold rows of it"
+        if target.predicate is None
+        else to_sql(target.predicate)[:TEXT_MAX]
+    )
     size = pc.sum(files["size"]).as_py() or 0
     return (
         f"MERGE opens {files.num_rows} of {every.num_rows} files ({size} bytes) of version "

@@ -6,15 +6,12 @@ rules; text that only Spark understands costs a look at every file. Spec: MRG-1,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlglot import exp
-
 from tablefmt.errors import (
     InvalidPredicateError,
-    SchemaMismatchError,
     TablefmtError,
     UnsupportedFeatureError,
 )
@@ -23,17 +20,15 @@ from tablefmt.model.clauses import (
     MergeStatement,
     Side,
     Step,
-    columns_set,
     resolve_clauses,
     source_column,
 )
 from tablefmt.model.ddl import to_spark_json
-from tablefmt.model.on import and_ed
-from tablefmt.model.parse import parse_conjuncts, parse_predicate, parse_tree
-from tablefmt.model.predicate import Predicate, all_of
+from tablefmt.model.on import parts_of
+from tablefmt.model.predicate import all_of
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.sql_types import is_integer
-from tablefmt.model.translate import Relation, translate_condition, translate_tree
+from tablefmt.model.translate import Relation
 from tablefmt.operations.columns import merged
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.target import TEXT_MAX, Target
@@ -43,8 +38,6 @@ from tablefmt.spark.dml import Where
 from tablefmt.spark.merge import Merge, SparkClause
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.source_rows import EquatedColumn
-
-_REFUSED = (InvalidPredicateError, UnsupportedFeatureError)
 
 
 def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pinned], Merge]:
@@ -84,9 +77,7 @@ def named() -> Iterator[None]:
         raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
 
 
-def fitted(
-    frame: Any, values: Sequence[tuple[Field, Any]]
-) -> tuple[tuple[Field, Any], ...]:
+def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field, Any], ...]:
     """New values in the types of their columns, by the rules of INSERT (ANSI store assignment).
 
     Args:
@@ -170,7 +161,18 @@ class _Text:
                 for step in steps
             ),
             equated=tuple(e for e, _ in equated),
-            set_columns=columns_set(steps, same),
+            set_columns=tuple(
+                sorted(
+                    {
+                        field.id
+                        for step in steps
+                        if step.clause.action is Action.UPDATE
+                        for field, value in step.assignments
+                        if step.clause.side is not Side.MATCHED
+                        or not _is_same(value, same.get(field.id))
+                    }
+                )
+            ),
             by_source=either(by_source),
             bind_source=lambda rows: rows.alias(statement.source_alias),
             fits=fitted,
@@ -189,71 +191,31 @@ class _Text:
         text = self._statement.on
         if not isinstance(text, str):
             return Target(str(text)[:TEXT_MAX], None, None, False, reasoned=False), []
-        try:
-            parts = list(and_ed(parse_tree(text)))
-        except InvalidPredicateError as error:
-            raise InvalidPredicateError(f"ON: {error}") from None
-        known: list[Predicate] = []
-        equated: list[tuple[EquatedColumn, str]] = []
-        for part in parts:
-            used = self._used(part)
-            if used is not None and used and not any(h.startswith("s") for h in used):
-                known += self._understood(part.sql("spark"))
-            elif isinstance(part, exp.EQ | exp.NullSafeEQ):
-                equated += self._equated(part)
-        whole = self._columns(text)
+        found = parts_of(text, self._target, self._given, self._zone)
+        whole = found.columns
+        ids = {self._target.handle(at): f.id for at, f in enumerate(self._schema.fields)}
         target = Target(
             text[:TEXT_MAX],
-            all_of(known) if known else None,
+            all_of(list(found.known)) if found.known else None,
             None,
             False,
             reasoned=whole is not None,
-            columns=whole,
+            columns=None if whole is None else frozenset(ids[h] for h in whole if h in ids),
         )
-        return target, equated
+        return target, list(self._equated(found.equated))
 
-    def _understood(self, text: str) -> list[Predicate]:
-        try:
-            return [parse_predicate(text, self._schema, self._zone)]
-        except _REFUSED:
-            known, _ = parse_conjuncts(text, self._schema, self._zone)
-            return known
-
-    def _used(self, part: exp.Expression) -> frozenset[str] | None:
-        try:
-            return translate_tree(part, (self._target, self._given)).columns
-        except _REFUSED:
-            return None
-
-    def _columns(self, text: str) -> frozenset[int] | None:
-        """Ids of the table's columns by which ON goes; None if it cannot be reasoned about."""
-        try:
-            whole = translate_condition(text, (self._target, self._given))
-        except _REFUSED:
-            return None
-        if whole.nested:
-            return None
-        ids = {self._target.handle(at): f.id for at, f in enumerate(self._schema.fields)}
-        return frozenset(ids[handle] for handle in whole.columns if handle in ids)
-
-    def _equated(self, part: exp.Expression) -> Iterator[tuple[EquatedColumn, str]]:
-        try:
-            sides = [
-                translate_tree(side, (self._target, self._given))
-                for side in (part.this, part.expression)
-            ]
-        except _REFUSED:
-            return
-        for mine, other in (sides, sides[::-1]):
-            if mine.column is None or other.column is None:
-                continue
-            if not mine.column.startswith("t") or not other.column.startswith("s"):
-                continue
-            field = self._schema.fields[int(mine.column[1:])]
-            theirs = self._given.schema.fields[int(other.column[1:])]
+    def _equated(
+        self, found: Sequence[tuple[Field, Field, bool]]
+    ) -> Iterator[tuple[EquatedColumn, str]]:
+        for field, theirs, null_safe in found:
             integers = is_integer(field.type) and is_integer(theirs.type)
             if theirs.type == field.type or integers:
                 value = self._functions.expr(source_column(self._statement, theirs.name))
-                null_safe = isinstance(part, exp.NullSafeEQ)
                 yield EquatedColumn(field, value, null_safe), theirs.name
-            return
+
+
+def _is_same(value: Any, equated: str | None) -> bool:
+    """Whether a value is, as it is written, what ON equates the column with."""
+    if equated is None or not isinstance(value, str):
+        return False
+    return value == equated or value.replace("`", "") == equated.replace("`", "")

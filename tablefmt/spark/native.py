@@ -20,8 +20,9 @@ from tablefmt.model.schema import Field, Schema
 from tablefmt.model.shapes import physical
 from tablefmt.operations.context import discard
 from tablefmt.snapshot.head import Head
-from tablefmt.spark import java, s3
+from tablefmt.spark import failures, java, s3
 from tablefmt.spark.align import alignment, misfit
+from tablefmt.spark.checks import guard
 from tablefmt.spark.options import FileOptions
 from tablefmt.spark.relation import HadoopRoot, hadoop_root
 from tablefmt.store.protocol import Store
@@ -236,7 +237,9 @@ def _run(
     """Rows that Spark's tasks say they wrote; negative if they do not say."""
     from pyspark.errors import AnalysisException
 
-    steps = alignment(frame, metadata.schema, more)
+    failures.install()
+    check = guard(metadata)
+    steps = alignment(frame, metadata.schema, more, named=check is not None)
     root = hadoop_root(store)
     settings, options = _settings(root, spread)
     write = java.new_instance(frame.sparkSession, "NativeWrite", frame._jdf, json.dumps(settings))
@@ -244,6 +247,9 @@ def _run(
         write.select(json.dumps(steps.choose))
         if steps.fit is not None:
             write.fit(json.dumps(steps.fit))
+        if check is not None:
+            write.filter(check)
+        if steps.rename is not None:
             write.select(json.dumps(steps.rename))
     except AnalysisException as error:
         raise misfit(error) from None

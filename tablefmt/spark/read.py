@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.model.constraints import shown_columns
+from tablefmt.model.predicate import quote_name
 from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
+from tablefmt.operations.pinned import Pinned
 from tablefmt.spark.arrow_plane import read_arrow
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.planes import plane_for
@@ -60,3 +64,23 @@ def snapshot_files(context: TableContext, version: int | None, timestamp: Time |
         partition_ids=snapshot.partition_ids,
         vectors=snapshot.with_vectors,
     )
+
+
+def find_row(
+    spark: Any, context: TableContext, pinned: Pinned, where: str
+) -> Mapping[str, Any] | None:
+    """A live row of the pinned version for which SQL text is TRUE, found by Spark.
+
+    Raises:
+        InvalidPredicateError: Spark does not understand it as a condition.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    names = [quote_name(f.name) for f in shown_columns(pinned.metadata.schema)]
+    rows = read_at(spark, context, pinned.version, None)
+    try:
+        found = rows.where(where).select(*names).head(1)
+    except (AnalysisException, ParseException) as error:
+        first = str(error).splitlines()[0]
+        raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None
+    return found[0].asDict() if found else None

@@ -49,6 +49,9 @@ DELETED_BITS_BYTES = 64 << 20
 """What a bit for every row may take in each executor, for files of which rows are gone. Above it,
 only pages of 4,096 rows of which one is gone have bits."""
 
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+"""Spark's name, in a column's metadata, for the SQL text of its default."""
+
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
 """Spark's name for a value that its reader takes for a column which a file lacks."""
 
@@ -182,6 +185,7 @@ def to_relation(
         uri,
         given,
         java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
+        _with_defaults(spark, files.schema, columns),
     )
 
 
@@ -207,6 +211,17 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
             java.long(spark, DELETED_BITS_BYTES),
         )
     )
+
+
+def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
+    """The columns as INSERT has to see them (SCH-7)."""
+    if all(field.default is None for field in schema.fields):
+        return columns
+    described = to_spark_json(schema)
+    for each, one in zip(schema.fields, described["fields"], strict=True):
+        if each.default is not None:
+            one["metadata"][CURRENT_DEFAULT] = default_sql(each.default, each.type)
+    return java.java_schema(spark, json.dumps(described))
 
 
 def _format(spark: Any, schema: Schema, columns: Any) -> Any:

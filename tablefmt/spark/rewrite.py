@@ -21,7 +21,7 @@ from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.ddl import to_spark_json
-from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.entry import AddedFiles
 from tablefmt.operations.context import discard
 from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.spark.arrow_plane import located_files_arrow
@@ -74,7 +74,6 @@ def rewrite(
     frame: Any,
     names: Sequence[str],
     options: WriteOptions,
-    metadata: Metadata | None = None,
     part: str = "u",
 ) -> Rewritten:
     """Run a query; its rows go to files under the transaction's folder, durably (ADD-5).
@@ -85,14 +84,13 @@ def rewrite(
         frame: the table's columns by name, and those of `names`.
         names: of FILE, ROW, SOURCE, ACTION, those there are.
         options: how the files are written.
-        metadata: to write under; None: the version's.
         part: names the folder below the transaction's: one for every call.
 
     Raises:
         SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the files
         are not all that Spark wrote. Spark's own exceptions if the query fails. The files stay.
     """
-    under = metadata or pinned.metadata
+    under = pinned.target
     rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
     spread = layout(options.files, under, pinned.view.head, rows)
     stats = stats_columns(under.schema, under.properties.get("statsColumns"))

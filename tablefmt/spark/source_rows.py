@@ -52,20 +52,21 @@ class _LaterKeys(Keys):
     """Keys whose hashes are worked out when a winner is to be judged: hardly ever."""
 
     __slots__ = ("_made", "_make")
+    _make: Callable[[], NDArray[np.uint64]]
+    _made: NDArray[np.uint64] | None
 
-    def __init__(
-        self, columns: tuple[int, ...], make: Callable[[], NDArray[np.uint64]]
-    ) -> None:
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "_make", make)
-        object.__setattr__(self, "_made", None)
+    def __init__(self, columns: tuple[int, ...], make: Callable[[], NDArray[np.uint64]]) -> None:
+        for name, value in (("columns", columns), ("_make", make), ("_made", None)):
+            object.__setattr__(self, name, value)
 
     @property
-    def hashes(self) -> NDArray[np.uint64]:  # type: ignore[override]
+    def hashes(self) -> NDArray[np.uint64]:
         """As of `Keys`."""
         if self._made is None:
             object.__setattr__(self, "_made", self._make())
-        return self._made
+        made = self._made
+        assert made is not None, "it was made above"
+        return made
 
 
 class SourceRows:
@@ -176,7 +177,7 @@ class SourceRows:
             for kind in kinds
         )
         conf = self.rows.sparkSession.conf
-        allowed = conf.get("spark.sql.autoBroadcastJoinThreshold", "") != "-1"
+        allowed = not str(conf.get("spark.sql.autoBroadcastJoinThreshold")).startswith("-")
         if allowed and self.count * width <= BROADCAST_MAX:
             return functions_of(self.rows).broadcast(self.rows)
         return self.rows
@@ -190,15 +191,15 @@ class SourceRows:
         broadcast = functions_of(self.rows).broadcast
         return self.rows.join(broadcast(gone), self.rows[SOURCE] == gone[SOURCE], "left_anti")
 
-    def named(self, numbers: NDArray[np.int64]) -> tuple[Any, ...]:
-        """The keys of some rows, for people; see MergeCardinalityError."""
+    def named(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """The keys of some rows, for people; the whole rows if ON says nothing of keys."""
         chosen = self.rows.where(self.rows[SOURCE].isin([int(n) for n in numbers]))
         if self._equated:
             names = [each.field.name for each in self._equated]
             chosen = chosen.select(*(v.alias(n) for v, n in zip(self._values, names, strict=True)))
         else:
             chosen = chosen.drop(SOURCE)
-        return ([row.asDict() for row in chosen.collect()],)
+        return [row.asDict() for row in chosen.collect()]
 
 
 def _of_type(value: Any, field: Field) -> Any:

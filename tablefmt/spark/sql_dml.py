@@ -7,16 +7,15 @@ sub-queries, functions of the user's and the rules of types are Spark's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.clauses import Action, Side
-from tablefmt.model.predicate import Predicate, any_of
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.context import Commit
 from tablefmt.operations.target import Target
-from tablefmt.spark.conditions import target_of_parts
+from tablefmt.spark.conditions import either, target_of_parts
 from tablefmt.spark.dml import Where, delete_rows, update_rows
 from tablefmt.spark.merge import Merge, SparkClause, merge_rows
 from tablefmt.spark.opened import open_context
@@ -49,7 +48,7 @@ def change_rows(spark: Any, command: Any, uri: str) -> Commit:
     if said["verb"] == "UPDATE":
         where, values = statement.where(said["condition"]), statement.values(said["set"])
         return update_rows(context, spark, where, values, options)
-    return merge_rows(context, spark, statement.merge(), options)
+    return merge_rows(context, spark, lambda _: statement.merge(), options)
 
 
 def counts(commit: Commit, verb: str) -> str:
@@ -67,9 +66,7 @@ def counts(commit: Commit, verb: str) -> str:
 class _Statement:
     """What a command says, in the terms of the operations."""
 
-    def __init__(
-        self, spark: Any, command: Any, said: Mapping[str, Any], schema: Schema
-    ) -> None:
+    def __init__(self, spark: Any, command: Any, said: Mapping[str, Any], schema: Schema) -> None:
         self._spark = spark
         self._command = command
         self._said = said
@@ -110,9 +107,7 @@ class _Statement:
                 )
             )
             if side is Side.NOT_MATCHED_BY_SOURCE:
-                by_source.append(
-                    _EVERY_ROW if condition is None else self._target(condition)
-                )
+                by_source.append(_EVERY_ROW if condition is None else self._target(condition))
             if action is Action.UPDATE:
                 keeps = numbers if side is Side.MATCHED else {}
                 changed |= {n for n, number in given.items() if keeps.get(n) != number}
@@ -161,21 +156,3 @@ class _Statement:
         if field is None:
             raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
         return field
-
-
-def either(targets: Sequence[Target]) -> Target | None:
-    """What is understood of rows for which one of several conditions holds; None for none."""
-    if not targets:
-        return None
-    known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
-    columns = [t.looked_at for t in targets]
-    return Target(
-        " OR ".join(f"({t.text})" for t in targets),
-        any_of(known) if len(known) == len(targets) else None,
-        None,
-        False,
-        reasoned=all(t.exact if t.reasoned is None else t.reasoned for t in targets),
-        columns=None
-        if any(c is None for c in columns)
-        else frozenset().union(*(c for c in columns if c is not None)),
-    )

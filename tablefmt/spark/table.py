@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from tablefmt.model.clauses import MergeStatement, assigned
 from tablefmt.model.times import Time
-from tablefmt.operations.context import Commit
+from tablefmt.operations.alter import Alter, Alteration, alter
+from tablefmt.operations.context import Commit, commit_options
+from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.spark.changes import changes_dataframe
+from tablefmt.spark.conditions import session_zone, target_of_text
+from tablefmt.spark.dml import Where, delete_rows, update_rows
+from tablefmt.spark.merge import explained, merge_rows
+from tablefmt.spark.merge_text import merge_of, named
 from tablefmt.spark.options import parse_options
-from tablefmt.spark.read import read_at
+from tablefmt.spark.planes import functions_of
+from tablefmt.spark.read import find_row, read_at
 from tablefmt.spark.write import append_rows, overwrite_rows
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -53,6 +63,114 @@ class SparkTable:
             options["partitionOverwriteMode"] = "dynamic"
         return overwrite_rows(self.table.context, df, parse_options(options))
 
+    def truncate(self, **options: Any) -> Commit:
+        """Take out every row: an overwrite with nothing. `options`: those of the commit."""
+        return self.table.truncate(**options)
+
+    def delete(self, where: Any = None, **options: Any) -> Commit:
+        """Take out the rows for which a condition is true; all of them for None.
+
+        Args:
+            where: SQL text, or a Column.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
+            ConstraintViolationError: the table is append-only.
+            IdempotenceError, CommitRejectedError, ConcurrentModificationException,
+            CommitUnknownError. Spark's own exceptions if the query fails.
+        """
+        with named():
+            return delete_rows(
+                self.table.context, self.spark, self._where(where), parse_options(options)
+            )
+
+    def update(self, set: Mapping[str, Any], where: Any = None, **options: Any) -> Commit:
+        """Give the rows for which a condition is true new values.
+
+        Args:
+            set: column -> SQL text over the old row, or a Column. Types go by Spark's rules for
+                INSERT.
+            where, options: as of `delete`.
+
+        Raises:
+            SchemaMismatchError: a column that is not there, or is set twice; a value that does not
+                fit. UnsupportedFeatureError: a part of a nested column. And as `delete`.
+        """
+        context = self.table.context
+        schema = context.begin().metadata.schema
+        values = [(field, _column(self.spark, value)) for field, value in assigned(set, schema)]
+        with named():
+            return update_rows(
+                context,
+                self.spark,
+                self._where(where),
+                values,
+                parse_options(options),
+                [f"{name}={value}" for name, value in set.items()],
+            )
+
+    def merge(
+        self,
+        source: Any,
+        on: Any,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+        **options: Any,
+    ) -> MergeBuilder[Commit]:
+        """Put together a MERGE; nothing happens before `execute`.
+
+        Args:
+            source: a DataFrame; read once. It may be this table at another version.
+            on: SQL text over both sides, or a Column.
+            source_alias: what expressions call the source.
+            target_alias: what they call the table.
+            merge_schema: columns that only the source has come into the table, by `SET *` and
+                `INSERT *`.
+            options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
+        """
+        statement = MergeStatement(
+            on=on,
+            source_alias=source_alias,
+            target_alias=target_alias,
+            merge_schema=merge_schema,
+        )
+
+        def run(asked: MergeStatement, commit: Mapping[str, Any]) -> Commit:
+            parsed = parse_options({**options, **commit})
+            made = merge_of(self.spark, asked, source)
+            with named():
+                return merge_rows(self.table.context, self.spark, made, parsed)
+
+        def explain(asked: MergeStatement) -> str:
+            context = self.table.context
+            pinned = context.pin(context.begin().version)
+            with named():
+                return explained(pinned, merge_of(self.spark, asked, source)(pinned))
+
+        return MergeBuilder(statement, run, explain)
+
+    def _where(self, given: Any) -> Where:
+        context = self.table.context
+        schema = context.begin().metadata.schema
+        if given is None or isinstance(given, str):
+            target = target_of_text(given, schema, session_zone(self.spark))
+            return Where(target, None if given is None else _column(self.spark, given))
+        return Where(Target(str(given)[:TEXT_MAX], None, None, False, reasoned=False), given)
+
+    @property
+    def alter(self) -> Alter[Commit]:
+        """Changes of schema, properties and constraints, as of `Table.alter`. Spark looks through
+        the rows there are, so a constraint's condition may be any that Spark understands.
+        """
+        return Alter(self._alter)
+
+    def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
+        find = partial(find_row, self.spark, self.table.context)
+        return alter(self.table.context, alteration, commit_options(commit), find)
+
     def changes(self, **bounds: Any) -> Any:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
@@ -63,6 +181,11 @@ class SparkTable:
     def history(self, limit: int | None = None) -> Any:
         """`Table.history` as a DataFrame, newest first."""
         return self.spark.createDataFrame(self.table.history(limit))
+
+
+def _column(spark: Any, given: Any) -> Any:
+    """SQL text, or a Column, as a Column."""
+    return functions_of(spark).expr(given) if isinstance(given, str) else given
 
 
 def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:

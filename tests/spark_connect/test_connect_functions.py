@@ -111,6 +111,26 @@ def test_variants_go_there_and_back_as_arrow_passes_them(connect: Any, uri: str)
         write(rows.selectExpr("id", "'text' as v"), uri)
 
 
+@pytest.mark.parametrize("how", ["function", "format"])
+def test_a_row_that_breaks_a_constraint_stops_the_write(connect: Any, uri: str, how: str) -> None:
+    """DAT-13: by Spark's own expressions, or by Arrow in the workers; the error is ours."""
+    table = tablefmt.create(uri, "id BIGINT, t STRING")
+    table.alter.add_constraint("few", "id < 20000 AND t <> 'x'")
+    rows = connect.range(30000).selectExpr("id", "if(id % 2 = 0, 'a', NULL) AS t")
+    before = everything(uri)
+    with pytest.raises(ConstraintViolationError, match="'few'") as caught:
+        if how == "function":
+            write(rows, uri)
+        else:
+            rows.write.format("tablefmt").mode("append").save(uri)
+    assert caught.value.constraint == "few"
+    assert caught.value.row is not None
+    assert caught.value.row["id"] >= 20000
+    assert everything(uri) == before
+    write(rows.where("id < 7"), uri)
+    assert tablefmt.open(uri).scan().count() == 7
+
+
 def test_each_partition_value_is_exact(connect: Any, uri: str) -> None:
     """VAL-2, ADD-4: one file a value; no value in a path."""
     rows = pa.table({"id": list(range(len(NASTY) * 2)), "p": pa.array(NASTY * 2, pa.string())})

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import tablefmt
-import tablefmt.spark
 from tablefmt.errors import MergeCardinalityError
 from tests.stateful import evolving
 from tests.stateful.evolving import CardinalityError, Column, Outcome, State, Term, quoted
@@ -74,7 +73,10 @@ class Changing(RuleBasedStateMachine):
     def on(self, by_spark: bool) -> Any:
         """The table on one of the planes."""
         if by_spark and self.spark is not None:
-            return tablefmt.spark.open(self.spark, self.uri)
+            # Not above: most of those who use this need no Spark.
+            from tablefmt.spark import open as open_by_spark
+
+            return open_by_spark(self.spark, self.uri)
         return tablefmt.open(self.uri)
 
     def given(self, handle: Any, columns: tuple[Column, ...], rows: list[evolving.Values]) -> Any:
@@ -177,9 +179,7 @@ class Changing(RuleBasedStateMachine):
             return
         default = data.draw(evolving.values(kind))
         after = data.draw(st.sampled_from(self.state.columns))
-        self.on(False).alter.add_column(
-            quoted(name), kind, after=quoted(after.name), default=default
-        )
+        self.on(False).alter.add_column(name, kind, after=after.name, default=default)
         at = self.state.columns.index(after) + 1
         new = evolving.column(name, kind, default)
         self._altered((*self.state.columns[:at], new, *self.state.columns[at:]))
@@ -189,14 +189,14 @@ class Changing(RuleBasedStateMachine):
         old = self._one_that_changes(data)
         if old is None or name in self.state.names:
             return
-        self.on(False).alter.rename_column(quoted(old.name), quoted(name))
+        self.on(False).alter.rename_column(old.name, name)
         self._altered(replace(c, name=name) if c is old else c for c in self.state.columns)
 
     @rule(data=st.data())
     def drop_column(self, data: Any) -> None:
         old = self._one_that_changes(data)
         if old is not None:
-            self.on(False).alter.drop_column(quoted(old.name))
+            self.on(False).alter.drop_column(old.name)
             self._altered(c for c in self.state.columns if c is not old)
 
     @rule(data=st.data())
@@ -204,7 +204,7 @@ class Changing(RuleBasedStateMachine):
         narrow = [c for c in self.state.columns if c.kind == "INT"]
         if narrow:
             old = data.draw(st.sampled_from(narrow))
-            self.on(False).alter.widen_column(quoted(old.name), "BIGINT")
+            self.on(False).alter.widen_column(old.name, "BIGINT")
             self._altered(replace(c, kind="BIGINT") if c is old else c for c in self.state.columns)
 
     def _one_that_changes(self, data: Any) -> Column | None:
@@ -230,7 +230,7 @@ class Changing(RuleBasedStateMachine):
         for version, state in enumerate(self.versions):
             _check(table.to_arrow(version=version), state)
             if self.spark is not None:
-                frame = tablefmt.spark.read(self.spark, self.uri, version=version)
+                frame = self.on(True).to_df(version=version)
                 _check(frame.toArrow(), state)
 
 

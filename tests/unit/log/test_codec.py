@@ -18,6 +18,7 @@ from tablefmt.model.entry import (
     AddedFiles,
     Application,
     Basis,
+    Constraint,
     Entry,
     Lineage,
     Metadata,
@@ -501,6 +502,37 @@ def test_metadata_names_flat_columns_once() -> None:
         found = document(entry(0))
         found["metadata"].update(change)
         assert refused(signed(found), 0) == "ENT-8"
+
+
+def test_constraints_are_told_apart_and_name_columns_that_are_there() -> None:
+    """ENT-10: ids ascending, each once, of top-level columns; texts are texts; none is left out."""
+    first, second = (f["id"] for f in document(entry(0))["metadata"]["schema"]["fields"][:2])
+    whole = {"columns": [first, second], "condition": "a > b"}
+    for change in (
+        {},
+        [],
+        None,
+        {"": whole},
+        {"c": whole, "C": whole},
+        {"c": {**whole, "columns": [second, first]}},
+        {"c": {**whole, "columns": [first, first]}},
+        {"c": {**whole, "columns": [99]}},
+        {"c": {**whole, "columns": ["1"]}},
+        {"c": {**whole, "columns": first}},
+        {"c": {**whole, "condition": 1}},
+    ):
+        found = document(entry(0))
+        found["metadata"]["constraints"] = change
+        assert refused(signed(found), 0) == "ENT-10"
+    found = document(entry(0))
+    found["metadata"]["constraints"] = {"c": whole, "d": {"columns": [], "condition": "true"}}
+    decoded = decode(signed(found), 0)
+    assert decoded.entry.metadata is not None
+    assert decoded.entry.metadata.constraints == {
+        "c": Constraint("a > b", (first, second)),
+        "d": Constraint("true", ()),
+    }
+    assert encode(decoded.entry) == signed(found)
 
 
 @settings(max_examples=300, deadline=None)

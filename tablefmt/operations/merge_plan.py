@@ -1,0 +1,401 @@
+"""MERGE: rows of a source put into the table, clause by clause (class UPDATE).
+
+The source is read once and kept; the table is looked at in the files that may hold a match. First
+the rows that match are found, then new rows are written. Spec: MRG-1 .. MRG-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.commit.plan import Plan
+from tablefmt.conflict.facts import Keys, Read
+from tablefmt.data.assign import NewValue, new_values
+from tablefmt.data.conform import as_reader, conform, match_columns
+from tablefmt.data.engine import MEMORY_BYTES, Engine, check_engine, now_us
+from tablefmt.data.spool import spooled
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arrow_types import file_schema, from_arrow_field
+from tablefmt.model.clauses import (
+    Action,
+    MergeStatement,
+    Side,
+    Step,
+    resolve_clauses,
+)
+from tablefmt.model.keys import hash_keys
+from tablefmt.model.on import EquatedWith, On, read_on
+from tablefmt.model.predicate import TRUE, Predicate, to_sql
+from tablefmt.model.schema import Schema, number_fields
+from tablefmt.model.translate import Relation, Translated
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.columns import merged
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.digest import digest_of
+from tablefmt.operations.merge_find import (
+    NONE,
+    Finder,
+    Match,
+    Source,
+    clause_conditions,
+    key_column,
+    sides_of,
+    target_predicate,
+)
+from tablefmt.operations.merge_write import Inserted, Writer
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.scan import Scan
+from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.target import TEXT_MAX, Target
+
+NAME = "MERGE"
+
+SOURCE_KEYS_MAX = 100_000
+"""Of a source with more rows the conflict rules do not know the keys: to hash them takes long."""
+
+SOURCE_PARTS = 4
+"""A source that takes more than this part of the memory goes to disk."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A MERGE with its source read, and everything in its text understood."""
+
+    pinned: Pinned
+    statement: MergeStatement
+    steps: tuple[Step, ...]
+    target: Relation
+    source: Source
+    on: On
+    conditions: tuple[Translated | None, ...]
+    values: tuple[tuple[NewValue, ...], ...]
+    engine: Engine
+    memory_limit: int
+    predicate: Predicate
+    """Target rows for which it is not TRUE are none of the statement's business."""
+
+
+def source_reader(source: Any) -> pa.RecordBatchReader:
+    """The source's rows, as a stream: tabular data, or a scan of any table at any version.
+
+    Raises:
+        SchemaMismatchError: it is neither.
+    """
+    if isinstance(source, Scan):
+        return pa.RecordBatchReader.from_batches(source.schema, source.to_batches())
+    return as_reader(source)
+
+
+def merge(
+    context: TableContext,
+    source: Any,
+    statement: MergeStatement,
+    options: CommitOptions,
+    memory_limit: int = MEMORY_BYTES,
+) -> Commit:
+    """Carry a MERGE out in one commit; with nothing to do and no application version, in none.
+
+    Args:
+        context: the table.
+        source: as of `source_reader`.
+        statement: what to do.
+        options: what every commit takes.
+        memory_limit: as of `stage_merge`.
+
+    Raises: as `MergeBuilder.execute`.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+    reader, digest = source_reader(source), None
+    if options.application is not None:
+        rows = reader.read_all()
+        reader, digest = rows.to_reader(), digest_of(rows, *said_of(statement))
+        already = context.applied(options, digest, NAME)
+        if already is not None:
+            return already
+    pinned = context.pin(head.version)
+    with pinned.staging():
+        plan = with_metadata(stage_merge(pinned, reader, statement, memory_limit), pinned)
+    return settle(context, with_source(plan, source, pinned), options, digest)
+
+
+def said_of(statement: MergeStatement) -> tuple[str, ...]:
+    """The statement's text, all of it that decides what it does."""
+    return (NAME, *(str(getattr(statement, name)) for name in _SAID), *map(str, statement.clauses))
+
+
+_SAID = ("on", "source_alias", "target_alias", "merge_schema")
+
+
+def with_source(plan: Plan, source: Any, pinned: Pinned) -> Plan:
+    """The plan, that also read what its source is a scan of: the same table at the same version.
+
+    Another version is a constant, whatever commits.
+    """
+    if not isinstance(source, Scan) or plan.is_empty:
+        return plan
+    same = source.snapshot.table_id == pinned.snapshot.table_id
+    if not same or source.version != pinned.version:
+        return plan
+    files = np.sort(source.survivors["id"].to_numpy())
+    read = Read(predicate=source.predicate, by_row=False, files=files)
+    return replace(plan, reads=(*plan.reads, read), scope=None)
+
+
+def stage_merge(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int = MEMORY_BYTES,
+) -> Plan:
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        pinned: the version, and where files go.
+        source: read to its end, once.
+        statement: what to do.
+        memory_limit: bytes, about: for the source and for the join, not for the files written.
+
+    Raises: as `MergeBuilder.execute`, but for what a commit raises.
+    """
+    check_may_remove(pinned.metadata)
+    with understood(pinned, source, statement, memory_limit) as work:
+        return _plan(work)
+
+
+def explain_merge(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int = MEMORY_BYTES,
+) -> str:
+    """How many files of how many a MERGE opens, and why. Arguments and errors as `stage_merge`."""
+    with understood(pinned, source, statement, memory_limit) as work:
+        total, rows, size = pinned.snapshot.totals
+        files = pinned.snapshot.matching(work.predicate)
+        sums = [int(np.sum(files[name].to_numpy())) for name in ("rows", "deleted", "size")]
+        if work.predicate == TRUE:
+            why = "nothing is known of the rows that can match"
+        else:
+            why = f"pruned by {to_sql(work.predicate)[:TEXT_MAX]}"
+        return (
+            f"version {pinned.version}: {files.num_rows} of {total} files, "
+            f"{sums[0] - sums[1]} of {rows} rows, {sums[2]} of {size} bytes; {why}; "
+            f"source {work.source.rows.num_rows} rows"
+        )
+
+
+@contextmanager
+def understood(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int,
+) -> Iterator[Work]:
+    """The work of a MERGE; the source is kept while the block lasts. Arguments as `stage_merge`."""
+    check_engine()
+    incoming = _source_schema(source.schema)
+    if statement.merge_schema and any(
+        clause.values is None and clause.action is not Action.DELETE for clause in statement.clauses
+    ):
+        pinned.target = merged(pinned.target, incoming)
+    now = now_us()
+    steps = resolve_clauses(statement, pinned.target.schema, incoming.names)
+    target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
+    given = Relation(incoming, "s", statement.source_alias)
+    on = read_on(statement.on, target, given, now)
+    conditions = clause_conditions(steps, target, given, now)
+    sides = sides_of(target, given)
+    values = tuple(
+        tuple(new_values(step.assignments, sides[step.clause.side], now)) for step in steps
+    )
+    engine = Engine(memory_limit)
+    with spooled(_by_handles(source, given), memory_limit // SOURCE_PARTS) as rows:
+        held = Source(given, rows)
+        predicate = target_predicate(on, steps, target.schema, held, engine)
+        yield Work(
+            pinned,
+            statement,
+            steps,
+            target,
+            held,
+            on,
+            conditions,
+            values,
+            engine,
+            memory_limit,
+            predicate,
+        )
+
+
+def _source_schema(given: pa.Schema) -> Schema:
+    """The source's columns; of a type that no column can have, left out."""
+    columns = []
+    for column in given:
+        try:
+            columns.append(from_arrow_field(column))
+        except SchemaMismatchError:
+            continue
+    if not columns:
+        raise SchemaMismatchError("the source has no column that an expression could name")
+    return number_fields([replace(column, nullable=True) for column in columns])
+
+
+def _by_handles(reader: pa.RecordBatchReader, given: Relation) -> pa.RecordBatchReader:
+    """The rows in the types that columns have."""
+    schema = given.schema
+    shape = file_schema(schema)
+    known = [name for name in reader.schema.names if schema.find(name) is not None]
+    chosen = pa.schema([reader.schema.field(name) for name in known])
+    positions = match_columns(chosen, schema)
+    handles = [given.handle(at) for at in range(len(schema.fields))]
+    renamed = pa.schema([pa.field(h, f.type) for h, f in zip(handles, shape, strict=True)])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            rows = pa.Table.from_batches([batch]).select(known)
+            fitted = conform(rows, positions, schema, shape)
+            yield from fitted.rename_columns(handles).cast(renamed).to_batches()
+
+    return pa.RecordBatchReader.from_batches(renamed, batches())
+
+
+def _plan(work: Work) -> Plan:
+    pinned = work.pinned
+    files = pinned.snapshot.with_vectors(pinned.snapshot.matching(work.predicate))
+    finder = Finder(
+        work.on,
+        work.steps,
+        work.conditions,
+        work.target,
+        work.source,
+        work.engine,
+        work.memory_limit,
+    )
+    match = finder.matches(pinned, files, work.predicate)
+    ids = files["id"].to_pylist()
+    changing = match.where(match.clause != NONE)
+    actions = np.array([step.clause.action is Action.UPDATE for step in work.steps])
+    updates = actions[changing.clause]
+    updated, deleted = changing.where(updates), changing.where(~updates)
+    writer = Writer(
+        pinned,
+        work.target,
+        work.source,
+        work.steps,
+        work.conditions,
+        work.values,
+        work.engine,
+    )
+    written = writer.update(files, updated)
+    keyed = _keyed(work)
+    inserted = _inserted(work, writer, match, keyed)
+    looked = _target(work)
+    return changed_plan(
+        pinned,
+        NAME,
+        Changed(
+            target=looked,
+            files=files,
+            read=match.rows(ids),
+            deleted=deleted.rows(ids),
+            updated=updated.rows(ids),
+            updated_files=written,
+            inserted_files=inserted.files,
+            set_columns=_columns_set(work),
+            keys=_source_keys(work, keyed),
+            inserted_hashes=inserted.hashes,
+            metrics={"numSourceRows": work.source.rows.num_rows},
+            parameters=_parameters(work.statement),
+        ),
+    )
+
+
+def _inserted(work: Work, writer: Writer, match: Match, keyed: Sequence[EquatedWith]) -> Inserted:
+    if not work.statement.of(Side.NOT_MATCHED):
+        return Inserted()
+    matched = np.zeros(work.source.rows.num_rows, np.bool_)
+    matched[match.source[match.source >= 0]] = True
+    return writer.insert(np.flatnonzero(~matched), [part.field for part in keyed])
+
+
+def _keyed(work: Work) -> list[EquatedWith]:
+    """The parts of ON whose columns are a key: by them alone rows can be told apart (ADD-8)."""
+    if work.statement.of(Side.NOT_MATCHED_BY_SOURCE) or work.on.whole.nested:
+        return []
+    if work.source.rows.num_rows > SOURCE_KEYS_MAX:
+        return []
+    found: dict[int, EquatedWith] = {}
+    for part in work.on.equated:
+        if not part.null_safe and key_column(part, work.source, work.engine) is not None:
+            found.setdefault(part.field.id, part)
+    return [found[key] for key in sorted(found)]
+
+
+def _source_keys(work: Work, keyed: Sequence[EquatedWith]) -> Keys | None:
+    if not keyed:
+        return None
+    columns = []
+    for part in keyed:
+        column = key_column(part, work.source, work.engine)
+        assert column is not None
+        columns.append(column.combine_chunks())
+    hashes = hash_keys(columns, [part.field.type for part in keyed])
+    return Keys(tuple(part.field.id for part in keyed), hashes)
+
+
+def _columns_set(work: Work) -> tuple[int, ...]:
+    """Columns that UPDATE clauses set, without those that ON says are so already (CFL-17)."""
+    equal = {(part.field.id, part.value.column) for part in work.on.equated}
+    found = set()
+    for step, values in zip(work.steps, work.values, strict=True):
+        if step.clause.action is Action.UPDATE:
+            kept = equal if step.clause.side is Side.MATCHED else frozenset()
+            found |= {
+                v.field.id
+                for v in values
+                if v.value.column is None or (v.field.id, v.value.column) not in kept
+            }
+    return tuple(sorted(found))
+
+
+def _target(work: Work) -> Target:
+    """What the conflict rules learn of the rows that were looked at."""
+    rest = [
+        condition
+        for step, condition in zip(work.steps, work.conditions, strict=True)
+        if step.clause.side is Side.NOT_MATCHED_BY_SOURCE and condition is not None
+    ]
+    looked = [work.on.whole, *rest]
+    nested = any(each.nested for each in looked)
+    used = frozenset().union(*(each.columns for each in looked))
+    columns = frozenset(
+        column.id
+        for at, column in enumerate(work.target.schema.fields)
+        if work.target.handle(at) in used
+    )
+    predicate = None if work.predicate == TRUE else work.predicate
+    text = str(work.statement.on)[:TEXT_MAX]
+    return Target(text, predicate, None, False, not nested, None if nested else columns)
+
+
+def _parameters(statement: MergeStatement) -> dict[str, Any]:
+    """The clauses, as Delta's history shows them."""
+    found: dict[str, Any] = {}
+    names = {
+        Side.MATCHED: "matchedPredicates",
+        Side.NOT_MATCHED: "notMatchedPredicates",
+        Side.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
+    }
+    for clause in statement.clauses:
+        said: dict[str, str] = {"actionType": clause.action.value}
+        if clause.condition is not None:
+            said["predicate"] = str(clause.condition)[:TEXT_MAX]
+        found.setdefault(names[clause.side], []).append(said)
+    return found

@@ -1,0 +1,178 @@
+"""ALTER TABLE of SQL: what Spark's catalog is asked for, done on the table, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.entry import Metadata
+from tablefmt.model.predicate import quote_name
+from tablefmt.model.schema import Schema, Type
+from tablefmt.operations import alter, columns
+from tablefmt.operations.alter import Alteration
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.create import definition
+from tablefmt.spark.relation import CURRENT_DEFAULT
+
+Change = Mapping[str, Any]
+"""What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""
+
+
+def alter_table(spark: Any, context: TableContext, changes: Sequence[Change]) -> Commit:
+    """Make all changes of one statement in one commit.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: as the verbs of `alter`.
+        UnsupportedFeatureError: a change that a table cannot make, by name.
+    """
+    context.begin()
+    parts = [_alteration(spark, context.view.head.metadata, change) for change in changes]
+    return alter.alter(context, _together(parts), CommitOptions())
+
+
+def _together(parts: Sequence[Alteration]) -> Alteration:
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.promises for part in parts):
+        raise UnsupportedFeatureError(
+            "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+        )
+
+    def change(metadata: Metadata) -> Metadata:
+        for part in parts:
+            metadata = part.change(metadata)
+        return metadata
+
+    said = [{"operation": part.name, **part.parameters} for part in parts]
+    return Alteration(parts[0].name, change, {"changes": said})
+
+
+def _alteration(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    make = _KINDS.get(change["kind"])
+    if make is None:
+        raise UnsupportedFeatureError(
+            f"ALTER TABLE cannot change {change['kind']!r} of a tablefmt table; there are "
+            f"{', '.join(sorted(_KINDS))}",
+            [f"sql:{change['kind']}"],
+        )
+    return make(spark, metadata, change)
+
+
+def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    name, kind = _path(change), _Given(change["type"])
+    default = None
+    if change["default"] is not None:
+        default = evaluated(spark, change["default"], columns.type_of(name, kind))
+    return alter.add_column(
+        name,
+        kind,
+        after=change["after"],
+        first=change["first"],
+        default=default,
+        required=not change["nullable"],
+    )
+
+
+def _rename(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.rename_column(_path(change), change["to"])
+
+
+def _drop(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.drop_column(_path(change))
+
+
+def _move(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.move_column(_path(change), after=change["after"], first=change["first"])
+
+
+def _widen(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.widen_column(_path(change), _Given(change["type"]))
+
+
+def _nullability(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    name = _path(change)
+    return alter.drop_not_null(name) if change["nullable"] else alter.set_not_null(name)
+
+
+def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    name, text = _path(change), change["default"]
+    column = metadata.schema.find(change["path"][0])
+    if not text or column is None or len(change["path"]) > 1:
+        # Who reads the column's name says that it is none.
+        return alter.set_default(name, None)
+    return alter.set_default(name, evaluated(spark, text, column.type))
+
+
+def _property(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    if change["value"] is None:
+        return alter.unset_properties([change["name"]])
+    return alter.set_properties({change["name"]: change["value"]})
+
+
+_KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
+    "AddColumn": _add,
+    "RenameColumn": _rename,
+    "DeleteColumn": _drop,
+    "UpdateColumnPosition": _move,
+    "UpdateColumnType": _widen,
+    "UpdateColumnNullability": _nullability,
+    "UpdateColumnDefaultValue": _default,
+    "SetProperty": _property,
+    "RemoveProperty": _property,
+}
+"""By the names of Spark's classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A type in Spark's JSON form, as what has one."""
+
+    json: Any
+
+    def jsonValue(self) -> Any:
+        """The form."""
+        return self.json
+
+
+def _path(change: Change) -> str:
+    parts = change["path"]
+    if len(parts) == 1 and "." not in parts[0]:
+        return str(parts[0])
+    return ".".join(map(quote_name, parts))
+
+
+def evaluated(spark: Any, text: str, kind: Type) -> Any:
+    """The value of an expression without columns, as an Arrow scalar.
+
+    Raises:
+        InvalidRangeError: it cannot be worked out.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
+    except PySparkException as error:
+        first = str(error).splitlines()[0]
+        raise InvalidRangeError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
+
+
+def with_defaults(spark: Any, described: Mapping[str, Any], schema: Schema) -> Schema:
+    """The schema of CREATE TABLE with the defaults of its columns.
+
+    Args:
+        spark: works them out.
+        described: Spark's JSON form of the columns.
+        schema: the same columns.
+
+    Raises:
+        SchemaMismatchError, InvalidRangeError: a default that is none.
+    """
+    metadata = definition(schema, (), {})
+    for field, column in zip(described["fields"], schema.fields, strict=True):
+        text = (field.get("metadata") or {}).get(CURRENT_DEFAULT)
+        if text is not None:
+            value = evaluated(spark, text, column.type)
+            metadata = columns.with_default(metadata, column.name, value)
+    return metadata.schema

@@ -1,0 +1,56 @@
+"""CHECK constraints where Spark writes: a filter that every row passes, or else the job fails.
+
+Spark itself evaluates the conditions, in the pass that writes the rows. Spec: DAT-13.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+from tablefmt.errors import ConstraintViolationError
+from tablefmt.model.constraints import ROW_MAX, broken, shown_columns, violation
+from tablefmt.model.entry import Metadata
+from tablefmt.model.predicate import quote_name
+
+_END = "[tablefmt-row]"
+_BROKEN = re.compile(r"\[tablefmt-check:([A-Za-z0-9_=-]+)\](.*?)" + re.escape(_END), re.DOTALL)
+
+
+def guard(metadata: Metadata) -> str | None:
+    """SQL text over the columns by their names that is TRUE for every row, or fails the query.
+
+    None without constraints. It is one expression that is not deterministic: a part of it that were
+    pushed below a join would fail for rows that the join drops.
+    """
+    if not metadata.constraints:
+        return None
+    cases = []
+    names = ", ".join(quote_name(f.name) for f in shown_columns(metadata.schema))
+    row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
+    for name, each in metadata.constraints.items():
+        said = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
+        shown = f"coalesce(substr({row}, 1, {ROW_MAX}), '')"
+        message = f"concat('[tablefmt-check:{said}]', {shown}, '{_END}')"
+        cases.append(f"WHEN {violation(each.condition)} THEN raise_error({message})")
+    return f"CASE {' '.join(cases)} ELSE monotonically_increasing_id() >= 0 END"
+
+
+def broken_check(text: str) -> ConstraintViolationError | None:
+    """What `guard` failed with, in a message of Spark's."""
+    found = _BROKEN.search(text)
+    if found is None:
+        return None
+    try:
+        name, condition = json.loads(base64.urlsafe_b64decode(found[1]))
+    except ValueError:
+        return None
+    row: Any = found[2] or None
+    try:
+        row = json.loads(found[2])
+    except ValueError:
+        # It was cut.
+        pass
+    return broken(name, condition, row)
