@@ -25,6 +25,7 @@ from tablefmt.model.entry import (
     Lineage,
     Metadata,
     Operation,
+    OperationClass,
     ProtocolFeatures,
     RowDeletes,
     RowUpdate,
@@ -275,6 +276,8 @@ def _measured(
         rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
         count = len(add) if add is not None else 0
         metrics.update(numFiles=count, numOutputRows=rows, numOutputBytes=size)
+        if plan.operation.cls is OperationClass.UPDATE:
+            metrics.update(numAddedFiles=count, numAddedBytes=size)
     if plan.replacing is not None:
         metrics.update(numDeletedRows=removed.rows - removed.deleted)
     if plan.replacing is not None or removed.ids:

@@ -68,7 +68,10 @@ class Engine:
             column = made[f"e{at}"]
             if not used:
                 column = pa.chunked_array([pa.repeat(column[0], rows.num_rows)], column.type)
-            columns.append(as_ours(column, each.type))
+            try:
+                columns.append(as_ours(column, each.type))
+            except pa.ArrowInvalid as error:
+                raise InvalidPredicateError(f"cannot be evaluated: {_first_line(error)}") from None
         return columns
 
     def query(self, text: str, **tables: pa.Table) -> pa.Table:

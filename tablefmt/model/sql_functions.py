@@ -32,6 +32,9 @@ from tablefmt.model.sql_types import (
     type_name,
 )
 
+_DIGITS_64 = 18
+"""Of decimals that DuckDB keeps in 64 bits."""
+
 Read = Callable[[Any], Typed]
 """Reads an operand."""
 
@@ -97,7 +100,11 @@ def _product(node: exp.Mul, read: Read) -> Typed:
     if first.precision + second.precision > DIGITS_MAX:
         raise _refused(node, "a product of more than 38 digits", "decimal-digits")
     kind = bounded_decimal(first.precision + second.precision + 1, first.scale + second.scale)
-    made = f"({cast(one, first).sql} * {cast(two, second).sql})"
+    # DuckDB multiplies in 64 bits unless a side is wider.
+    sides = [cast(one, first), cast(two, second)]
+    if first.precision + second.precision > _DIGITS_64 > max(first.precision, second.precision) - 1:
+        sides[0] = cast(sides[0], Decimal(_DIGITS_64 + 1, first.scale))
+    made = f"({sides[0].sql} * {sides[1].sql})"
     return Typed(f"CAST({made} AS {sql_types.duck_type(kind)})", kind)
 
 
@@ -158,10 +165,25 @@ def _whole_quotient(node: exp.IntDiv, read: Read) -> Typed:
 def _negative(node: exp.Neg, read: Read) -> Typed:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return sql_types.number_literal("-" + node.this.this)
+    if _is_suffixed(node.this):
+        # The sign belongs to the number: -128Y is a TINYINT though 128 is none.
+        signed = node.this.copy()
+        signed.this.set("this", "-" + signed.this.this)
+        return read(signed)
     value = read(node.this)
     if not is_number(value.type):
         raise InvalidPredicateError(f"{_said(node)}: {value.type} is no number")
+    if value.type is not None and is_integer(value.type):
+        # So that the lowest number has no opposite, as in Spark.
+        zero = f"CAST(0 AS {sql_types.duck_type(value.type)})"
+        return Typed(f"({zero} - {value.sql})", value.type)
     return Typed(f"(-{value.sql})", value.type)
+
+
+def _is_suffixed(node: exp.Expression) -> bool:
+    """Whether it is a number with a suffix for its type, which comes as a cast."""
+    inner = node.this if isinstance(node, exp.Cast) else None
+    return isinstance(inner, exp.Literal) and not inner.is_string
 
 
 def _absolute(node: exp.Abs, read: Read) -> Typed:

@@ -5,6 +5,7 @@ Turns the outcomes of the commit driver into a `Commit` or the one exception tha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -45,6 +46,7 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.properties import get_property
 from tablefmt.model.times import Time, from_micros, to_micros
+from tablefmt.operations.measured import Measured
 from tablefmt.operations.pinned import SCOPE_PARTITIONS_MAX, Pinned
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
@@ -127,6 +129,23 @@ class TableContext:
         self.environment = environment
         self.version = view.head.version
         """The version this handle reads. What is known of the log may be ahead of it."""
+        self._local = threading.local()
+
+    @property
+    def measured(self) -> Measured | None:
+        """The operation that this thread began last and has not finished."""
+        found: Measured | None = getattr(self._local, "measured", None)
+        return found
+
+    @measured.setter
+    def measured(self, measured: Measured | None) -> None:
+        self._local.measured = measured
+
+    def measure(self) -> Measured:
+        """Begin to measure an operation of this thread."""
+        measured = Measured.start(self.environment.monotonic, self.store)
+        self.measured = measured
+        return measured
 
     def refresh(self) -> None:
         """Move the handle to the newest version."""
@@ -140,6 +159,7 @@ class TableContext:
             UnsafeStoreError: the store ignores put-if-absent.
             UnsupportedFeatureError: ENT-7, the table needs a newer writer.
         """
+        self.measure()
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
         if refresh:
             self.view.refresh()
@@ -205,7 +225,8 @@ class TableContext:
     def pin(self, version: int | None = None) -> Pinned:
         """A version, by default the newest known, as a new transaction sees it."""
         wanted = self.view.head.version if version is None else version
-        return Pinned(self.store, self.view, wanted, self.environment.nonce())
+        measured = self.measured or self.measure()
+        return Pinned(self.store, self.view, wanted, self.environment.nonce(), measured)
 
     def finish(self, plan: Plan, options: CommitOptions) -> Commit:
         """Commit the plan; remove its files if it certainly is not in the table.
@@ -215,6 +236,9 @@ class TableContext:
         """
         known = plan.written_under or self.view.head.metadata
         values = {name: get_property(known.properties, name) for name in _DECISIVE}
+        measured, self.measured = self.measured, None
+        if measured is not None:
+            plan = with_metrics(plan, measured.metrics())
         plan = replace(
             plan,
             granularity=values["conflictGranularity"],
@@ -229,6 +253,12 @@ class TableContext:
         commit_made = receipt(self.store, plan, done, self.view)
         self.version = max(self.version, commit_made.version)
         return commit_made
+
+
+def with_metrics(plan: Plan, metrics: Mapping[str, int]) -> Plan:
+    """The plan that says more of itself."""
+    told = replace(plan.operation, metrics={**plan.operation.metrics, **metrics})
+    return replace(plan, operation=told)
 
 
 class writing:

@@ -178,7 +178,8 @@ class Finder:
         rows = size = 0
         handles = [self.target.handle(self.target.schema.fields.index(c)) for c in columns]
         names = [*handles, "f", "p"]
-        for part in locate_rows(pinned.store, files, self.target.schema, columns, wanted):
+        found = locate_rows(pinned.store, files, self.target.schema, columns, wanted)
+        for part in pinned.measured.reported(found, "MERGE", files.num_rows):
             count = len(part.positions)
             place = pa.array(np.full(count, part.file, np.int32))
             arrays = [*part.rows.columns, place, pa.array(part.positions)]

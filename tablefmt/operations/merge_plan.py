@@ -29,6 +29,7 @@ from tablefmt.model.clauses import (
     Step,
     resolve_clauses,
 )
+from tablefmt.model.entry import Metadata
 from tablefmt.model.keys import hash_keys
 from tablefmt.model.on import EquatedWith, On, read_on
 from tablefmt.model.predicate import TRUE, Predicate, to_sql
@@ -38,6 +39,7 @@ from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.columns import merged
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.digest import digest_of
+from tablefmt.operations.measured import REWRITE, SCAN
 from tablefmt.operations.merge_find import (
     NONE,
     Finder,
@@ -111,7 +113,7 @@ def merge(
     Raises: as `MergeBuilder.execute`.
     """
     head = context.begin()
-    check_may_remove(head.metadata)
+    _check_may_change(head.metadata, statement)
     reader, digest = source_reader(source), None
     if options.application is not None:
         rows = reader.read_all()
@@ -164,9 +166,15 @@ def stage_merge(
 
     Raises: as `MergeBuilder.execute`, but for what a commit raises.
     """
-    check_may_remove(pinned.metadata)
+    _check_may_change(pinned.metadata, statement)
     with understood(pinned, source, statement, memory_limit) as work:
         return _plan(work)
+
+
+def _check_may_change(metadata: Metadata, statement: MergeStatement) -> None:
+    """An append-only table takes a MERGE that only inserts. Raises ConstraintViolationError."""
+    if any(clause.action is not Action.INSERT for clause in statement.clauses):
+        check_may_remove(metadata)
 
 
 def explain_merge(
@@ -278,7 +286,8 @@ def _plan(work: Work) -> Plan:
         work.engine,
         work.memory_limit,
     )
-    match = finder.matches(pinned, files, work.predicate)
+    with pinned.measured.timed(SCAN):
+        match = finder.matches(pinned, files, work.predicate)
     ids = files["id"].to_pylist()
     changing = match.where(match.clause != NONE)
     actions = np.array([step.clause.action is Action.UPDATE for step in work.steps])
@@ -293,9 +302,10 @@ def _plan(work: Work) -> Plan:
         work.values,
         work.engine,
     )
-    written = writer.update(files, updated)
     keyed = _keyed(work)
-    inserted = _inserted(work, writer, match, keyed)
+    with pinned.measured.timed(REWRITE):
+        written = writer.update(files, updated)
+        inserted = _inserted(work, writer, match, keyed)
     looked = _target(work)
     return changed_plan(
         pinned,

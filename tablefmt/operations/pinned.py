@@ -18,6 +18,7 @@ from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, Predicate
 from tablefmt.model.predicate import TRUE, Predicate, over_columns, to_sql
 from tablefmt.model.properties import get_property
 from tablefmt.model.values import encode
+from tablefmt.operations.measured import Measured
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
@@ -29,11 +30,20 @@ SCOPE_PARTITIONS_MAX = 1000
 class Pinned:
     """A version that stays, whatever commits meanwhile; and the folder of one transaction."""
 
-    def __init__(self, store: Store, view: LogView, version: int, transaction: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        view: LogView,
+        version: int,
+        transaction: str,
+        measured: Measured | None = None,
+    ) -> None:
         self.store = store
         self.view = view
         self.version = version
         self.transaction = transaction
+        self.measured = measured or Measured.start(lambda: 0.0, store)
+        """What is done on it; without one, times are not taken."""
         self.metadata: Metadata = view.metadata_at(version)
         self.target: Metadata = self.metadata
         """What files are written under, and what the commit makes of the table's metadata."""

@@ -18,6 +18,7 @@ from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
 from tablefmt.data.read import answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import Marks, pack_positions
+from tablefmt.operations.measured import REWRITE, SCAN
 from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.operations.target import Target
 
@@ -81,8 +82,10 @@ def select(pinned: Pinned, target: Target) -> Selected:
             found[file] = BitMap64(range(rows)) - snapshot.positions(file)
     else:
         looked = snapshot.with_vectors(files)
-        for part in locate_rows(pinned.store, looked, snapshot.schema, [], target.rows):
-            found.setdefault(ids[part.file], BitMap64()).update(part.positions)
+        parts = locate_rows(pinned.store, looked, snapshot.schema, [], target.rows)
+        with pinned.measured.timed(SCAN):
+            for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
+                found.setdefault(ids[part.file], BitMap64()).update(part.positions)
     return Selected(target, files, {file: rows for file, rows in found.items() if rows})
 
 
@@ -121,7 +124,8 @@ def change_rows(pinned: Pinned, selected: Selected, change: Change) -> AddedFile
         for batch in batches:
             yield from change(pa.Table.from_batches([batch])).cast(shape).to_batches()
 
-    added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
+    with pinned.measured.timed(REWRITE):
+        added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
     return None if added is None else flagged(added, updated=True)
 
 
@@ -208,7 +212,8 @@ def carry_rows(
         dropped = snapshot.positions(file) | selected[file]
         one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
         batches = read_files(pinned.store, one, snapshot.schema, columns)
-        added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches), carried=True)
+        with pinned.measured.timed(REWRITE):
+            added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches), carried=True)
         assert added is not None, "a file that does not go whole has rows left"
         runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
         carried.extend(enumerate(runs, len(carried)))

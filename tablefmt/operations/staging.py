@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tablefmt.commit.plan import Plan
-from tablefmt.operations.context import Commit, CommitOptions, TableContext, application_of
+from tablefmt.model.entry import OperationClass
+from tablefmt.operations.context import (
+    Commit,
+    CommitOptions,
+    TableContext,
+    application_of,
+    with_metrics,
+)
 from tablefmt.operations.digest import digest_of
 from tablefmt.operations.pinned import Pinned
 from tablefmt.snapshot.head import Head
@@ -44,7 +51,11 @@ def run(
 
 
 def with_metadata(plan: Plan, pinned: Pinned) -> Plan:
-    """The plan with the metadata that its files were written under, where that is another."""
+    """The plan with the metadata that its files were written under, where that is another; of rows
+    changed, with the times it took to find and to write them.
+    """
+    if plan.operation.cls is OperationClass.UPDATE:
+        plan = with_metrics(plan, pinned.measured.span_metrics())
     if pinned.target == pinned.metadata:
         return plan
     return replace(plan, metadata=pinned.target, floating=False)

@@ -76,6 +76,8 @@ class Transaction:
         context.view.timeline.check_version(version)
         self._context = context
         self._pinned = context.pin(version)
+        # Others may begin in this thread before this one ends.
+        context.measured = None
         self._started = (context.environment.monotonic(), context.environment.now_us())
         self._plan: Plan | None = None
         self._reads: list[Read] = []
@@ -249,6 +251,7 @@ class Transaction:
         self._check_open()
         plan, digest = self._whole(options.application is not None), digest_of_all(self._digests)
         self._ended = "committed"
+        self._context.measured = self._pinned.measured
         try:
             self._check_age()
             applied = self._applied(options, digest, plan.operation.name)

@@ -3,6 +3,7 @@ package tablefmt;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -167,7 +168,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       TableChange.AddColumn add = (TableChange.AddColumn) change;
       result.put("type", tree(add.dataType()));
       result.put("nullable", Boolean.valueOf(add.isNullable()));
-      result.put("default", add.defaultValue() == null ? null : add.defaultValue().getSql());
+      result.put("default", sql(add.defaultValue()));
       place(result, add.position());
     } else if (change instanceof TableChange.RenameColumn) {
       result.put("to", ((TableChange.RenameColumn) change).newName());
@@ -188,6 +189,20 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       result.put("value", null);
     }
     return result;
+  }
+
+  // Where the method is declared differs by release, and in some its class is not public.
+  private static Object sql(Object value) {
+    if (value == null) {
+      return null;
+    }
+    try {
+      Method text = value.getClass().getMethod("getSql", new Class[0]);
+      text.setAccessible(true);
+      return text.invoke(value, new Object[0]);
+    } catch (ReflectiveOperationException other) {
+      throw new IllegalStateException(other);
+    }
   }
 
   private static void place(Map result, TableChange.ColumnPosition position) {

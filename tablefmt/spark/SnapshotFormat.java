@@ -107,9 +107,14 @@ public class SnapshotFormat extends ParquetFileFormat {
       }
       result[i] = new StructField(files.fields()[at].name(),
           type(fields[i].dataType(), table.fields()[at].dataType(), files.fields()[at].dataType()),
-          fields[i].nullable(), metadata(fields[i], files.fields()[at]));
+          nullable(fields[i], files.fields()[at]), metadata(fields[i], files.fields()[at]));
     }
     return new StructType(result);
+  }
+
+  // The reader takes a file that lacks a column only where the column may be NULL.
+  private static boolean nullable(StructField asked, StructField file) {
+    return asked.nullable() || file.getExistenceDefaultValue().isDefined();
   }
 
   // The value of a column in files that lack it: Spark's reader looks for it here.

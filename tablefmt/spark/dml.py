@@ -22,9 +22,11 @@ from tablefmt.model.schema import Field
 from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.delete import delete_files
+from tablefmt.operations.measured import SCAN
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target
+from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.located import FILE, ROW, located
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file, find_places
@@ -103,10 +105,11 @@ def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
     if files.num_rows:
         rows = chosen(located_rows(spark, pinned, files, where), where)
         count = int(pc.sum(files["rows"]).as_py())
-        found = find_places(rows.select(FILE, ROW), ids_of(files), count)
+        with pinned.measured.timed(SCAN):
+            found = find_places(rows.select(FILE, ROW), ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=found)
-    return changed_plan(pinned, "DELETE", changed)
+    return changed_plan(pinned, "DELETE", changed, carry_in_tasks(spark))
 
 
 def stage_update(
@@ -138,7 +141,7 @@ def stage_update(
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
-    return changed_plan(pinned, "UPDATE", changed)
+    return changed_plan(pinned, "UPDATE", changed, carry_in_tasks(spark))
 
 
 def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> Any:

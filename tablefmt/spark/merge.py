@@ -32,6 +32,7 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.snapshot.files import added_table
+from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
 from tablefmt.spark.located import FILE, ROW
 from tablefmt.spark.options import WriteOptions
@@ -212,7 +213,7 @@ class _Work:
             "MERGE: %d rows updated, %d deleted, %d inserted",
             updated.sum(), (actions == DELETED).sum(), 0 if inserted is None else inserted.rows,
         )  # fmt: skip
-        return changed_plan(pinned, NAME, changed)
+        return changed_plan(pinned, NAME, changed, carry_in_tasks(self.spark))
 
     def _metrics(self, updated: int, inserted: AddedFiles | None) -> dict[str, int]:
         output = updated + (0 if inserted is None else inserted.rows)

@@ -19,9 +19,8 @@ from tablefmt.data.bounds import stats_columns
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
-from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.ddl import to_spark_json
-from tablefmt.model.entry import AddedFiles
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Field
 from tablefmt.operations.context import discard
 from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.spark.arrow_plane import located_files_arrow
@@ -49,6 +48,8 @@ _FIELDS = {
     SOURCE: pa.field(SOURCE, pa.int64()),
     ACTION: pa.field(ACTION, pa.int32()),
 }
+
+_KINDS = {pa.int32(): "integer", pa.int64(): "long"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +96,10 @@ def rewrite(
     spread = layout(options.files, under, pinned.view.head, rows)
     stats = stats_columns(under.schema, under.properties.get("statsColumns"))
     shape = pa.schema([_FIELDS[name] for name in names])
-    more = to_spark_json(from_arrow(shape))["fields"]
+    more = [
+        {"name": field.name, "type": _KINDS[field.type], "nullable": True, "metadata": {}}
+        for field in shape
+    ]
     store = pinned.store
     if plane_for(spark, store).kind == "arrow":
         kept = UPDATED if ACTION in names else None
@@ -106,6 +110,10 @@ def rewrite(
     folder = f"{data_folder(pinned.transaction)}{part}/"
     apart = ACTION if ACTION in names else None
     said, written = write_more(frame, store, folder, under, spread, more, apart)
+    if not names:
+        files = _described(store, written, under, stats)
+        check_published(said, 0 if files is None else files.rows)
+        return Rewritten(files, shape.empty_table())
     found = _read_back(store, [key for key, _ in written], shape)
     check_published(said, sum(table.num_rows for table in found))
     pairs = list(zip(written, found, strict=True))
@@ -113,10 +121,22 @@ def rewrite(
     for (key, size), _ in pairs:
         if (key, size) not in wanted:
             store.delete(key)
-    files = describe_files(store, wanted, under, stats) if wanted else None
+    files = _described(store, wanted, under, stats)
+    return Rewritten(files, pa.concat_tables([shape.empty_table(), *found]))
+
+
+def _described(
+    store: Store, written: Sequence[tuple[str, int]], under: Metadata, stats: Sequence[Field]
+) -> AddedFiles | None:
+    """The files, durable from now on; those without rows are removed."""
+    files = describe_files(store, written, under, stats) if written else None
+    kept = frozenset() if files is None else frozenset(files.columns["path"])
+    for key, _ in written:
+        if key not in kept:
+            store.delete(key)
     if files is not None:
         store.sync(files.columns["path"])
-    return Rewritten(files, pa.concat_tables([shape.empty_table(), *found]))
+    return files
 
 
 def _is_written(places: pa.Table) -> bool:

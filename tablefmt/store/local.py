@@ -40,6 +40,7 @@ from tablefmt.store.protocol import (
     check_prefix,
     check_range,
 )
+from tablefmt.store.tally import Request, Tally
 
 _OUTPUT_BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 8
@@ -93,6 +94,7 @@ class LocalStore:
         self.uri = os.path.realpath(os.fspath(path))
         self.identity = f"file://{self.uri}"
         self.unsafe_single_writer = unsafe_single_writer
+        self.tally = Tally()
         self._directories = Directories(self.uri)
         self._named = not os.path.isdir("/proc/self/fd")
         self._root_synced = False
@@ -113,6 +115,7 @@ class LocalStore:
         Exists is not preceded by an fsync: the object's bytes were durable before it had a name,
         and whoever creates the next name in this directory makes both names durable.
         """
+        self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
         for last_try in (False, True):
             try:
@@ -140,6 +143,7 @@ class LocalStore:
         A name that is free is given before the fsync: nobody looks for it until this returns, and
         one commit of the journal then holds file and names.
         """
+        self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
         with _translated("write", key):
             unsynced: list[Handle] = []
@@ -160,6 +164,7 @@ class LocalStore:
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
         """STO-7: the bytes have no final name until the block has ended well."""
+        self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
         with _translated("write", key):
             directory = self._directories.open(folder, create=True)
@@ -206,6 +211,7 @@ class LocalStore:
 
     def delete(self, key: str) -> None:
         """Unlink, and make that durable."""
+        self.tally.add(Request.DELETE)
         folder, name = _split(check_key(key))
         with _translated("delete", key):
             try:
@@ -245,11 +251,13 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         """Read the whole file."""
+        self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
             return _read(fd, 0, os.fstat(fd).st_size)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another: a local read is shorter than handing it to a thread."""
+        self.tally.add(Request.GET, len(keys))
         directories: dict[str, Handle | None] = {}
         bodies: list[bytes | None] = []
         for key in keys:
@@ -270,12 +278,14 @@ class LocalStore:
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read at an offset."""
+        self.tally.add(Request.GET)
         check_range(start, length)
         with self._reading(key, "read") as fd:
             return _read(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
 
     def size(self, key: str) -> int:
         """Length in bytes."""
+        self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
             return os.fstat(fd).st_size
 
@@ -296,6 +306,7 @@ class LocalStore:
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
         """Lazy: a directory is read when its first key is due. Symbolic links are not listed."""
+        self.tally.add(Request.LIST)
         folder = _split(check_prefix(prefix))[0]
         floor = b"" if after is None else after.encode("utf-8", "surrogatepass")
         yield from self._list(folder, prefix.encode("utf-8"), floor)

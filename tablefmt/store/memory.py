@@ -24,6 +24,7 @@ from tablefmt.store.protocol import (
     check_prefix,
     check_range,
 )
+from tablefmt.store.tally import Request, Tally
 
 # fsspec keeps one dictionary for the whole process, so one lock guards it.
 _LOCK = threading.Lock()
@@ -47,6 +48,7 @@ class MemoryStore:
         self.uri = f"memory:/{self._root}"
         self.identity = self.uri
         self.unsafe_single_writer = unsafe_single_writer
+        self.tally = Tally()
         self._files = _SharedMemory()
 
     def __repr__(self) -> str:
@@ -66,6 +68,7 @@ class MemoryStore:
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
         """Look and create under one lock."""
+        self.tally.add(Request.PUT)
         path = self._path(key)
         with _LOCK:
             if path in self._files.store:
@@ -75,6 +78,7 @@ class MemoryStore:
 
     def put(self, key: str, body: bytes) -> None:
         """Create or replace."""
+        self.tally.add(Request.PUT)
         path = self._path(key)
         with _LOCK:
             self._files.store[path] = MemoryFile(self._files, path, bytes(body))
@@ -89,24 +93,29 @@ class MemoryStore:
 
     def get(self, key: str) -> bytes:
         """A copy of the object."""
+        self.tally.add(Request.GET)
         return bytes(self._file(key).getvalue())
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another."""
+        self.tally.add(Request.GET, len(keys))
         found = [self._files.store.get(self._path(key)) for key in keys]
         return [None if one is None else bytes(one.getvalue()) for one in found]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """A slice."""
+        self.tally.add(Request.GET)
         check_range(start, length)
         return bytes(self._file(key).getbuffer()[start : start + length])
 
     def size(self, key: str) -> int:
         """Length in bytes."""
+        self.tally.add(Request.GET)
         return len(self._file(key).getbuffer())
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
         """A copy of the listing as it is now, sorted."""
+        self.tally.add(Request.LIST)
         start = f"{self._root}/"
         below = start + check_prefix(prefix)
         with _LOCK:
@@ -125,6 +134,7 @@ class MemoryStore:
 
     def delete(self, key: str) -> None:
         """Forget the object."""
+        self.tally.add(Request.DELETE)
         path = self._path(key)
         with _LOCK:
             self._files.store.pop(path, None)

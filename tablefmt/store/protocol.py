@@ -13,6 +13,7 @@ from typing import IO, Protocol, TypeAlias, Union
 import pyarrow.fs
 
 from tablefmt.errors import StoreError, TablefmtError
+from tablefmt.store.tally import Tally
 
 MAX_KEY_BYTES = 1024
 
@@ -124,6 +125,10 @@ class Store(Protocol):
     @property
     def identity(self) -> str:
         """The same for two stores that answer from one place by one endpoint."""
+
+    @property
+    def tally(self) -> Tally:
+        """The requests so far."""
 
     @property
     def unsafe_single_writer(self) -> bool:

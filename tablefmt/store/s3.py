@@ -44,6 +44,7 @@ from tablefmt.store.s3_replies import (
     is_retryable,
     put_reply,
 )
+from tablefmt.store.tally import Request, Tally
 
 try:
     import s3fs
@@ -54,6 +55,13 @@ _Result = TypeVar("_Result")
 _PARALLEL_GETS = 32
 _BODY_ATTEMPTS = 3
 _OUTPUT_BLOCK_BYTES = 16 << 20
+_KINDS = {
+    "put_object": Request.PUT,
+    "get_object": Request.GET,
+    "head_object": Request.GET,
+    "list_objects_v2": Request.LIST,
+    "delete_object": Request.DELETE,
+}
 _NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
 
@@ -83,6 +91,7 @@ class S3Store:
         self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
         self.identity = f"{self.uri}@{_endpoint(self._options)}"
         self.unsafe_single_writer = unsafe_single_writer
+        self.tally = Tally()
         self._lock = threading.Lock()
         self._opened: tuple[int, Any] | None = None
         self._server_time: tuple[int, float] | None = None
@@ -141,6 +150,7 @@ class S3Store:
             self._server_time = (micros, _elapsed())
 
     async def _call(self, method: str, **parameters: Any) -> Any:
+        self.tally.add(_KINDS[method])
         response = await self._files._call_s3(method, Bucket=self._bucket, **parameters)
         self._note_date(date_of(response))
         return response
@@ -149,6 +159,7 @@ class S3Store:
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
         """PUT with If-None-Match: *, whatever the length."""
+        self.tally.add(Request.PUT)
         name = self._key(key)
         try:
             sync(self._files.loop, self._create, name, body)
@@ -194,7 +205,11 @@ class S3Store:
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """One PUT for up to 16 MB, else a multipart upload that is aborted if the block raises."""
+        """One PUT for up to 16 MB, else a multipart upload that is aborted if the block raises.
+
+        The tally counts it as one.
+        """
+        self.tally.add(Request.PUT)
         files, name = self._files, f"{self._bucket}/{self._key(key)}"
         upload = files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
         stream = _Upload(self, key, upload)

@@ -11,6 +11,7 @@ from typing import IO
 import pyarrow.fs
 
 from tablefmt.store.protocol import PutReply, Store, StoredObject
+from tablefmt.store.tally import Tally
 
 
 class ForwardingStore:
@@ -28,6 +29,11 @@ class ForwardingStore:
     def identity(self) -> str:
         """As the inner store."""
         return self.inner.identity
+
+    @property
+    def tally(self) -> Tally:
+        """As the inner store."""
+        return self.inner.tally
 
     @property
     def unsafe_single_writer(self) -> bool:

@@ -1,70 +1,306 @@
-"""Tables of which rows were deleted: the Arrow plane leaves them out, the native one says no.
-
-The versions before stay readable on both.
-"""
+"""Tables of which rows were deleted: both planes leave them out, at every way in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+import tablefmt
 import tablefmt.spark
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, TablefmtError
 from tablefmt.model.entry import OperationClass
-from tablefmt.spark import planes
-from tests.rows import StagedTable
+from tablefmt.spark import planes, relation
+from tablefmt.spark.located import FILE, ROW, located
+from tests.rows import SCHEMA, StagedTable
 from tests.spark.looking import rows_of
 
 
 @pytest.fixture
 def staged(uri: str) -> StagedTable:
-    """Two files of four rows; at version 3 three rows are gone, and one is new."""
+    """Files of four, four, one and three rows; two of them have lost some."""
     table = StagedTable(uri)
     for start in (0, 4):
         table.commit(OperationClass.INSERT, [[(start + i, i) for i in range(4)]])
     table.commit(
         OperationClass.UPDATE, [[(5, 9)]], marks={1: ([0, 3], []), 2: ([], [1])}, updated=[True]
     )
+    table.commit(OperationClass.INSERT, [[(20 + i, i) for i in range(3)]])
     return table
 
 
-def test_the_native_plane_refuses_by_name(spark: Any, staged: StagedTable) -> None:
-    """DEL-4: by function, by format and by SQL; older versions are read."""
-    uri = staged.table.uri
+@pytest.fixture
+def named(spark: Any) -> Iterator[Callable[[str], Any]]:
+    """Gives the catalog's table over a path."""
     tablefmt.spark.register(spark)
-    spark.sql(f"CREATE TABLE gone USING tablefmt OPTIONS (path '{uri}')")
-    for read in (
-        lambda: tablefmt.spark.read(spark, uri),
-        lambda: spark.read.format("tablefmt").load(uri),
-        lambda: spark.sql("SELECT count(*) FROM gone"),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match="rows of 2 data files were deleted"):
-            read().collect()
-    spark.sql("DROP TABLE gone")
-    before = tablefmt.spark.read(spark, uri, version=2)
-    assert rows_of(before) == rows_of(staged.table.to_arrow(version=2))
+
+    def table(uri: str) -> Any:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS gone USING tablefmt OPTIONS (path '{uri}')")
+        return spark.table("gone")
+
+    yield table
+    spark.sql("DROP TABLE IF EXISTS gone")
 
 
-def test_the_native_plane_refuses_the_rest_of_a_file_that_went(
+@pytest.fixture
+def arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+
+
+def ways(spark: Any, named: Callable[[str], Any], uri: str) -> list[Any]:
+    return [tablefmt.spark.read(spark, uri), spark.read.format("tablefmt").load(uri), named(uri)]
+
+
+def pairs(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+def scans(frame: Any) -> list[Any]:
+    leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
+    return [leaves.apply(at) for at in range(leaves.size())]
+
+
+def columns_read(scan: Any) -> list[str]:
+    return list(scan.requiredSchema().fieldNames())
+
+
+def test_every_way_in_gives_the_rows_that_are_left_at_every_version(
+    spark: Any, staged: StagedTable, named: Callable[[str], Any]
+) -> None:
+    """DEL-4, TIM-4: rows, counts and sums."""
+    uri = staged.table.uri
+    for version, rows in enumerate(staged.versions):
+        named(uri)
+        expected = sorted(rows)
+        for frame in (
+            tablefmt.spark.read(spark, uri, version=version),
+            spark.read.format("tablefmt").option("versionAsOf", version).load(uri),
+            spark.sql(f"SELECT * FROM gone VERSION AS OF {version}"),
+        ):
+            assert pairs(frame) == expected
+            assert frame.count() == len(expected)
+    total = [(len(rows), sum(v for _, v in rows))]
+    for frame in ways(spark, named, uri):
+        assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
+        assert pairs(frame.where("v = 3 or id = 0")) == [r for r in expected if r[1] == 3]
+        assert frame.limit(100).count() == len(rows)
+
+
+def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
+    spark: Any, staged: StagedTable, named: Callable[[str], Any]
+) -> None:
+    rows = sorted(staged.versions[-1])
+    for frame in ways(spark, named, staged.table.uri):
+        frame.createOrReplaceTempView("seen")
+        joined = frame.alias("a").join(frame.alias("b"), "id").selectExpr("id", "a.v + b.v")
+        assert pairs(joined) == [(i, 2 * v) for i, v in rows]
+        inner = spark.sql("SELECT * FROM seen WHERE v IN (SELECT max(v) FROM seen)")
+        assert pairs(inner) == [(5, 9)]
+        outer = spark.range(30).selectExpr("id AS i").where("i NOT IN (SELECT id FROM seen)")
+        assert {row.i for row in outer.collect()} == set(range(30)) - {i for i, _ in rows}
+        assert spark.sql("WITH c AS (SELECT * FROM seen) SELECT * FROM c, c d").count() == (
+            len(rows) ** 2
+        )
+        cached = frame.where("id > 3").cache()
+        assert pairs(cached) == [r for r in rows if r[0] > 3]
+        cached.unpersist()
+        numbered = frame.selectExpr("id", "monotonically_increasing_id() AS n").collect()
+        assert len({row.n for row in numbered}) == len(rows)
+
+
+def test_files_without_deleted_rows_are_scanned_as_ever(
+    spark: Any, staged: StagedTable, named: Callable[[str], Any]
+) -> None:
+    """Columns are pruned and conditions pushed down in both scans."""
+    for frame in ways(spark, named, staged.table.uri):
+        plain, marked = scans(frame.where("v > 0").select("v"))
+        assert columns_read(plain) == ["v"]
+        assert columns_read(marked) == ["v", relation.POSITION]
+        for scan in (plain, marked):
+            assert "GreaterThan(v,0)" in scan.metadata().apply("PushedFilters")
+        (only,) = scans(frame.where("id >= 20").select("id"))
+        assert columns_read(only) == ["id"]
+        (only,) = scans(frame.where("id < 2").select("id"))
+        assert columns_read(only) == ["id", relation.POSITION]
+        assert pairs(frame.where("id < 2")) == [(1, 1)]
+
+
+def test_the_position_that_spark_tells_is_that_in_the_file(
+    spark: Any, staged: StagedTable, named: Callable[[str], Any]
+) -> None:
+    places = [(p, row[0]) for file in staged.live for p, row in staged.rows(file)]
+    for frame in ways(spark, named, staged.table.uri)[:2]:
+        assert pairs(frame.selectExpr("_metadata.row_index", "id")) == sorted(places)
+        chosen = frame.where("_metadata.row_index = 2").select("id")
+        assert pairs(chosen) == sorted((i,) for p, i in places if p == 2)
+
+
+@pytest.mark.parametrize("form", ["in tasks", "sent once", "in pages"])
+@pytest.mark.parametrize("engine", ["vectors", "rows", "interpreted"])
+def test_any_positions_of_larger_files_are_left_out(
+    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, form: str, engine: str
+) -> None:
+    """DEL-2, DEL-4: at the ends of words, of pages and of files, none of a page, and all of it."""
+    if form != "in tasks":
+        monkeypatch.setattr(relation, "DELETED_TASK_BYTES", 0)
+    if form == "in pages":
+        monkeypatch.setattr(relation, "DELETED_BITS_BYTES", 0)
+    count = 3 * 4096 + 77
+    table = tablefmt.create(uri, SCHEMA)
+    for start in (0, count, 2 * count):
+        ids = np.arange(start, start + count)
+        table.append(pa.table({"id": ids, "v": ids % count}))
+    gone = {0: [0, 63, 64, 4095, 8192, count - 1], 2: range(4096, 8192)}
+    for file, positions in gone.items():
+        text = ", ".join(str(file * count + p) for p in positions)
+        table.delete(f"id IN ({text})")
+    left = set(range(3 * count)) - {f * count + p for f, ps in gone.items() for p in ps}
+    settings = {
+        "vectors": {},
+        "rows": {"spark.sql.parquet.enableVectorizedReader": "false"},
+        "interpreted": {
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        },
+    }[engine]
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        frame = tablefmt.spark.read(spark, uri)
+        found = frame.select("id").toArrow()["id"].to_pylist()
+        assert len(found) == len(left)
+        assert set(found) == left
+        assert frame.count() == len(left)
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_partitions_prune_a_table_of_which_rows_are_gone(
+    spark: Any, uri: str, named: Callable[[str], Any]
+) -> None:
+    """PRN-3, DAT-8: by conditions, and by what a join learns while it runs."""
+    rows = spark.range(60).selectExpr("id", "id % 6 AS p", "concat('s', id) AS s")
+    tablefmt.spark.write(rows.coalesce(1), uri, partition_by=["p"])
+    tablefmt.open(uri).delete("id IN (8, 9, 14, 15)")
+    left = [i for i in range(60) if i not in (8, 9, 14, 15)]
+    days = uri + "-days"
+    tablefmt.spark.write(spark.range(6).selectExpr("id AS d", "id % 3 AS k"), days)
+    few = tablefmt.spark.read(spark, days).where("k = 2")
+    for frame in ways(spark, named, uri):
+        assert pairs(frame.select("id")) == [(i,) for i in left]
+        assert pairs(frame.where("p = 2").select("id", "p")) == [(i, 2) for i in left if i % 6 == 2]
+        (scan,) = scans(frame.where("p = 2"))
+        assert int(scan.selectedPartitions().totalNumberOfFiles()) == 1
+        joined = frame.join(few, frame.p == few.d).select("id", "s")
+        assert pairs(joined) == [(i, f"s{i}") for i in left if i % 3 == 2]
+        scanned = [
+            int(leaf.metrics().apply("numFiles").value())
+            for leaf in _executed(joined)
+            if leaf.relation().partitionSchema().length() > 0
+        ]
+        assert sorted(scanned) == [1, 1]
+
+
+def _executed(frame: Any) -> list[Any]:
+    leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    found = [leaves.apply(at) for at in range(leaves.size())]
+    return [leaf for leaf in found if leaf.getClass().getSimpleName() == "FileSourceScanExec"]
+
+
+def test_a_session_that_does_not_know_how_says_so(spark: Any, staged: StagedTable) -> None:
+    """DEL-4: a view that another session made may not give rows that are gone."""
+    tablefmt.spark.register(spark)
+    uri = staged.table.uri
+    tablefmt.spark.read(spark, uri).createGlobalTempView("everywhere")
+    other = spark.newSession()
+    try:
+        with pytest.raises(TablefmtError, match="register"):
+            other.table("global_temp.everywhere").collect()
+        tablefmt.spark.register(other)
+        assert pairs(other.table("global_temp.everywhere")) == sorted(staged.versions[-1])
+    finally:
+        spark.catalog.dropGlobalTempView("everywhere")
+
+
+def test_changes_give_the_rows_that_a_file_had_till_it_went(
     spark: Any, staged: StagedTable
 ) -> None:
-    """INC-3: the change feed would give rows that were deleted before."""
+    """INC-3: rows deleted before are not deleted again."""
     staged.commit(OperationClass.OVERWRITE, [[(50, 0)]], [1])
-    with pytest.raises(UnsupportedFeatureError, match="rows of 1 data files"):
-        tablefmt.spark.open(spark, staged.table.uri).changes(after_version=3)
-    staged.commit(OperationClass.INSERT, [[(60, 0)]])
-    later = tablefmt.spark.open(spark, staged.table.uri).changes(after_version=4)
-    assert [row.id for row in later.collect()] == [60]
+    staged.commit(OperationClass.OVERWRITE, [], [4])
+    changes = tablefmt.spark.open(spark, staged.table.uri).changes(after_version=4)
+    found = sorted((row._commit_version, row._change_type, row.id) for row in changes.collect())
+    assert found == [
+        (5, "delete", 1), (5, "delete", 2), (5, "insert", 50),
+        (6, "delete", 20), (6, "delete", 21), (6, "delete", 22),
+    ]  # fmt: skip
 
 
-def test_the_arrow_plane_leaves_the_rows_out(
-    spark: Any, staged: StagedTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_arrow_plane_leaves_the_rows_out(spark: Any, staged: StagedTable, arrow: None) -> None:
     """DEL-4, INC-3: in Spark's workers, and in the change feed."""
-    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
     uri = staged.table.uri
     assert rows_of(tablefmt.spark.read(spark, uri)) == rows_of(staged.table.to_arrow())
     staged.commit(OperationClass.OVERWRITE, [], [1])
-    changes = tablefmt.spark.open(spark, uri).changes(after_version=3).collect()
+    changes = tablefmt.spark.open(spark, uri).changes(after_version=4).collect()
     assert sorted((row.id, row._change_type) for row in changes) == [(1, "delete"), (2, "delete")]
+
+
+@pytest.mark.parametrize("plane", ["native", "arrow"])
+def test_rows_are_told_with_their_places(
+    spark: Any, staged: StagedTable, plane: str, request: pytest.FixtureRequest
+) -> None:
+    """DEL-1: positions count rows as written, whatever is gone or not read."""
+    if plane == "arrow":
+        request.getfixturevalue("arrow")
+    snapshot = staged.table.context.view.snapshot(4)
+    files = snapshot.with_vectors(snapshot.files)
+    expected = sorted(
+        (*row, place, position)
+        for place, file in enumerate(staged.live)
+        for position, row in staged.rows(file)
+    )
+    frame = located(spark, staged.store, files, snapshot.schema, snapshot.partition_ids)
+    assert frame.columns == ["id", "v", FILE, ROW]
+    assert pairs(frame) == expected
+    assert pairs(frame.where("v = 2")) == [r for r in expected if r[1] == 2]
+    at = {(r[2], r[3]) for r in expected if r[0] > 5}
+    assert set(pairs(frame.where("id > 5").select(FILE, ROW))) == at
+    ids = located(
+        spark,
+        staged.store,
+        files,
+        snapshot.schema,
+        snapshot.partition_ids,
+        columns=[snapshot.schema.fields[1]],
+    )
+    assert pairs(ids) == sorted(r[1:] for r in expected)
+
+
+def test_places_are_told_of_partitioned_files_too(spark: Any, uri: str) -> None:
+    rows = spark.range(12).selectExpr("id", "IF(id % 4 = 3, NULL, id % 4) AS p")
+    tablefmt.spark.write(rows.coalesce(1), uri, partition_by=["p"])
+    table = tablefmt.open(uri)
+    table.delete("id IN (0, 7, 9)")
+    table.refresh()
+    snapshot = table.context.view.snapshot(table.version())
+    files = snapshot.with_vectors(snapshot.files)
+    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    partitions = snapshot.files["partition.2"].to_pylist()
+    found = pairs(frame.select("id", "p", FILE, ROW).where("p IS NULL OR p < 9"))
+    assert found == sorted(
+        (i, p, place, position)
+        for place, p in enumerate(partitions)
+        for position, i in enumerate(i for i in range(12) if (None if i % 4 == 3 else i % 4) == p)
+        if i not in (0, 7, 9)
+    )
+
+
+def test_a_column_called_as_a_place_is_refused_by_name(spark: Any, uri: str) -> None:
+    table = tablefmt.create(uri, pa.schema([(FILE.upper(), pa.int64())]))
+    snapshot = table.context.view.snapshot(0)
+    with pytest.raises(SchemaMismatchError, match=FILE.upper()):
+        located(spark, table.context.store, snapshot.files, snapshot.schema, frozenset())

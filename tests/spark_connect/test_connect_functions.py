@@ -118,11 +118,9 @@ def test_a_row_that_breaks_a_constraint_stops_the_write(connect: Any, uri: str, 
     table.alter.add_constraint("few", "id < 20000 AND t <> 'x'")
     rows = connect.range(30000).selectExpr("id", "if(id % 2 = 0, 'a', NULL) AS t")
     before = everything(uri)
+    by_format = rows.write.format("tablefmt").mode("append")
     with pytest.raises(ConstraintViolationError, match="'few'") as caught:
-        if how == "function":
-            write(rows, uri)
-        else:
-            rows.write.format("tablefmt").mode("append").save(uri)
+        write(rows, uri) if how == "function" else by_format.save(uri)
     assert caught.value.constraint == "few"
     assert caught.value.row is not None
     assert caught.value.row["id"] >= 20000

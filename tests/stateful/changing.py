@@ -238,7 +238,8 @@ def _check(found: pa.Table, state: State) -> None:
     assert found.schema.names == state.names
     assert [str(t) for t in found.schema.types] == [str(ARROW[c.kind]) for c in state.columns]
     rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    assert Counter(rows) == state.counted()
+    found_rows, wanted = Counter(rows), state.counted()
+    assert found_rows - wanted == wanted - found_rows == Counter(), state.names
 
 
 _COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")

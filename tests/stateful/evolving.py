@@ -67,8 +67,8 @@ class State:
         return Counter(tuple(self.named(row).values()) for row in self.rows)
 
     def keyed(self, values: Values) -> dict[int, Any]:
-        """A row with every column said."""
-        return {c.key: values.get(c.name) for c in self.columns}
+        """A row; a column that is not said has its default."""
+        return {c.key: values.get(c.name, c.default) for c in self.columns}
 
     def column(self, name: str) -> Column:
         return next(c for c in self.columns if c.name == name)
