@@ -115,6 +115,25 @@ def rewrites() -> Iterator[Maker]:
     why = "A compaction that went on top of a delete takes the row out of its own file (DEL-1)."
     yield maker.good(why)
 
+    maker = two_files("lineage-over-removal")
+    maker.commit("UPDATE", "DELETE", (), (2,), delete={1: ([1], [])})
+    file = maker.file([{"x": x} for x in range(8)])
+    lineage = lineage_of((0, 1, 0, 4, []), (0, 2, 0, 4, []))
+    moved = {3: ([1, 4, 5, 6, 7], [])}
+    maker.commit("MINOR_COMPACT", "OPTIMIZE", (file,), (1,), delete=moved, lineage=lineage)
+    why = "A compaction on top of a delete of a whole input takes all its rows out again (CFL-14)."
+    yield maker.good(why)
+
+    maker = two_files("lineage-after-compaction")
+    file = maker.file([{"x": x} for x in range(8)])
+    lineage = lineage_of((0, 1, 0, 4, []), (0, 2, 0, 4, []))
+    maker.commit("MINOR_COMPACT", "OPTIMIZE", (file,), (1, 2), lineage=lineage)
+    kept = maker.file([{"x": 0}, {"x": 2}, {"x": 3}])
+    taken: dict[int, Any] = {3: ([0, 1, 2, 3], [])}
+    maker.commit("UPDATE", "DELETE", (kept,), delete=taken, lineage=lineage_of((0, 3, 0, 4, [1])))
+    why = "A rewrite followed its file into a compaction: it takes the range of its rows (CFL-13)."
+    yield maker.good(why)
+
     maker = two_files("copy-on-write")
     maker.commit("UPDATE", "DELETE", delete={2: ([0], [])})
     kept, new = maker.file([{"x": 0}, {"x": 3}]), maker.file([{"x": 10}])

@@ -142,15 +142,21 @@ class Replay:
     def state(self) -> Json:
         """The state as the document of `read` has it."""
         names = {field["id"]: field["name"] for field in self.metadata["schema"]["fields"]}
+        by = [names[i] for i in self.metadata["partition_by"]]
+        # A column may have got another name since the file was added.
+        files = [
+            {**file, "partition": dict(zip(by, file["partition"].values(), strict=True))}
+            for _, file in sorted(self.files.items())
+        ]
         return {
             "version": self.version,
             **{key: self.entry[key] for key in ("timestamp", "time_version", "table", "totals")},
             "schema": self.metadata["schema"],
-            "partition_by": [names[i] for i in self.metadata["partition_by"]],
+            "partition_by": by,
             "properties": self.metadata["properties"],
             "constraints": self.metadata.get("constraints", {}),
             "protocol": self.protocol,
-            "files": [file for _, file in sorted(self.files.items())],
+            "files": files,
             "applications": self.applications,
         }
 

@@ -207,6 +207,11 @@ def check_lineage(
         require(were_gone, "LIN-2", f"drops rows of file {identity} that were live")
         left = identity in removed or common([(start, start + rows)], gone) == rows
         require(left, "LIN-2", f"moves rows of file {identity} that are still in it")
+        if identity in removed and identity not in entry.get("remove", ()):
+            copies = [(kept[output], kept[output] + rows - size(dropped))]
+            out = [(first, end) for first, end in files[added[output]["id"]]["gone"]]
+            left = common(copies, out) == size(copies)
+            require(left, "LIN-2", f"brings rows back of file {identity}, which was gone")
         kept[output] += rows - size(dropped)
     for output, rows in kept.items():
         same = added[output]["rows"] == rows

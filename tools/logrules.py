@@ -165,7 +165,12 @@ COLUMNS |= {f"{name}?": _map_of(list) for name in PER_FILE}
 COLUMNS |= {"updated?": [bool], "keys?": [(None, str)]}
 TEXTS = [(None, str)]
 DELETE = {"file": [_positive], "rows": [_positive], "deleted": TEXTS, "updated": TEXTS}
-LINEAGE: dict[str, Any] = {"output": [_natural], "input": [_positive], "start": [_natural], "rows": [_positive]}
+LINEAGE: dict[str, Any] = {
+    "output": [_natural],
+    "input": [_positive],
+    "start": [_natural],
+    "rows": [_positive],
+}
 LINEAGE |= {"dropped": TEXTS}
 UPDATE = {"keys": _different, "set": (None, _ascending(_positive))}
 ENTRY: dict[str, tuple[str, Any]] = {
@@ -375,7 +380,7 @@ def _check_values(schema: Json, fields: list[Json]) -> None:
     top = [id(field) for field in schema["fields"]]
     for field in fields:
         for name in {"default", "initial"} & set(field):
-            flat = isinstance(field["type"], str) and field["type"] != "variant"
+            flat = isinstance(field["type"], str) and field["type"] not in ("binary", "variant")
             inside = id(field) not in top
             require(flat and not inside, "SCH-7", f"has a {name} of {field['name']!r:.100}")
             try:

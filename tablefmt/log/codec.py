@@ -220,16 +220,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
             "writer": list(entry.protocol.writer),
         }
     if entry.metadata is not None:
-        document["metadata"] = {
-            "partition_by": list(entry.metadata.partition_by),
-            "properties": dict(entry.metadata.properties),
-            "schema": schema_to_json(entry.metadata.schema),
-        }
-        if entry.metadata.constraints:
-            document["metadata"]["constraints"] = {
-                name: {"columns": list(each.columns), "condition": each.condition}
-                for name, each in entry.metadata.constraints.items()
-            }
+        document["metadata"] = _metadata_to_json(entry.metadata)
     if entry.add is not None:
         document["add"] = add_to_json(entry.add)
     if entry.remove:
@@ -250,6 +241,20 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     if entry.user_metadata:
         document["user_metadata"] = entry.user_metadata
     return document
+
+
+def _metadata_to_json(metadata: Metadata) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "partition_by": list(metadata.partition_by),
+        "properties": dict(metadata.properties),
+        "schema": schema_to_json(metadata.schema),
+    }
+    if metadata.constraints:
+        found["constraints"] = {
+            name: {"columns": list(each.columns), "condition": each.condition}
+            for name, each in metadata.constraints.items()
+        }
+    return found
 
 
 def _scope_to_json(scope: Scope) -> dict[str, Any] | None:

@@ -27,9 +27,15 @@ _TEXTS = frozenset({str, type(None)})
 
 
 def add_to_json(add: AddedFiles | SideFile) -> dict[str, Any]:
-    """The field `add`."""
+    """The field `add`.
+
+    Raises:
+        CorruptEntryError: ADD-1, ADD-7, ADD-8, KEY-2: columns that every reader would refuse. A
+            writer that made them has a fault, and the table is to be spared it.
+    """
     if isinstance(add, SideFile):
         return _side_to_json(add)
+    _check_added({name: _listed(values) for name, values in add.columns.items()})
     document: dict[str, Any] = {}
     for name, values in add.columns.items():
         group, dot, field_id = name.partition(".")
@@ -38,6 +44,10 @@ def add_to_json(add: AddedFiles | SideFile) -> dict[str, Any]:
         else:
             document[name] = values
     return document
+
+
+def _listed(values: Sequence[Any]) -> list[Any]:
+    return values if type(values) is list else list(values)
 
 
 def add_from_json(value: Mapping[str, Any]) -> AddedFiles | SideFile:

@@ -54,6 +54,7 @@ def _lineage_problem(
     assert entry.add is not None
     first = entry.totals.next_id - len(entry.add)
     kept = dict.fromkeys(lineage.output, 0)
+    live_till = dict(zip(snapshot.ids.tolist(), snapshot.removed.tolist(), strict=True))
     lines = (lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped)
     for output, file, start, rows, text in zip(*lines, strict=True):
         try:
@@ -65,7 +66,20 @@ def _lineage_problem(
         if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
             message = f"a run of file {file} leaves its end, or drops rows that were live"
             return CorruptEntryError(message, key=key, rule="LIN-2")
-        kept[output] += rows - len(dropped)
+        moved = BitMap64(range(start, start + rows)) - dropped
+        if live_till[file] > entry.version:
+            # It stays, so the rows that moved have to be gone from it (CFL-13).
+            doubled = moved - snapshot.positions(file, entry.version)
+        elif live_till[file] < entry.version:
+            # It went before, so the rows of it are gone from the output (CFL-14).
+            copies = BitMap64(range(kept[output], kept[output] + len(moved)))
+            doubled = copies - snapshot.positions(first + output, entry.version)
+        else:
+            doubled = BitMap64()
+        if doubled:
+            message = f"{len(doubled)} rows of file {file} came into output {output}, not taken out"
+            return CorruptEntryError(message, key=key, rule="LIN-2")
+        kept[output] += len(moved)
     for output, rows in kept.items():
         if snapshot.rows_of(first + output) != rows:
             message = f"it explains {rows} rows of output {output}, which has others"

@@ -12,19 +12,24 @@ from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.coerce import kind_name
 from tablefmt.model.literals import literal_sql
-from tablefmt.model.schema import Schema, Type, is_nested
+from tablefmt.model.schema import Primitive, Schema, Type, is_nested
 from tablefmt.model.values import decode, decode_value, encode
+
+
+def has_values(kind: Type) -> bool:
+    """Whether columns of the type may have a default: those that Spark's reader can fill in."""
+    return not is_nested(kind) and kind != Primitive("binary")
 
 
 def default_of(value: Any, kind: Type, name: str) -> Any:
     """A Python value or an Arrow scalar as the default of a column: in the form of VAL-1.
 
     Raises:
-        SchemaMismatchError: it is no value of that type, or the type is nested.
+        SchemaMismatchError: it is no value of that type, or the type is nested or binary.
     """
     if value is None:
         return None
-    if is_nested(kind):
+    if not has_values(kind):
         raise SchemaMismatchError(f"column {name!r} is {kind} and cannot have a default", [name])
     target = arrow_type(kind)
     plain = value.as_py() if isinstance(value, pa.Scalar) else value
@@ -60,7 +65,6 @@ _TAKEN: dict[str, tuple[type, ...]] = {
     "double": (int, float),
     "decimal": (int, Decimal),
     "string": (str,),
-    "binary": (bytes,),
     "date": (date,),
     "timestamp": (datetime,),
     "timestamp_ntz": (datetime,),
@@ -87,8 +91,8 @@ def check_values(schema: Schema) -> None:
         for value in (field.default, field.initial):
             if value is None:
                 continue
-            if is_nested(field.type):
-                message = f"column {field.name!r} is nested and has a default"
+            if not has_values(field.type):
+                message = f"column {field.name!r} is {field.type} and has a default"
                 raise CorruptEntryError(message, rule="SCH-7")
             try:
                 decode([value], field.type)

@@ -123,7 +123,9 @@ def common_of(values: Sequence[Typed], what: str) -> Type | None:
     """The type that all of them meet in; None if all are NULL. Raises as `common_type`."""
     kind: Type | None = None
     for value in values:
-        kind = value.type if kind is None else common_type(Typed("", kind), value, what)
+        # How long a number is as written counts in arithmetic alone.
+        bare = Typed("", value.type)
+        kind = value.type if kind is None else common_type(Typed("", kind), bare, what)
     return kind
 
 

@@ -117,7 +117,7 @@ class Alter(Generic[Made]):
             after: the sibling it comes after; by default it comes last.
             first: it comes before its siblings.
             default: the value in all rows there are, and in those written without the column; None
-                for NULL. Columns that are nested, and fields, have none.
+                for NULL. Columns that are nested or BINARY, and fields, have none.
             commit: what every commit takes.
 
         Raises:

@@ -21,7 +21,7 @@ from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.keys import KEYS_MAX, encode_hashes
 from tablefmt.model.positions import Marks
 from tablefmt.model.predicate import Predicate, any_of
-from tablefmt.operations.overwrite import partitions_of
+from tablefmt.operations.partitions import partitions_of
 from tablefmt.operations.pinned import Pinned, joined, scope_of
 from tablefmt.operations.rows import COPY_ON_WRITE, carry_rows, flagged
 from tablefmt.operations.target import Target

@@ -139,6 +139,7 @@ class TableContext:
 
     @measured.setter
     def measured(self, measured: Measured | None) -> None:
+        """Take one up again; None: this thread has none."""
         self._local.measured = measured
 
     def measure(self) -> Measured:

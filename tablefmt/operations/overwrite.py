@@ -31,11 +31,10 @@ from tablefmt.model.entry import (
     Scope,
 )
 from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import Comparison, IsNull, Predicate, all_of, any_of, to_sql
+from tablefmt.model.predicate import Predicate, all_of, to_sql
 from tablefmt.model.prune import decided_by_partitions, partition_match
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Schema
 from tablefmt.model.substrait import predicates_of
-from tablefmt.model.values import decode_value
 from tablefmt.operations.append import changed_metadata, with_files
 from tablefmt.operations.columns import replaced
 from tablefmt.operations.context import (
@@ -48,7 +47,9 @@ from tablefmt.operations.context import (
     writing,
 )
 from tablefmt.operations.digest import digest_of
+from tablefmt.operations.partitions import partitions_of
 from tablefmt.operations.pinned import check_may_remove
+from tablefmt.operations.replace import needs_rows, replace_rows
 from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.state import Snapshot
 
@@ -73,14 +74,14 @@ def overwrite(
         context: the table.
         data: the new rows; None for none (TRUNCATE).
         options: what every commit takes.
-        where: rows for which it holds are replaced, and every new row must match it. It has to be
-            decided by partition values.
+        where: rows for which it holds are replaced, and every new row must match it. Where it is
+            not decided by partition values, this is an UPDATE: it keeps the rows that it found.
         dynamic_partitions: replace the partitions that `data` has rows of, and no other.
         overwrite_schema: the columns of `data` take the place of the table's, in the same commit;
             partition columns have to be among them. Only for the whole table.
 
     Raises:
-        UnsupportedFeatureError: a condition that needs row values, or overwrite_schema.
+        UnsupportedFeatureError: the condition.
         InvalidPredicateError: `where` cannot be parsed, or comes with dynamic_partitions.
         ConstraintViolationError: a new row does not match `where`; the table is append-only.
         SchemaMismatchError: the data does not fit; nothing is kept.
@@ -89,6 +90,8 @@ def overwrite(
     check_replaces_all(overwrite_schema, where, dynamic_partitions)
     head = context.begin()
     name = "TRUNCATE" if data is None else "OVERWRITE"
+    if not dynamic_partitions and needs_rows(where, head.metadata):
+        return replace_rows(context, head, data, where, options, name)
     said = said_of(where, head.metadata, dynamic_partitions, name)
     digest, reader = None, None if data is None else as_reader(data)
     if options.application is not None:
@@ -257,8 +260,8 @@ def check_overwritable(
     if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
-            f"replacing rows by {str(where)[:200]!r} needs row values, and is not supported yet; "
-            f"only conditions on partition columns are (there: {columns})",
+            f"replacing rows by {str(where)[:200]!r} needs row values; "
+            f"here only conditions on partition columns do (there: {columns})",
             ["overwrite:row-values"],
         )
     return predicate
@@ -280,25 +283,6 @@ def _predicate_of(where: Where, schema: Schema) -> Predicate:
             ["overwrite:expression"],
         )
     return all_of(parts)
-
-
-def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:
-    """True exactly for the partitions that the files are in."""
-    columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
-    encoded = [added.columns[f"partition.{c.id}"] for c in columns]
-    distinct = list(dict.fromkeys(zip(*encoded, strict=True)))
-    alternatives = []
-    for values in distinct:
-        pairs = zip(columns, values, strict=True)
-        alternatives.append(all_of([_is(column, value) for column, value in pairs]))
-    return any_of(alternatives)
-
-
-def _is(column: Field, encoded: Any) -> Predicate:
-    """`column` holds exactly this partition value, NULL included."""
-    if encoded is None:
-        return IsNull(column)
-    return Comparison(column, "=", decode_value(encoded, column.type))
 
 
 def _scope(condition: Predicate | None) -> Scope:

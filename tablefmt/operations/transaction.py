@@ -48,11 +48,12 @@ from tablefmt.operations.merge_plan import said_of as said_of_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
     overwrite_plan,
-    partitions_of,
     replaces_nothing,
     said_of,
 )
+from tablefmt.operations.partitions import partitions_of
 from tablefmt.operations.pinned import Pinned, joined, live_rows, scope_of
+from tablefmt.operations.replace import needs_rows, stage_replace
 from tablefmt.operations.scan import Scan
 from tablefmt.operations.staging import Stage, settle, with_metadata
 from tablefmt.operations.target import Target, target_of
@@ -300,6 +301,8 @@ class Transaction:
         self._check_empty()
         pinned, content = self._pinned, ContentDigest()
         name = "TRUNCATE" if data is None else "OVERWRITE"
+        if not dynamic_partitions and needs_rows(where, pinned.metadata):
+            return self._replace(data, where, name)
         said = said_of(where, pinned.metadata, dynamic_partitions, name)
         with pinned.staging():
             added = None
@@ -319,6 +322,18 @@ class Transaction:
                 evolved=pinned.target,
             )
         self._digests.append(content.hexdigest(*said))
+        return self
+
+    def _replace(self, data: Any, where: Condition, name: str) -> Transaction:
+        content = ContentDigest()
+        text = target_of(where, self._pinned.metadata.schema).text
+
+        def stage(pinned: Pinned) -> Plan:
+            reader = None if data is None else content.through(as_reader(data))
+            return stage_replace(pinned, reader, where, name)
+
+        self.stage(stage)
+        self._digests[-1] = content.hexdigest(name, text)
         return self
 
     def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Transaction:

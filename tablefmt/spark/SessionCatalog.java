@@ -143,6 +143,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (entry == null) {
       return inner().alterTable(ident, changes);
     }
+    if (changes.length == 0) {
+      return loadTable(ident);
+    }
     List described = new ArrayList();
     for (int i = 0; i < changes.length; i++) {
       described.add(described(changes[i]));

@@ -48,8 +48,10 @@ class ReadTask:
         with carrying():
             for batch in read_files(self.store, files, self.schema, self.schema.fields):
                 columns = [pa.repeat(mark, batch.num_rows) for mark in marks]
-                names = [*batch.schema.names, *(str(i) for i in range(len(columns)))]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=names)
+                more = [pa.field(str(i), column.type) for i, column in enumerate(columns)]
+                # Spark's reader of Python data sources wants columns as NOT NULL as it was told.
+                shape = pa.schema([*batch.schema, *more])
+                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.context import discard
+from tablefmt.operations.measured import REWRITE
 from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.spark.arrow_plane import located_files_arrow
 from tablefmt.spark.arrow_tasks import remove_losers
@@ -103,13 +104,15 @@ def rewrite(
     store = pinned.store
     if plane_for(spark, store).kind == "arrow":
         kept = UPDATED if ACTION in names else None
-        done = located_files_arrow(
-            frame, store, pinned.transaction, under, stats, spread, more, shape, (ACTION, kept)
-        )
+        with pinned.measured.timed(REWRITE):
+            done = located_files_arrow(
+                frame, store, pinned.transaction, under, stats, spread, more, shape, (ACTION, kept)
+            )
         return Rewritten(*done)
     folder = f"{data_folder(pinned.transaction)}{part}/"
     apart = ACTION if ACTION in names else None
-    said, written = write_more(frame, store, folder, under, spread, more, apart)
+    with pinned.measured.timed(REWRITE):
+        said, written = write_more(frame, store, folder, under, spread, more, apart)
     if not names:
         files = _described(store, written, under, stats)
         check_published(said, 0 if files is None else files.rows)

@@ -107,6 +107,7 @@ def test_every_module_is_in_a_room() -> None:
         ({"pyspark", "py4j"}, "spark"),
         ({"click", "rich"}, "cli"),
         ({"sqlglot"}, "model"),
+        ({"duckdb"}, "data"),
         ({"pandas"}, "demo"),  # pyarrow.dataset imports it by itself where it is installed
     ],
 )
@@ -237,10 +238,10 @@ import socket, sys
 def refuse(*_, **__): raise AssertionError("network")
 socket.socket.connect = refuse
 import tablefmt
-for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich"):
+for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich", "duckdb"):
     assert name not in sys.modules, name
 tablefmt.create(sys.argv[1], "id BIGINT")
-for name in ("pyspark", "s3fs"):
+for name in ("pyspark", "s3fs", "duckdb"):
     assert name not in sys.modules, name
 """
 

@@ -153,6 +153,7 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "sizeInBytes": sums[version]["bytes"],
             "partitionColumns": ["part"],
             "properties": {"user.owner": "me"},
+            "constraints": {},
             "readerFeatures": [],
             "writerFeatures": [],
             "schema": "`id` BIGINT, `part` STRING, `amount` DECIMAL(10,2), `day` DATE, "

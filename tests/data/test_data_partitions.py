@@ -20,7 +20,6 @@ import tablefmt
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
-    UnsupportedFeatureError,
 )
 
 D = decimal.Decimal
@@ -216,18 +215,50 @@ def test_rows_outside_the_condition_are_refused(tmp_path: Path) -> None:
     assert (left(table), table.refresh().version) == ([1, 2, 3, 4, 5], 1)
 
 
-def test_what_partition_values_do_not_decide_is_refused_by_name() -> None:
-    """Conditions on other columns, as text and as Arrow expressions, and two scopes at once."""
+@pytest.mark.parametrize(
+    ("where", "stay"),
+    [
+        ("v = 1", [2, 3, 4, 5]),
+        ("land = 'DE' AND v > 1", [1, 3, 4, 5]),
+        (pc.field("v") == 1, [2, 3, 4, 5]),
+        ("v % 2 = 1", [2, 4]),
+    ],
+    ids=str,
+)
+def test_rows_that_partition_values_do_not_decide_are_looked_at(
+    where: Any, stay: list[int]
+) -> None:
+    """MRG-6: those for which the condition is true go, and the class is UPDATE."""
     table = sales()
-    for where, feature in (
-        ("v = 1", "overwrite:row-values"),
-        ("land = 'DE' and v > 1", "overwrite:row-values"),
-        (pc.field("v") == 1, "overwrite:row-values"),
+    expected = [row for row in table.to_arrow().to_pylist() if row["v"] in stay]
+    commit = table.truncate(where)
+    assert commit.operation == "TRUNCATE"
+    assert commit.metrics["numDeletedRows"] == 5 - len(stay)
+    assert table.to_arrow().to_pylist() == expected
+    assert table.truncate(where).no_op
+
+
+def test_rows_replaced_by_their_values_have_to_match() -> None:
+    """MRG-6: new rows too; a NULL is no match, and nothing is written then."""
+    table = sales()
+    table.overwrite(new(("IT", 7, 1), ("IT", 8, 1)), where="v + 0 = 1")
+    assert left(table) == [1, 1, 2, 3, 4, 5]
+    for where, row in (
+        ("v = 1", ("IT", 7, 2)),
+        ("v + 0 = 1", ("IT", 7, 2)),
+        ("v = 1", ("IT", 7, None)),
     ):
-        for act in (lambda w: table.overwrite(new(), where=w), table.truncate):
-            with pytest.raises(UnsupportedFeatureError) as caught:
-                act(where)
-            assert caught.value.features == [feature]
+        with pytest.raises(ConstraintViolationError, match="1 new rows or more do not match"):
+            table.overwrite(new(("IT", 7, 1), row), where=where)
+    assert (left(table), table.refresh().version) == ([1, 1, 2, 3, 4, 5], 2)
+    with table.transaction() as txn:
+        txn.overwrite(new(("IT", 9, 1)), where="v = 1")
+    assert left(table) == [1, 2, 3, 4, 5]
+
+
+def test_conditions_that_make_no_sense_replace_nothing() -> None:
+    """Two scopes at once, and what cannot be parsed."""
+    table = sales()
     with pytest.raises(InvalidPredicateError, match="one of them"):
         table.overwrite(new(), where="day = 1", dynamic_partitions=True)
     with pytest.raises(InvalidPredicateError):

@@ -293,3 +293,69 @@ def test_not_null_of_a_file_that_lacks_the_column_is_verified() -> None:
     table.alter.add_column("x", "STRUCT<a: INT>")
     with pytest.raises(ConstraintViolationError, match="'x'"):
         table.alter.set_not_null("x")
+
+
+CHANGES: dict[str, Callable[[Table], Any]] = {
+    "update": lambda table: table.update({"id": "-id"}, where="id = 2"),
+    "update in a transaction": lambda table: (
+        table.transaction().update({"id": "-id"}, where="id = 2").commit()
+    ),
+    "merge update": lambda table: (
+        table.merge(rows(2), "s.id = t.id").when_matched_update({"id": "-s.id"}).execute()
+    ),
+    "merge insert": lambda table: (
+        table.merge(rows(-7), "s.id = t.id").when_not_matched_insert_all().execute()
+    ),
+    "merge by source": lambda table: (
+        table.merge(rows(2), "s.id = t.id")
+        .when_not_matched_by_source_update({"id": "-t.id"})
+        .execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_new_values_are_held_to_it_and_rows_that_stay_are_not_asked(name: str, mode: str) -> None:
+    """DAT-13: UPDATE and MERGE; and nothing of theirs stays."""
+    table = checked(deleteMode=mode)
+    files = data_files(table.context.store)
+    with pytest.raises(ConstraintViolationError, match="'right'"):
+        CHANGES[name](table)
+    store = table.context.store
+    assert data_files(store) == files
+    assert (handle(store).version, ids(handle(store))) == (2, [1, 2])
+    table.update({"id": "id + 10"}, where="id = 2")
+    assert ids(handle(store)) == [1, 12]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("delete", lambda table: table.delete("id = 1")),
+        ("update", lambda table: table.update({"p": "'b'"})),
+        ("overwrite", lambda table: table.overwrite(rows(9))),
+        ("truncate", lambda table: table.truncate()),
+        ("merge", lambda table: (
+            table.merge(rows(1), "s.id = t.id").when_matched_delete().execute()
+        )),
+        ("merge of both", lambda table: (
+            table.merge(rows(5), "s.id = t.id")
+            .when_not_matched_insert_all()
+            .when_not_matched_by_source_delete()
+            .execute()
+        )),
+    ],
+)  # fmt: skip
+def test_an_append_only_table_loses_no_row(name: str, change: Callable[[Table], Any]) -> None:
+    """appendOnly: what only adds rows goes on, a MERGE that inserts too."""
+    table = new_table(appendOnly="true")
+    table.append(rows(1, 2))
+    with pytest.raises(ConstraintViolationError, match="append-only"):
+        change(table)
+    assert (table.refresh().version, ids(table)) == (1, [1, 2])
+    table.merge(rows(2, 3), "s.id = t.id").when_not_matched_insert_all().execute()
+    table.alter.add_constraint("right", "id > 0")
+    assert ids(table.refresh()) == [1, 2, 3]
+    table.alter.set_properties({"appendOnly": False})
+    change(table)

@@ -92,14 +92,14 @@ def run(seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_merges_do_what_plain_python_does(part: int) -> None:
-    """MRG-1, MRG-2, MRG-4, MRG-5: in both delete modes, partitioned or not, NULL keys among them."""
-    done = [run(seed) for seed in range(part * 12, part * 12 + 12)]
-    assert sum(went for went, _ in done) > 50
-    assert sum(refused for _, refused in done) > 5
+    """MRG-1, MRG-2, MRG-3, MRG-4: in both delete modes, partitioned or not, NULL keys too."""
+    done = [run(seed) for seed in range(part * 8, part * 8 + 8)]
+    assert sum(went for went, _ in done) > 40
+    assert sum(refused for _, refused in done) > 0
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 1400))
 def test_many_more_random_merges(seed: int) -> None:
-    """MRG-1 … MRG-5: 3,200 statements."""
+    """MRG-1, MRG-2, MRG-3, MRG-4: 3,200 statements."""
     run(seed)

@@ -145,3 +145,34 @@ def test_constraints_and_sorted_optimized_writes_go_together(spark: Any, uri: st
         found = tablefmt.open(uri).to_arrow(where=f"p = {part}")["id"].to_pylist()
         assert found == sorted(found, reverse=True)
         assert len(found) == 500
+
+
+def test_new_values_of_update_and_merge_are_held_to_it(spark: Any, uri: str) -> None:
+    """DAT-13: by functions and by SQL; the rows there are stay as they are."""
+    spark.sql(f"CREATE TABLE checked (id BIGINT, t STRING) USING tablefmt OPTIONS (path '{uri}')")
+    spark.sql("INSERT INTO checked VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    table = tablefmt.spark.open(spark, uri)
+    table.alter.add_constraint("right", "id > 0 AND t <> 'x'")
+    before = everything(uri)
+    source = spark.sql("SELECT 2L AS id, 'x' AS t UNION ALL SELECT 4L, 'd'")
+    source.createOrReplaceTempView("new_rows")
+    merge = "MERGE INTO checked t USING new_rows s ON s.id = t.id WHEN MATCHED THEN "
+    for change in (
+        lambda: table.update({"id": "-id"}, where="id = 2"),
+        lambda: spark.sql("UPDATE checked SET t = 'x' WHERE id >= 2"),
+        lambda: spark.sql(merge + "UPDATE SET * WHEN NOT MATCHED THEN INSERT *"),
+        lambda: spark.sql(
+            merge + "DELETE WHEN NOT MATCHED THEN INSERT (id, t) VALUES (-s.id, 'q')"
+        ),
+    ):
+        with pytest.raises(ConstraintViolationError, match="'right'"):
+            change()
+        assert strays(uri, before) == []
+    spark.sql(merge + "DELETE WHEN NOT MATCHED THEN INSERT *")
+    found = sorted(map(tuple, table.to_df().collect()))
+    assert found == [(1, "a"), (3, None), (4, "d")]
+    (told,) = tablefmt.open(uri).history(1).to_pylist()
+    metrics = {name: int(value) for name, value in told["operationMetrics"]}
+    assert metrics["numTargetRowsDeleted"] == metrics["numTargetRowsInserted"] == 1
+    assert metrics["executionTimeMs"] >= metrics["rewriteTimeMs"] > 0
+    assert metrics["numPutRequests"] >= 1

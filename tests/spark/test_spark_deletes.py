@@ -72,28 +72,30 @@ def test_every_way_in_gives_the_rows_that_are_left_at_every_version(
 ) -> None:
     """DEL-4, TIM-4: rows, counts and sums."""
     uri = staged.table.uri
-    for version, rows in enumerate(staged.versions):
-        named(uri)
-        expected = sorted(rows)
+    named(uri)
+    for version in (2, 3):
         for frame in (
             tablefmt.spark.read(spark, uri, version=version),
             spark.read.format("tablefmt").option("versionAsOf", version).load(uri),
             spark.sql(f"SELECT * FROM gone VERSION AS OF {version}"),
         ):
-            assert pairs(frame) == expected
-            assert frame.count() == len(expected)
+            assert pairs(frame) == sorted(staged.versions[version])
+    rows = sorted(staged.versions[-1])
     total = [(len(rows), sum(v for _, v in rows))]
     for frame in ways(spark, named, uri):
+        assert pairs(frame) == rows
+        assert frame.count() == len(rows)
         assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
-        assert pairs(frame.where("v = 3 or id = 0")) == [r for r in expected if r[1] == 3]
-        assert frame.limit(100).count() == len(rows)
+        assert pairs(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
+        # The row with 0 is gone, and no division by it may happen.
+        assert pairs(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
 
 
 def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
     spark: Any, staged: StagedTable, named: Callable[[str], Any]
 ) -> None:
     rows = sorted(staged.versions[-1])
-    for frame in ways(spark, named, staged.table.uri):
+    for frame in ways(spark, named, staged.table.uri)[1:]:
         frame.createOrReplaceTempView("seen")
         joined = frame.alias("a").join(frame.alias("b"), "id").selectExpr("id", "a.v + b.v")
         assert pairs(joined) == [(i, 2 * v) for i, v in rows]
@@ -286,7 +288,7 @@ def test_places_are_told_of_partitioned_files_too(spark: Any, uri: str) -> None:
     table = tablefmt.open(uri)
     table.delete("id IN (0, 7, 9)")
     table.refresh()
-    snapshot = table.context.view.snapshot(table.version())
+    snapshot = table.context.view.snapshot(table.version)
     files = snapshot.with_vectors(snapshot.files)
     frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
     partitions = snapshot.files["partition.2"].to_pylist()

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import tablefmt
 import tablefmt.spark
+from tablefmt.spark import relation
 from tests.spark.looking import data_files, everything, scanned_files, strays
 
 ROWS = 20_000
@@ -35,6 +36,13 @@ def core(spark: Any, uri: str) -> dict[str, Any]:
         "filtered": sorted(row.s for row in filtered.collect()),
         "files_of_one_partition": scanned_files(filtered),
     }
+    tablefmt.open(uri).delete("id < 5 OR id = 19999")
+    left = [tablefmt.spark.read(spark, uri)]
+    for task_bytes, bits_bytes in ((0, relation.DELETED_BITS_BYTES), (0, 0)):
+        relation.DELETED_TASK_BYTES, relation.DELETED_BITS_BYTES = task_bytes, bits_bytes
+        tablefmt.spark.write(frame.where("id = 7"), uri)
+        left.append(tablefmt.spark.read(spark, uri))
+    found["left"] = [f.selectExpr("count(*)", "sum(id)").first().asDict() for f in left]
     tablefmt.spark.write(frame.where("p = 2").limit(5), uri, mode="overwrite")
     table = tablefmt.spark.open(spark, uri)
     changes = table.changes(after_version=1, ending_version=2)

@@ -56,6 +56,10 @@ def test_writes_reads_pruning_overwrites_and_changes_work(clustered: dict[str, A
         "sum": sum(range(20_000)) + 45,
         "filtered": ["s1", "s1", "s4", "s4"],
         "files_of_one_partition": 2,
+        "left": [
+            {"count(1)": 19_999 + n, "sum(id)": sum(range(20_000)) + 45 - 20 - 19_999 + 7 * n}
+            for n in range(3)
+        ],
         "changes": {"_change_type": "insert", "count": 10},
         "version_1": 20_000,
         "after": 5,

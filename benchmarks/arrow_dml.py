@@ -1,0 +1,279 @@
+"""DELETE, UPDATE and MERGE without Spark on TPC-H's lineitem, beside deltalake.
+
+    python -m benchmarks.arrow_dml [--scale 1] [--files 32] [--rounds 5] [--only delete_1%,merge_1%]
+
+Every statement runs on a fresh copy of the same table (files are linked, not copied); the peers take
+turns. Printed too: bytes written for each byte of changed rows, a scan after 10 % of the rows are
+gone against one before, the peak memory of a MERGE of 1,000 rows, and 16 pairs of MERGEs of different
+rows that run at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import tablefmt
+from benchmarks.harness import CACHE, ratio, run_alternating, save, summary
+from tablefmt.errors import ConcurrentModificationException
+
+OURS, THEIRS = "tablefmt", "deltalake"
+ON = "t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber"
+FAR = 1_000_000_000
+"""Added to a key so that no row has it."""
+
+DELETES = {"delete_0.01%": 10_000, "delete_1%": 100, "delete_10%": 10}
+UPDATES = {"update_0.1%": 1_000, "update_1%": 100}
+MERGE = "merge_1%"
+
+
+def lineitem(cache: Path, scale: str) -> pa.Table:
+    """The rows, made once per scale."""
+    folder = cache / f"lineitem-{scale}"
+    if not folder.exists():
+        beside = Path(sys.executable).with_name("tpchgen-cli")
+        program = str(beside) if beside.exists() else "tpchgen-cli"
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        command = [program, "parquet", "-s", scale, "-q", "-T", "lineitem", "-o", unfinished]
+        subprocess.run(command, check=True)
+        unfinished.rename(folder)
+    rows = pq.read_table(next(folder.glob("**/*.parquet")))
+    plain = [pa.string() if pa.types.is_string_view(f.type) else f.type for f in rows.schema]
+    return rows.cast(pa.schema(list(zip(rows.schema.names, plain, strict=True))))
+
+
+def write_both(rows: pa.Table, root: Path, files: int) -> None:
+    """The rows as a table of each, in so many files."""
+    import deltalake
+
+    step = -(-rows.num_rows // files)
+    parts = [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+    ours = tablefmt.create(root / OURS, rows.schema)
+    with ours.transaction() as txn:
+        for part in parts:
+            txn.append(part)
+    for part in parts:
+        deltalake.write_deltalake(str(root / THEIRS), part, mode="append")
+
+
+class Tables:
+    """Fresh copies of the tables, to be changed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.made = root, 0
+
+    def copy(self, which: str) -> str:
+        """A copy whose files are links."""
+        self.made += 1
+        target = self.root / f"copy{self.made}"
+        shutil.copytree(self.root / which, target, copy_function=os.link)
+        return str(target)
+
+
+def timed(tables: Tables, which: str, work: Callable[[Any], Any]) -> float:
+    """Seconds of the work on an open table of a fresh copy."""
+    folder = tables.copy(which)
+    table = opened(which, folder)
+    start = time.perf_counter()
+    work(table)
+    seconds = time.perf_counter() - start
+    shutil.rmtree(folder)
+    return seconds
+
+
+def opened(which: str, folder: str) -> Any:
+    """A handle of either."""
+    import deltalake
+
+    return tablefmt.open(folder) if which == OURS else deltalake.DeltaTable(folder)
+
+
+def delete(every: int) -> Callable[[Any], Any]:
+    """One row group of keys in `every`."""
+    return lambda table: table.delete(f"l_orderkey % {every} = 7")
+
+
+def update(every: int) -> Callable[[Any], Any]:
+    """The same for UPDATE, of a number and a text."""
+    values = {"l_quantity": "l_quantity + 1", "l_comment": "'changed'"}
+
+    def run(table: Any) -> None:
+        where = f"l_orderkey % {every} = 7"
+        if isinstance(table, tablefmt.Table):
+            table.update(values, where)
+        else:
+            table.update(updates=values, predicate=where)
+
+    return run
+
+
+def merge(source: pa.Table) -> Callable[[Any], Any]:
+    """Rows that match get the source's values, others come in."""
+
+    def run(table: Any) -> None:
+        if isinstance(table, tablefmt.Table):
+            builder = table.merge(source, ON)
+            builder.when_matched_update_all().when_not_matched_insert_all().execute()
+        else:
+            builder = table.merge(source, ON, source_alias="s", target_alias="t")
+            builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    return run
+
+
+def source_of(rows: pa.Table, every: int, limit: int | None = None) -> pa.Table:
+    """Rows spread over the table, half of them under keys that it does not have."""
+    keys = rows["l_orderkey"]
+    remainder = pc.subtract(keys, pc.multiply(pc.divide(keys, every), every))
+    found = rows.filter(pc.equal(remainder, 13 % every))
+    if limit is not None:
+        found = found.take(list(range(0, found.num_rows, max(1, found.num_rows // limit))))
+        found = found.slice(0, limit)
+    at = found.schema.get_field_index("l_orderkey")
+    half = pa.array([FAR * (i % 2) for i in range(found.num_rows)], pa.int64())
+    return found.set_column(at, "l_orderkey", pc.add(found["l_orderkey"], half))
+
+
+def amplification(tables: Tables, rows: pa.Table) -> dict[str, float]:
+    """Bytes written by an UPDATE of 1 % for each byte that its rows take in a file of their own."""
+    folder = tables.copy(OURS)
+    before = {p: p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()}
+    update(100)(tablefmt.open(folder))
+    written = sum(
+        p.stat().st_size for p in Path(folder).rglob("*") if p.is_file() and p not in before
+    )
+    changed = tablefmt.open(folder).to_arrow(where="l_comment = 'changed'")
+    sink = pa.BufferOutputStream()
+    pq.write_table(changed, sink, compression="zstd")
+    shutil.rmtree(folder)
+    return {"written": written, "rows": sink.getvalue().size, "factor": written / sink.tell()}
+
+
+def scans(tables: Tables, rounds: int) -> dict[str, list[float]]:
+    """Seconds of a scan of all columns, before and after 10 % of the rows are deleted."""
+    folder = tables.copy(OURS)
+    clean = tablefmt.open(str(tables.root / OURS))
+    gone = tablefmt.open(folder)
+    delete(10)(gone)
+
+    def scan(table: tablefmt.Table) -> Callable[[], None]:
+        def run() -> None:
+            for _ in table.scan().to_batches():
+                pass
+
+        return run
+
+    found = run_alternating({"clean": scan(clean), "after": scan(gone)}, rounds, warm_up=1)
+    shutil.rmtree(folder)
+    return found
+
+
+PEAK = """
+import resource, sys
+import pyarrow.parquet as pq
+import tablefmt
+table, source = tablefmt.open(sys.argv[1]), pq.read_table(sys.argv[2])
+builder = table.merge(source, sys.argv[3])
+builder.when_matched_update_all().when_not_matched_insert_all().execute()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak_of_merge(tables: Tables, source: pa.Table) -> int:
+    """MB that a process of its own takes at most for a MERGE, the interpreter included."""
+    folder = tables.copy(OURS)
+    file = tables.root / "source.parquet"
+    pq.write_table(source, file)
+    told = subprocess.run(
+        [sys.executable, "-c", PEAK, folder, str(file), ON],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shutil.rmtree(folder)
+    return int(told.stdout)
+
+
+def at_once(tables: Tables, rows: pa.Table, pairs: int) -> dict[str, int]:
+    """Two MERGEs of different rows at once, so often; how many of all failed."""
+    folder = tables.copy(OURS)
+    failed = []
+
+    def work(source: pa.Table, start: threading.Barrier) -> None:
+        table = tablefmt.open(folder)
+        start.wait()
+        try:
+            merge(source)(table)
+        except ConcurrentModificationException as error:
+            failed.append(error)
+
+    for turn in range(pairs):
+        start = threading.Barrier(2)
+        found = source_of(rows, 3000 + turn, 400)
+        halves = [found.take(list(range(side, found.num_rows, 2))) for side in (0, 1)]
+        threads = [threading.Thread(target=work, args=(half, start)) for half in halves]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    shutil.rmtree(folder)
+    return {"merges": 2 * pairs, "failed": len(failed)}
+
+
+def main() -> None:
+    """Run and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
+    parser.add_argument("--files", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="statements, commas between; all of them")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="keeps the generated rows")
+    given = parser.parse_args()
+    rows = lineitem(given.cache, given.scale)
+    root = Path(tempfile.mkdtemp(prefix="arrow_dml"))
+    write_both(rows, root, given.files)
+    tables = Tables(root)
+    statements = {name: delete(every) for name, every in DELETES.items()}
+    statements |= {name: update(every) for name, every in UPDATES.items()}
+    statements[MERGE] = merge(source_of(rows, 100))
+    chosen = given.only.split(",") if given.only else list(statements)
+    figures = {}
+    for name in chosen:
+        cases = {
+            f"{name} {which}": lambda which=which, name=name: timed(tables, which, statements[name])
+            for which in (OURS, THEIRS)
+        }
+        figures |= run_alternating(cases, given.rounds, warm_up=1)
+    found = {
+        "rows": rows.num_rows,
+        "files": given.files,
+        "seconds": summary(figures),
+        "ratios": {n: ratio(figures, f"{n} {OURS}", f"{n} {THEIRS}") for n in chosen},
+        "update_1%_bytes": amplification(tables, rows),
+        "scan_seconds": summary(scans(tables, given.rounds)),
+        "merge_1000_peak_mb": peak_of_merge(tables, source_of(rows, 100, 1000)),
+        "two_merges_at_once": at_once(tables, rows, 16),
+        "own_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+    shutil.rmtree(root)
+    save("arrow_dml", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Rows for which a condition holds, replaced by others: an OVERWRITE that looks at rows.
+
+It keeps the removals that it computed, so its class is UPDATE. Spec: CFL-3, MRG-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Plan
+from tablefmt.data.conform import as_reader, conform, match_columns
+from tablefmt.data.read import RowFilter
+from tablefmt.data.selection import Condition
+from tablefmt.errors import ConstraintViolationError
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Schema
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.context import Commit, CommitOptions, TableContext
+from tablefmt.operations.digest import digest_of
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.rows import select
+from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.target import target_of
+from tablefmt.snapshot.head import Head
+
+
+def needs_rows(where: Condition, metadata: Metadata) -> bool:
+    """Whether partition values do not decide the condition.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `target_of`.
+    """
+    if where is None:
+        return False
+    target = target_of(where, metadata.schema)
+    return not target.decided_by(frozenset(metadata.partition_by))
+
+
+def replace_rows(
+    context: TableContext,
+    head: Head,
+    data: Any,
+    where: Condition,
+    options: CommitOptions,
+    name: str,
+) -> Commit:
+    """Carry it out in a commit of its own. Arguments and errors as `overwrite`."""
+    check_may_remove(head.metadata)
+    said = (name, target_of(where, head.metadata.schema).text)
+    digest, reader = None, None if data is None else as_reader(data)
+    if options.application is not None:
+        rows = None if reader is None else reader.read_all()
+        reader = None if rows is None else rows.to_reader()
+        digest = digest_of(rows, *said)
+        already = context.applied(options, digest, name)
+        if already is not None:
+            return already
+    pinned = context.pin(head.version)
+    with pinned.staging():
+        plan = with_metadata(stage_replace(pinned, reader, where, name), pinned)
+    return settle(context, plan, options, digest)
+
+
+def stage_replace(
+    pinned: Pinned, reader: pa.RecordBatchReader | None, where: Condition, name: str
+) -> Plan:
+    """The replacement at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        pinned: the version, and where files go.
+        reader: the new rows; None for none.
+        where: which rows go, and what every new row has to match.
+        name: of the operation.
+
+    Raises:
+        ConstraintViolationError: the table is append-only; a new row does not match.
+        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
+    """
+    check_may_remove(pinned.metadata)
+    target = target_of(where, pinned.metadata.schema)
+    selected = select(pinned, target)
+    added = None
+    if reader is not None:
+        checked = _matching(reader, pinned.target.schema, target.rows, target.text)
+        added = pinned.write(pa.RecordBatchReader.from_batches(reader.schema, checked))
+    changed = Changed(
+        target=target,
+        files=selected.files,
+        deleted=selected.rows,
+        inserted_files=added,
+        parameters={"mode": "Overwrite"} if name == "OVERWRITE" else {},
+    )
+    return changed_plan(pinned, name, changed)
+
+
+def _matching(
+    reader: pa.RecordBatchReader, schema: Schema, wanted: RowFilter | None, said: str
+) -> Iterator[pa.RecordBatch]:
+    """The same batches, each of whose rows matches."""
+    positions, shape = match_columns(reader.schema, schema), file_schema(schema)
+    for batch in reader:
+        if wanted is not None and batch.num_rows:
+            rows = conform(pa.Table.from_batches([batch]), positions, schema, shape)
+            short = batch.num_rows - sum(_count(part, wanted) for part in rows.to_batches())
+            if short:
+                raise ConstraintViolationError(
+                    f"{short} new rows or more do not match the condition {said}; nothing was "
+                    "written"
+                )
+        yield batch
+
+
+def _count(rows: pa.RecordBatch, wanted: RowFilter) -> int:
+    test = wanted.pushed if wanted.exact is None else wanted.exact
+    if isinstance(test, pc.Expression):
+        return int(rows.filter(test).num_rows)
+    assert test is not None
+    return int(pc.sum(test(rows)).as_py() or 0)
