@@ -2,10 +2,10 @@
 
     python -m benchmarks.arrow_dml [--scale 1] [--files 32] [--rounds 5] [--only delete_1%,merge_1%]
 
-Every statement runs on a fresh copy of the same table (files are linked, not copied); the peers take
-turns. Printed too: bytes written for each byte of changed rows, a scan after 10 % of the rows are
-gone against one before, the peak memory of a MERGE of 1,000 rows, and 16 pairs of MERGEs of different
-rows that run at once.
+Every statement runs on a fresh copy of the same table (files are linked, not copied); the peers
+take turns. Printed too: bytes written for each byte of changed rows, a scan after 10 % of the rows
+are gone against one before, the peak memory of a MERGE of 1,000 rows, and 16 pairs of MERGEs of
+different rows that run at once.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def amplification(tables: Tables, rows: pa.Table) -> dict[str, float]:
     sink = pa.BufferOutputStream()
     pq.write_table(changed, sink, compression="zstd")
     shutil.rmtree(folder)
-    return {"written": written, "rows": sink.getvalue().size, "factor": written / sink.tell()}
+    size = sink.getvalue().size
+    return {"written": written, "rows": size, "factor": written / size}
 
 
 def scans(tables: Tables, rounds: int) -> dict[str, list[float]]:
@@ -225,8 +226,9 @@ def at_once(tables: Tables, rows: pa.Table, pairs: int) -> dict[str, int]:
 
     for turn in range(pairs):
         start = threading.Barrier(2)
-        found = source_of(rows, 3000 + turn, 400)
-        halves = [found.take(list(range(side, found.num_rows, 2))) for side in (0, 1)]
+        found = source_of(rows, 300 + turn, 400)
+        sides = (pa.array(range(side, found.num_rows, 2), pa.int64()) for side in (0, 1))
+        halves = [found.take(side) for side in sides]
         threads = [threading.Thread(target=work, args=(half, start)) for half in halves]
         for thread in threads:
             thread.start()

@@ -49,7 +49,8 @@ class Aside:
         return entry
 
     def _added(self, add: AddedFiles) -> AddedFiles | SideFile:
-        metadata = self.plan.written_under
+        # The entry may bring the metadata that its files were written under.
+        metadata = self.plan.metadata or self.plan.written_under
         if metadata is None or len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES:
             return add
         return write_side(self.store, self.plan.transaction, added_table(add, metadata))

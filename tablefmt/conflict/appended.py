@@ -14,6 +14,7 @@ from tablefmt.conflict.facts import Mine, Read, Winner
 from tablefmt.conflict.matrix import ROW, profile_of
 from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
 from tablefmt.model.keys import decode_all_hashes, decode_hashes
+from tablefmt.model.listed_keys import listed_keys
 from tablefmt.model.prune import Mask, may_match
 
 
@@ -68,10 +69,11 @@ def _sets_nothing_read(winner: Winner, mine: Mine, read: Read) -> bool:
 def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
     """CFL-18: files whose keys are known, and none of which is a key of the read, do not match."""
     update = winner.entry.update
-    if read.keys is None or update is None or update.keys != read.keys.columns:
+    packed = _column(winner, "keys") if update is not None and update.keys else None
+    if update is None or packed is None:
         return
-    packed = _column(winner, "keys")
-    if packed is None:
+    known = _keys_of(read, update.keys)
+    if known is None:
         return
     small: list[int] = []
     for at in np.flatnonzero(mask).tolist():
@@ -80,13 +82,20 @@ def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
         if len(packed[at]) <= _SMALL:
             small.append(at)
             continue
-        few, many = sorted((decode_hashes(packed[at]), read.keys.hashes), key=len)
+        few, many = sorted((decode_hashes(packed[at]), known), key=len)
         mask[at] = bool(_is_in(few, many).any())
     if small:
         # One search for all of them: a thousand small ones cost more than one large one.
         hashes, ends = decode_all_hashes([packed[at] for at in small])
-        found = np.concatenate([[0], np.cumsum(_is_in(hashes, read.keys.hashes))])
+        found = np.concatenate([[0], np.cumsum(_is_in(hashes, known))])
         mask[small] = found[ends[1:]] > found[ends[:-1]]
+
+
+def _keys_of(read: Read, columns: tuple[int, ...]) -> _Hashes | None:
+    """Hashes of all keys that rows of the look can have."""
+    if read.keys is not None and read.keys.columns == columns:
+        return read.keys.hashes
+    return None if read.predicate is None else listed_keys(read.predicate, columns)
 
 
 _SMALL = 8192

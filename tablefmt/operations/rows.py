@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
-from tablefmt.data.read import answer_schema, locate_rows, read_files
+from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import Marks, pack_positions
 from tablefmt.operations.measured import REWRITE, SCAN
@@ -23,6 +23,10 @@ from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.operations.target import Target
 
 COPY_ON_WRITE = "copy-on-write"
+
+CHUNK_ROWS = 131_072
+CHUNK_BYTES = 32 << 20
+"""New values are worked out for so many rows at once, about."""
 
 Change = Callable[[pa.Table], pa.Table]
 """New rows for old ones, one for one; columns by name. Also called with no rows, for the types."""
@@ -117,16 +121,45 @@ def change_rows(pinned: Pinned, selected: Selected, change: Change) -> AddedFile
     snapshot = pinned.snapshot
     files = snapshot.with_vectors(_files(pinned, selected.touched))
     columns = snapshot.schema.fields
-    batches = read_files(pinned.store, files, snapshot.schema, columns, selected.target.rows)
     shape = change(answer_schema(columns).empty_table()).schema
 
     def changed() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from change(pa.Table.from_batches([batch])).cast(shape).to_batches()
+        for rows in _in_chunks(_rows_of(pinned, files, selected)):
+            yield from change(rows).cast(shape).to_batches()
 
     with pinned.measured.timed(REWRITE):
         added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
     return None if added is None else flagged(added, updated=True)
+
+
+def _rows_of(pinned: Pinned, files: pa.Table, selected: Selected) -> Iterator[pa.RecordBatch]:
+    """The rows selected, of files that hold some, with their vectors."""
+    schema, wanted = pinned.snapshot.schema, selected.target.rows
+    if wanted is None or not callable(wanted.exact):
+        yield from read_files(pinned.store, files, schema, schema.fields, wanted)
+        return
+    # Where they are is known; the condition is not worked out again.
+    ids = files["id"].to_pylist()
+    pushed = RowFilter(wanted.pushed)
+    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed):
+        here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
+        low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
+        if low < high:
+            yield part.rows.take(pa.array(np.searchsorted(part.positions, here[low:high])))
+
+
+def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows, not too few at once: to work out new values costs milliseconds a time."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def flagged(added: AddedFiles, *, updated: bool) -> AddedFiles:

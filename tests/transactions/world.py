@@ -133,7 +133,7 @@ def assert_rows(store: Store, expected: Sequence[Rows], first: int) -> None:
             assert rows_by_specification(store, version) == rows, version
 
 
-class _Counting(CountingStore):
+class Counting(CountingStore):
     """Counts reads through Arrow too, what is read so is data; and apart, what a get found."""
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -160,7 +160,7 @@ class Watch:
     """Counts what a handle, and transactions that begin on it from now on, ask of the store."""
 
     def __init__(self, table: Table) -> None:
-        self.counting = _Counting(table.context.store)
+        self.counting = Counting(table.context.store)
         table.context.store = self.counting
         table.context.view.store = self.counting
 

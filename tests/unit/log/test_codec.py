@@ -32,6 +32,7 @@ from tablefmt.model.entry import (
     SideFile,
     Totals,
 )
+from tablefmt.operations.pinned import joined
 
 TABLE, TRANSACTION = "ab" * 16, "0f" * 16
 SCHEMA = schema_from("id BIGINT, p STRING, s STRUCT<a: INT, b: ARRAY<DECIMAL(5,2)>>")
@@ -321,6 +322,40 @@ def test_a_path_that_leaves_the_table_is_refused(path: object) -> None:
     value = document()
     value["add"]["path"][1] = path
     assert refused(signed(value)) in {"KEY-2", "ADD-1"}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "rule"),
+    [
+        ("updated", [True, None], "ADD-1"),
+        ("updated", [True], "ADD-1"),
+        ("keys", [None, 1], "ADD-8"),
+        ("footer", [None, -1], "ADD-7"),
+        ("size", [0, 1], "ADD-1"),
+        ("rows", [1, None], "ADD-1"),
+        ("path", ["data/a", "data/a"], "ADD-1"),
+        ("path", ["data/a", "/etc/passwd"], "KEY-2"),
+        ("lower.1", [1, [2]], "ADD-1"),
+    ],
+)
+def test_what_readers_would_refuse_is_not_written(
+    column: str, values: list[Any], rule: str
+) -> None:
+    """The encoder has the decoder's opinion: a writer at fault spares the table."""
+    files = AddedFiles({**ADD.columns, column: values})
+    with pytest.raises(CorruptEntryError) as caught:
+        encode(entry(add=files))
+    assert caught.value.rule == rule
+
+
+def test_files_of_which_some_are_flagged_are_encoded_whole() -> None:
+    """ADD-1: parts of one commit that do not all say of what kind their rows are."""
+    plain = AddedFiles({"path": ["data/a"], "size": [1], "rows": [1]})
+    new = AddedFiles({"path": ["data/b"], "size": [1], "rows": [1], "updated": [True]})
+    whole = joined([plain, None, new])
+    found = decode(encode(entry(add=whole)), 3).entry.add
+    assert isinstance(found, AddedFiles)
+    assert found.columns["updated"] == [False, True]
 
 
 def test_a_path_is_used_as_it_stands() -> None:
