@@ -1,4 +1,4 @@
-"""Operations that work beside each other, and commit in the order that a test gives. Nothing sleeps.
+"""Operations that work beside each other, and commit in the order that a test gives; no sleep.
 
 Each has a thread of its own. Every one does all of its work, then waits at its commit until the
 others have come as far, and those before it have ended.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.selection import Condition, chosen_columns, understood
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.shapes import nullable
 from tablefmt.snapshot.load import LogView
 
 CONTENTS = ("changes", "net", "append")
@@ -47,7 +49,10 @@ class Changes:
         self.view = view
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now)
-        self.snapshot = view.snapshot(max(0, self.range.last))
+        last = view.snapshot(max(0, self.range.last))
+        # Rows of before may be NULL in columns that are NOT NULL by then.
+        columns_then = replace(last.metadata, schema=nullable(last.schema))
+        self.snapshot = replace(last, metadata=columns_then)
         self.columns = chosen_columns(self.snapshot.schema, columns)
         clash = [f.name for f in self.columns if f.name.casefold() in CHANGE_COLUMNS.names]
         if clash:

@@ -13,6 +13,7 @@ from tablefmt.cli.entries import file_records
 from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
 from tablefmt.cli.values import plain_column
 from tablefmt.model.ddl import to_ddl, to_spark_json
+from tablefmt.model.defaults import CURRENT_DEFAULT, say_values
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.table import Table
@@ -60,13 +61,15 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     """Print the columns; with --json Spark's JSON form of the schema."""
     snapshot = snapshot_of(open_table(uri, options), as_of)
     if as_json:
-        print_document(to_spark_json(snapshot.schema))
+        described = to_spark_json(snapshot.schema)
+        print_document(say_values(described, snapshot.schema, CURRENT_DEFAULT))
         return
     partitioned = snapshot.partition_ids
     rows = [
-        [f.id, f.name, str(f.type), f.nullable, f.id in partitioned] for f in snapshot.schema.fields
+        [f.id, f.name, str(f.type), f.nullable, f.id in partitioned, f.default]
+        for f in snapshot.schema.fields
     ]
-    print_table(("id", "column", "type", "nullable", "partition"), rows)
+    print_table(("id", "column", "type", "nullable", "partition", "default"), rows)
 
 
 @click.command()

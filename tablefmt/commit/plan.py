@@ -285,5 +285,6 @@ def _measured(
     if deletes is not None:
         gone = frozenset(removed.ids)
         changed = sum(file not in gone for file in deletes.file)
-        metrics.update(numDeletionVectorsAdded=changed)
+        known = metrics.get("numDeletionVectorsUpdated", 0)
+        metrics.update(numDeletionVectorsAdded=max(0, changed - known))
     return replace(plan.operation, metrics=metrics) if metrics else plan.operation

@@ -9,6 +9,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing import current_process
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +26,15 @@ MEMORY_BYTES = 512 << 20
 """What an engine may hold by default; beyond it goes to disk."""
 
 
+_MEMORY_LEAST = 32 << 20
+
+
 class Engine:
-    """One connection of its own, for one statement. Not to be shared between threads."""
+    """A connection for one statement. Not to be shared between threads.
+
+    Engines of one limit share one instance, and so what that limit allows: to open one takes tens
+    of milliseconds.
+    """
 
     def __init__(self, memory_limit: int = MEMORY_BYTES) -> None:
         """Open it.
@@ -36,17 +45,10 @@ class Engine:
         Raises:
             UnsupportedFeatureError: DuckDB is not installed.
         """
-        duckdb = _duckdb()
-        self._error = duckdb.Error
-        self._connection = duckdb.connect(
-            ":memory:",
-            config={
-                "memory_limit": f"{max(memory_limit, 32 << 20) >> 20}MiB",
-                "temp_directory": f"{tempfile.gettempdir()}/tablefmt-sql",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-            },
-        )
+        self._error = _duckdb().Error
+        # A process that was forked has none of the threads of an engine it inherits.
+        root = _opened(max(memory_limit, _MEMORY_LEAST) >> 20, current_process().pid)
+        self._connection = root.cursor()
 
     def evaluate(self, rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.ChunkedArray]:
         """The value of each expression for every row, in order, as `arrow_type` of its type.
@@ -145,6 +147,19 @@ def without_zones(table: pa.Table) -> pa.Table:
 def now_us() -> int:
     """The time of a statement, µs UTC."""
     return time.time_ns() // 1000
+
+
+@lru_cache(maxsize=4)
+def _opened(memory_mb: int, process: int | None) -> Any:
+    return _duckdb().connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{memory_mb}MiB",
+            "temp_directory": f"{tempfile.gettempdir()}/tablefmt-sql",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        },
+    )
 
 
 def check_engine() -> None:

@@ -20,6 +20,9 @@ from tablefmt.model.positions import unpack_positions
 THREADS = 16
 """Footers read at once."""
 
+READAHEAD = 4
+"""Files: Arrow's own default."""
+
 POSITION = "\0position"
 """The last column of a batch. No column of a table can be called so (SCH-2)."""
 
@@ -35,6 +38,7 @@ def live_batches(
     vectors: Sequence[bytes | None],
     names: Sequence[str],
     pushed: pc.Expression | None,
+    readahead: int = READAHEAD,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The place of a file, and rows of it that are not gone and for which `pushed` is true.
 
@@ -44,6 +48,7 @@ def live_batches(
         vectors: the packed positions of each that are gone, or None.
         names: the columns wanted; POSITION comes after them.
         pushed: the filter, None for all rows.
+        readahead: files that are decoded before their rows are asked for: memory for latency.
 
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
@@ -60,7 +65,8 @@ def live_batches(
         columns[_KEEP] = pushed
     chosen_files = ds.FileSystemDataset(fragments, files.schema, files.format, files.filesystem)
     cursor = _Cursor(-1, [], None, 0)
-    for tagged in chosen_files.scanner(columns=columns).scan_batches():
+    scanner = chosen_files.scanner(columns=columns, fragment_readahead=readahead)
+    for tagged in scanner.scan_batches():
         place = places[tagged.fragment.path]
         if place != cursor.place:
             cursor.finish()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.checksum import first_damaged, stored_checksum
 from tablefmt.data.conform import relabelled
-from tablefmt.data.live import POSITION, THREADS, live_batches
+from tablefmt.data.live import POSITION, READAHEAD, THREADS, live_batches
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
@@ -148,17 +148,19 @@ def locate_rows(
     schema: Schema,
     columns: Sequence[Field],
     condition: RowFilter | None = None,
+    readahead: int = READAHEAD,
 ) -> Iterator[LocatedRows]:
     """The rows of `read_files`, with the file and the position of each. Takes and raises the same.
 
-    A file's rows come in one or more pieces, in the order of their positions.
+    A file's rows come in one or more pieces, in the order of their positions. For `readahead` see
+    `live_batches`.
     """
     wanted = answer_schema(columns)
     condition = condition or RowFilter(None)
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     for start, group in _groups(store, files):
         try:
-            for place, batch in _live(store, group, schema, names, condition):
+            for place, batch in _live(store, group, schema, names, condition, readahead):
                 rows = _kept(batch, condition)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
@@ -190,11 +192,17 @@ def _batches(
 
 
 def _live(
-    store: Store, group: pa.Table, schema: Schema, names: list[str], condition: RowFilter
+    store: Store,
+    group: pa.Table,
+    schema: Schema,
+    names: list[str],
+    condition: RowFilter,
+    readahead: int = READAHEAD,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     vectors = [None] * group.num_rows if _is_whole(group) else group["vector"].to_pylist()
     dataset = dataset_of(store, group, schema)
-    return live_batches(dataset, group["rows"].to_pylist(), vectors, names, condition.pushed)
+    rows = group["rows"].to_pylist()
+    return live_batches(dataset, rows, vectors, names, condition.pushed, readahead)
 
 
 def _is_whole(files: pa.Table) -> bool:

@@ -73,8 +73,8 @@ class Step:
 
     clause: Clause
     assignments: tuple[Assignment, ...] = ()
-    """In the order of the table's columns. A column that an INSERT leaves out is NULL, one that an
-    UPDATE leaves out stays."""
+    """In the order of the table's columns. A column that an INSERT leaves out has its default, one
+    that an UPDATE leaves out stays."""
 
 
 def check_clauses(statement: MergeStatement) -> None:

@@ -201,4 +201,16 @@ def _metrics(
         found = {"numDeletedRows": deleted}
     if name != "MERGE" and pinned.property("deleteMode") == COPY_ON_WRITE:
         found["numCopiedRows"] = copied
-    return {**found, **changed.metrics}
+    return {**found, **_vector_metrics(changed.files, out), **changed.metrics}
+
+
+def _vector_metrics(files: pa.Table, out: _Out) -> dict[str, int]:
+    """Files of which rows were gone before and more are now, and those that go."""
+    had = files["id"].to_numpy()[files["deleted"].to_numpy() > 0]
+    marked = np.fromiter(out.deletes, np.int64, len(out.deletes))
+    more = np.setdiff1d(np.intersect1d(had, marked), out.removes)
+    found = {
+        "numDeletionVectorsUpdated": len(more),
+        "numDeletionVectorsRemoved": len(np.intersect1d(had, out.removes)),
+    }
+    return {name: count for name, count in found.items() if count}

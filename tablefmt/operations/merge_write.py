@@ -28,9 +28,6 @@ from tablefmt.operations.pinned import Pinned
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""
 
-FILES_AT_ONCE = 4
-"""Files that are read beside each other: bounds what the reader holds."""
-
 
 @dataclass(slots=True)
 class Inserted:
@@ -98,22 +95,18 @@ class Writer:
 
     def _updated(self, files: pa.Table, match: Match) -> Iterator[pa.Table]:
         places = np.unique(match.file)
-        schema = self.target.schema
-        for start in range(0, len(places), FILES_AT_ONCE):
-            some = places[start : start + FILES_AT_ONCE]
-            chosen = files.take(pa.array(some))
-            for part in locate_rows(self.pinned.store, chosen, schema, schema.fields):
-                begin, end = np.searchsorted(match.file, [some[part.file], some[part.file] + 1])
-                inside = slice(int(begin), int(end))
-                wanted = match.position[inside]
-                low, high = np.searchsorted(wanted, [part.positions[0], part.positions[-1] + 1])
-                if low == high:
-                    continue
-                at = np.searchsorted(part.positions, wanted[low:high])
-                mine = slice(inside.start + int(low), inside.start + int(high))
-                yield self._changed(
-                    part.rows.take(pa.array(at)), match.source[mine], match.clause[mine]
-                )
+        schema, chosen = self.target.schema, files.take(pa.array(places))
+        # Whole rows are wide: one file ahead bounds what the reader holds.
+        for part in locate_rows(self.pinned.store, chosen, schema, schema.fields, readahead=1):
+            begin, end = np.searchsorted(match.file, [places[part.file], places[part.file] + 1])
+            wanted = match.position[begin:end]
+            low, high = np.searchsorted(wanted, [part.positions[0], part.positions[-1] + 1])
+            if low == high:
+                continue
+            at = np.searchsorted(part.positions, wanted[low:high])
+            mine = slice(int(begin + low), int(begin + high))
+            old = part.rows.take(pa.array(at))
+            yield self._changed(old, match.source[mine], match.clause[mine])
 
     def _changed(
         self, old: pa.RecordBatch, source: NDArray[np.int64], clause: NDArray[np.int16]

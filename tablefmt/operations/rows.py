@@ -141,7 +141,7 @@ def _rows_of(pinned: Pinned, files: pa.Table, selected: Selected) -> Iterator[pa
     # Where they are is known; the condition is not worked out again.
     ids = files["id"].to_pylist()
     pushed = RowFilter(wanted.pushed)
-    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed):
+    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=1):
         here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
         low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
         if low < high:

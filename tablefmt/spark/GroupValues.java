@@ -87,4 +87,15 @@ final class GroupValues {
     }
     return result.toString();
   }
+
+  /** The values of a row and one more. */
+  static InternalRow with(InternalRow values, StructType partitions, Object more) {
+    StructField[] fields = partitions.fields();
+    Object[] row = new Object[fields.length + 1];
+    for (int c = 0; c < fields.length; c++) {
+      row[c] = values.get(c, fields[c].dataType());
+    }
+    row[fields.length] = more;
+    return new GenericInternalRow(row);
+  }
 }

@@ -5,6 +5,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute$;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -123,7 +124,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
       if (column.name().equals(ROW)) {
         return column;
       }
-      if (column.name().equals("_metadata") && column.dataType() instanceof StructType) {
+      if (FileSourceMetadataAttribute$.MODULE$.isValid(column.metadata())
+          && column.dataType() instanceof StructType) {
         StructField[] parts = ((StructType) column.dataType()).fields();
         for (int p = 0; p < parts.length; p++) {
           if (parts[p].name().equals("row_index")) {

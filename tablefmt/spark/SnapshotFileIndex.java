@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -178,18 +177,9 @@ public class SnapshotFileIndex implements FileIndex {
     this.values = new InternalRow[touched.length];
     for (int i = 0; i < touched.length; i++) {
       groups[touched[i]] = i;
-      values[i] = with(all, all.groups[touched[i]], Long.valueOf(deleted.first(i)));
+      values[i] = GroupValues.with(all.values[all.groups[touched[i]]], all.partitions,
+          Long.valueOf(deleted.first(i)));
     }
-  }
-
-  private static InternalRow with(SnapshotFileIndex all, int group, Long first) {
-    StructField[] fields = all.partitions.fields();
-    Object[] row = new Object[fields.length + 1];
-    for (int c = 0; c < fields.length; c++) {
-      row[c] = all.values[group].get(c, fields[c].dataType());
-    }
-    row[fields.length] = first;
-    return new GenericInternalRow(row);
   }
 
   /** Rows that a scan of the files has to leave out. By default there are none. */
@@ -245,6 +235,11 @@ public class SnapshotFileIndex implements FileIndex {
 
   public boolean isNarrowed() {
     return !note.isEmpty();
+  }
+
+  /** The identity of all of the snapshot's files. */
+  String snapshot() {
+    return identity.substring(0, identity.length() - note.length());
   }
 
   /** For people: which version, how many of its files, and why. */

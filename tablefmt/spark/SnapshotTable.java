@@ -42,6 +42,10 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     this.relation = relation;
   }
 
+  SnapshotRelation relation() {
+    return relation;
+  }
+
   public String name() {
     return name;
   }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.defaults import CURRENT_DEFAULT
 from tablefmt.model.entry import Metadata
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Schema, Type
@@ -14,7 +15,6 @@ from tablefmt.operations import alter, columns
 from tablefmt.operations.alter import Alteration
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.create import definition
-from tablefmt.spark.relation import CURRENT_DEFAULT
 
 Change = Mapping[str, Any]
 """What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""

@@ -23,6 +23,7 @@ from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
+from tablefmt.operations.pinned import joined
 from tablefmt.spark.failures import carrying
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -230,19 +231,7 @@ def unpacked(body: bytes) -> pa.Table:
 
 def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
     """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
-    columns: dict[str, list[Any]] = {}
-    count = 0
-    for part in parts:
-        if part is None:
-            continue
-        for name, values in part.columns.items():
-            column = columns.setdefault(name, [])
-            column.extend([None] * (count - len(column)))
-            column.extend(values)
-        count += len(part)
-    for column in columns.values():
-        column.extend([None] * (count - len(column)))
-    return AddedFiles(columns) if count else None
+    return joined(list(parts))
 
 
 def described(added: AddedFiles | None) -> bytes:

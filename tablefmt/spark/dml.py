@@ -30,6 +30,7 @@ from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.located import FILE, ROW, located
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file, find_places
+from tablefmt.spark.queried import pinned_to, version_read, with_query
 from tablefmt.spark.rewrite import Rewritten, finish, forget, rewrite
 
 _log = logging.getLogger("tablefmt.spark")
@@ -101,15 +102,19 @@ def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
     if target.decided_by(snapshot.partition_ids):
         return delete_files(pinned, target)
     files = snapshot.matching(target.predicate)
-    changed = Changed(target=target, files=files)
+    changed, read = Changed(target=target, files=files), None
     if files.num_rows:
         rows = chosen(located_rows(spark, pinned, files, where), where)
+        read = version_read(pinned.store, pinned.view, rows)
+        if read not in (None, pinned.version):
+            return stage_delete(pinned_to(pinned, read), spark, where)
         count = int(pc.sum(files["rows"]).as_py())
         with pinned.measured.timed(SCAN):
             found = find_places(rows.select(FILE, ROW), ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=found)
-    return changed_plan(pinned, "DELETE", changed, carry_in_tasks(spark))
+    plan = changed_plan(pinned, "DELETE", changed, carry_in_tasks(spark))
+    return plan if read is None else with_query(plan, pinned)
 
 
 def stage_update(
@@ -122,7 +127,7 @@ def stage_update(
     """The update at the pinned version; with no such row, a plan that is empty."""
     target, schema = where.target, pinned.metadata.schema
     files = pinned.snapshot.matching(target.predicate)
-    changed = Changed(target=target, files=files)
+    changed, read = Changed(target=target, files=files), None
     if files.num_rows:
         rows = chosen(located_rows(spark, pinned, files, where), where)
         new = {field.id: value for field, value in values}
@@ -130,8 +135,12 @@ def stage_update(
             new[f.id].alias(f.name) if f.id in new else rows[quote_name(f.name)]
             for f in schema.fields
         ]
+        frame = rows.select(*columns, FILE, ROW)
+        read = version_read(pinned.store, pinned.view, frame)
+        if read not in (None, pinned.version):
+            return stage_update(pinned_to(pinned, read), spark, where, values, options)
         with cleaning(spark, pinned):
-            written = rewrite(spark, pinned, rows.select(*columns, FILE, ROW), (FILE, ROW), options)
+            written = rewrite(spark, pinned, frame, (FILE, ROW), options)
             finish(spark, pinned, [written.files])
         _log.info("UPDATE: %d rows of %d files", written.places.num_rows, files.num_rows)
         changed = Changed(
@@ -141,7 +150,8 @@ def stage_update(
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
-    return changed_plan(pinned, "UPDATE", changed, carry_in_tasks(spark))
+    plan = changed_plan(pinned, "UPDATE", changed, carry_in_tasks(spark))
+    return plan if read is None else with_query(plan, pinned)
 
 
 def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> Any:

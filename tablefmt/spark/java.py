@@ -31,6 +31,7 @@ SOURCES = (
     "NativeScan",
     "NativeWrite",
     "Plain",
+    "Queried",
     "RowCommand",
     "RowCommands",
     "SessionCatalog",

@@ -38,6 +38,7 @@ from tablefmt.spark.located import FILE, ROW
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file
 from tablefmt.spark.planes import functions_of
+from tablefmt.spark.queried import version_read, with_query
 from tablefmt.spark.rewrite import (
     ACTION,
     DELETED,
@@ -120,7 +121,14 @@ def merge_rows(
     if already is not None:
         return already
     pinned = context.pin(head.version)
-    plan = stage_merge(pinned, spark, merge_of(pinned), options)
+    merge = merge_of(pinned)
+    read = version_read(pinned.store, pinned.view, merge.source)
+    if read not in (None, pinned.version):
+        pinned = context.pin(read)
+        merge = merge_of(pinned)
+    plan = stage_merge(pinned, spark, merge, options)
+    if read is not None:
+        plan = with_query(plan, pinned)
     return settle(context, with_metadata(plan, pinned), options.commit, None)
 
 

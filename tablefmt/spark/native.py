@@ -170,7 +170,7 @@ def write_more(
     more: Sequence[Mapping[str, Any]],
     apart: str | None = None,
 ) -> tuple[int, list[tuple[str, int]]]:
-    """Run the query and write its rows with columns that no schema names (DAT-9); not durably yet.
+    """Run the query and write its rows with columns that no schema names (DAT-11); not durably yet.
 
     Args:
         frame: as of `write_native`, and the columns of `more`.

@@ -12,7 +12,7 @@ from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.operations.context import CommitOptions
 
 OPTIONS = {
-    "replaceWhere": "SQL over partition columns: overwrite replaces the rows for which it holds",
+    "replaceWhere": "SQL: overwrite replaces the rows for which it holds; new rows have to match it",
     "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions that the new "
     "rows are in; by default static, with format() and SQL what the session says",
     "txnAppId": "application id; with txnVersion, the write is applied once",

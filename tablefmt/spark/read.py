@@ -11,11 +11,13 @@ from tablefmt.model.predicate import quote_name
 from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
 from tablefmt.operations.pinned import Pinned
+from tablefmt.snapshot.load import LogView
 from tablefmt.spark.arrow_plane import read_arrow
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.relation import Files, to_dataframe
 from tablefmt.store.open import open_store
+from tablefmt.store.protocol import Store
 
 
 def read(
@@ -57,13 +59,20 @@ def read_at(spark: Any, context: TableContext, version: int | None, timestamp: T
 def snapshot_files(context: TableContext, version: int | None, timestamp: Time | None) -> Files:
     """The files of one version of an open table. Raises as `read`."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
+    asked = version is not None or timestamp is not None
+    table = snapshot_identity(context.store, context.view, asked=asked)
     return Files(
-        identity=f"{context.store.identity}#{snapshot.table_id}@{snapshot.version}",
+        identity=f"{table}@{snapshot.version}",
         columns=snapshot.files,
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
         vectors=snapshot.with_vectors,
     )
+
+
+def snapshot_identity(store: Store, view: LogView, *, asked: bool = False) -> str:
+    """Names a table's files; `asked` tells a version that somebody asked for from the newest."""
+    return f"{store.identity}#{view.head.table}{'!' if asked else ''}"
 
 
 def find_row(

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.ddl import to_spark_json
-from tablefmt.model.defaults import default_sql
+from tablefmt.model.defaults import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values
 from tablefmt.model.parse import parse_conjuncts
 from tablefmt.model.predicate import all_of
 from tablefmt.model.prune import may_match
@@ -48,12 +48,6 @@ DELETED_TASK_BYTES = 4 << 20
 DELETED_BITS_BYTES = 64 << 20
 """What a bit for every row may take in each executor, for files of which rows are gone. Above it,
 only pages of 4,096 rows of which one is gone have bits."""
-
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""Spark's name, in a column's metadata, for the SQL text of its default."""
-
-EXISTS_DEFAULT = "EXISTS_DEFAULT"
-"""Spark's name for a value that its reader takes for a column which a file lacks."""
 
 RELATIONS_KEPT = 16
 """Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
@@ -145,6 +139,13 @@ def to_relation(
     Raises: as `to_dataframe`.
     """
     root = hadoop_root(store)
+    for name in files.schema.names:
+        if name.casefold() == POSITION:
+            raise UnsupportedFeatureError(
+                f"Spark's reader keeps the name {name!r} for itself; rename the column, or read the "
+                "table through Arrow",
+                ["spark:column-name"],
+            )
     given = None
     if storage is not None:
         given = spark._jvm.java.util.HashMap()
@@ -217,10 +218,7 @@ def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
     """The columns as INSERT has to see them (SCH-7)."""
     if all(field.default is None for field in schema.fields):
         return columns
-    described = to_spark_json(schema)
-    for each, one in zip(schema.fields, described["fields"], strict=True):
-        if each.default is not None:
-            one["metadata"][CURRENT_DEFAULT] = default_sql(each.default, each.type)
+    described = say_values(to_spark_json(schema), schema, CURRENT_DEFAULT)
     return java.java_schema(spark, json.dumps(described))
 
 
@@ -232,10 +230,7 @@ def _format(spark: Any, schema: Schema, columns: Any) -> Any:
     initial = [field for field in named.fields if field.initial is not None]
     if named == schema and not initial:
         return spark._jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
-    described = to_spark_json(named)
-    for each, one in zip(named.fields, described["fields"], strict=True):
-        if each.initial is not None:
-            one["metadata"][EXISTS_DEFAULT] = default_sql(each.initial, each.type)
+    described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
     inside = java.java_schema(spark, json.dumps(described))
     return java.new_instance(spark, "SnapshotFormat", columns, inside)
 

@@ -19,11 +19,13 @@ from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable
-from tablefmt.operations.append import NAME, append_files
+from tablefmt.operations.append import NAME, append_files, append_plan
 from tablefmt.operations.columns import merged, replaced
 from tablefmt.operations.context import Commit, TableContext, discard
 from tablefmt.operations.create import create, definition
-from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.operations.measured import Measured
+from tablefmt.operations.overwrite import check_overwritable, overwrite_files, overwrite_plan
+from tablefmt.operations.staging import settle
 from tablefmt.snapshot.head import Head
 from tablefmt.spark import failures
 from tablefmt.spark.align import incoming, narrowed
@@ -32,6 +34,8 @@ from tablefmt.spark.native import layout, write_native
 from tablefmt.spark.opened import open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.planes import plane_for
+from tablefmt.spark.queried import pin_query, with_query
+from tablefmt.spark.replace import replace_rows, row_target
 from tablefmt.spark.session import is_stopped
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
@@ -92,7 +96,13 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
         return already
     metadata = _evolved(head.metadata, df, options)
     transaction = context.environment.nonce()
+    read = pin_query(context, df)
     added = _files(df, context.store, transaction, metadata, options, head)
+    if read is not None:
+        plan = append_plan(
+            transaction, added, read.metadata, read_version=read.version, evolved=metadata
+        )
+        return settle(context, with_query(plan, read), options.commit, None)
     return append_files(
         context,
         transaction,
@@ -135,17 +145,42 @@ def overwrite_rows(
 
     With overwriteSchema, `partition_by` names what to partition by from then on; none: as before.
 
-    Raises as `write`, and UnsupportedFeatureError for a condition that needs row values.
+    Raises as `write`.
     """
     head = context.begin()
     where, dynamic = options.replace_where, options.dynamic_partitions
+    rows = row_target(where, head.metadata)
+    if where is not None and rows is not None:
+        metadata = _evolved(head.metadata, df, options, partition_by)
+        try:
+            return replace_rows(context, df, where, rows, metadata, options)
+        except TablefmtError:
+            raise
+        except Exception as error:
+            raise _explained(error, df, metadata) or error from None
     check_overwritable(head.metadata, where, dynamic)
     already = context.applied(options.commit, None, "OVERWRITE")
     if already is not None:
         return already
     metadata = _evolved(head.metadata, df, options, partition_by)
     transaction = context.environment.nonce()
+    read = pin_query(context, df)
     added = _files(df, context.store, transaction, metadata, options, head)
+    if read is not None:
+        try:
+            plan = overwrite_plan(
+                transaction,
+                added,
+                read.metadata,
+                read_version=read.version,
+                where=where,
+                dynamic_partitions=dynamic,
+                evolved=metadata,
+            )
+        except TablefmtError:
+            discard(context.store, transaction)
+            raise
+        return settle(context, with_query(plan, read), options.commit, None)
     return overwrite_files(
         context,
         transaction,
@@ -237,12 +272,21 @@ def _write_first(
 
     As Spark's own CREATE TABLE AS, this makes every column nullable.
     """
+    measured = Measured.start(SYSTEM.monotonic, store)
     schema = nullable(schema_from(df.schema))
     metadata = prepare_first(store, schema, partition_by, options)
     transaction = SYSTEM.nonce()
     added = _files(df, store, transaction, metadata, options, None)
-    exist_ok = mode == "append"
-    return commit_first(store, schema, partition_by, transaction, added, options, exist_ok=exist_ok)
+    return commit_first(
+        store,
+        schema,
+        partition_by,
+        transaction,
+        added,
+        options,
+        exist_ok=mode == "append",
+        measured=measured,
+    )
 
 
 def prepare_first(
@@ -271,6 +315,7 @@ def commit_first(
     options: WriteOptions,
     *,
     exist_ok: bool,
+    measured: Measured | None = None,
 ) -> Commit:
     """Make a table, and commit files that were written before it was there.
 
@@ -281,6 +326,7 @@ def commit_first(
     metadata = definition(schema, partition_by, {})
     try:
         context = create(store, schema, partition_by=partition_by, exist_ok=exist_ok)
+        context.measured = measured
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
         # Who made it meanwhile may have been this very write.

@@ -168,6 +168,19 @@ def test_schema_is_sparks_json(table: tablefmt.Table, uri: str) -> None:
         for name, kind in zip(SCHEMA.names, types, strict=True)
     ]
     assert run("schema", uri, "--json").document == {"type": "struct", "fields": fields}
+    table.alter.add_column("extra", "INT", default=7)
+    fields.append(
+        {
+            "name": "extra",
+            "type": "integer",
+            "nullable": True,
+            "metadata": {"CURRENT_DEFAULT": "CAST(7 AS INTEGER)"},
+        }
+    )
+    assert run("schema", uri, "--json").document == {"type": "struct", "fields": fields}
+    assert run("schema", uri).out.splitlines()[-1].split() == [
+        "8", "extra", "integer", "true", "false", "7"
+    ]  # fmt: skip
 
 
 def test_files_are_the_live_ones_of_the_version(table: tablefmt.Table, uri: str) -> None:

@@ -100,6 +100,16 @@ def test_the_names_are_those_of_delta() -> None:
     assert (found["numRemovedFiles"], found["numAddedFiles"]) == (1, 3)
 
 
+def test_files_that_lost_rows_before_are_told_apart() -> None:
+    """A vector that is new, one that grows, and one that goes with its file."""
+    table = new_table()
+    table.append(rows(1, 2, 3))
+    names = ["numDeletionVectorsAdded", "numDeletionVectorsUpdated", "numDeletionVectorsRemoved"]
+    told = [table.delete(f"id = {n}").metrics for n in (1, 2)]
+    told.append(table.delete("id > 0").metrics)
+    assert [[m.get(n, 0) for n in names] for m in told] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
 def test_times_are_those_of_the_clock() -> None:
     """Data files of a second each; a transaction counts from its beginning."""
     clock = Clock()

@@ -390,6 +390,28 @@ def test_columns_that_others_go_by_stay() -> None:
     assert handle(table.context.store).partition_by == ["q"]
 
 
+def test_changes_are_read_with_the_columns_of_the_end() -> None:
+    """INC-3, DAT-12: rows of before as they read then, NULL where the columns are NOT NULL now."""
+    table = table_of("id INT, gone STRING, x INT")
+    put(table, {"id": 1, "gone": "old", "x": None})
+    table.overwrite(pa.table({"id": pa.array([2], pa.int32()), "x": pa.array([5], pa.int32())}))
+    table.alter.set_not_null("x")
+    table.alter.drop_column("gone")
+    table.alter.widen_column("id", "BIGINT")
+    table.alter.add_column("gone", "INT NOT NULL", default=7)
+    put(table, {"id": 1 << 40, "x": 6, "gone": 8})
+    read = handle(table.context.store).changes(starting_version=1).to_arrow()
+    found = read.drop_columns(["_commit_timestamp"]).to_pylist()
+    names = ("id", "x", "gone", "_change_type", "_commit_version")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (1, None, 7, "insert", 1),
+        (1, None, 7, "delete", 2),
+        (2, 5, 7, "insert", 2),
+        (1 << 40, 6, 8, "insert", 7),
+    ]
+    assert_sound(table.context.store)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -145,6 +145,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> No
             return added
 
     def running(spark: Any, task: Any, singles: Any, first: int) -> Any:
-        return inner(spark, FailingTask(task), singles, first)
+        failing: Any = FailingTask(task)
+        return inner(spark, failing, singles, first)
 
     monkeypatch.setattr(carry, "_run", running)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import SchemaMismatchError, TablefmtError
+from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
 from tablefmt.model.entry import OperationClass
+from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.spark import planes, relation
 from tablefmt.spark.located import FILE, ROW, located
-from tests.rows import SCHEMA, StagedTable
+from tests.rows import StagedTable
 from tests.spark.looking import rows_of
 
 
@@ -101,6 +101,8 @@ def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
         assert pairs(joined) == [(i, 2 * v) for i, v in rows]
         inner = spark.sql("SELECT * FROM seen WHERE v IN (SELECT max(v) FROM seen)")
         assert pairs(inner) == [(5, 9)]
+        scalar = spark.sql("SELECT id FROM seen WHERE v = (SELECT min(v) FROM seen) AND id < 20")
+        assert pairs(scalar) == [(4,)]
         outer = spark.range(30).selectExpr("id AS i").where("i NOT IN (SELECT id FROM seen)")
         assert {row.i for row in outer.collect()} == set(range(30)) - {i for i, _ in rows}
         assert spark.sql("WITH c AS (SELECT * FROM seen) SELECT * FROM c, c d").count() == (
@@ -140,21 +142,46 @@ def test_the_position_that_spark_tells_is_that_in_the_file(
         assert pairs(chosen) == sorted((i,) for p, i in places if p == 2)
 
 
-@pytest.mark.parametrize("form", ["in tasks", "sent once", "in pages"])
-@pytest.mark.parametrize("engine", ["vectors", "rows", "interpreted"])
+def test_a_column_of_the_user_is_not_taken_for_a_position(spark: Any, uri: str) -> None:
+    table = tablefmt.create(uri, "id BIGINT, _metadata STRUCT<row_index: BIGINT>")
+    given = [{"row_index": 3 - i} for i in range(4)]
+    kind = pa.struct([("row_index", pa.int64())])
+    table.append(pa.table({"id": range(4), "_metadata": pa.array(given, kind)}))
+    table.delete("id = 1")
+    frame = tablefmt.spark.read(spark, uri)
+    assert pairs(frame.selectExpr("id", "_metadata.row_index")) == [(0, 3), (2, 1), (3, 0)]
+    there = frame.select("id", frame.metadataColumn("_metadata").row_index)
+    assert pairs(there) == [(0, 0), (2, 2), (3, 3)]
+    tablefmt.create(uri + "-other", pa.schema([(relation.POSITION, pa.int64())]))
+    with pytest.raises(UnsupportedFeatureError, match="keeps the name"):
+        tablefmt.spark.read(spark, uri + "-other")
+
+
+@pytest.mark.parametrize(
+    ("engine", "form"),
+    [
+        ("vectors", "in tasks"),
+        ("vectors", "sent once"),
+        ("vectors", "in pages"),
+        ("rows", "in pages"),
+        ("interpreted", "in tasks"),
+        ("interpreted", "sent once"),
+    ],
+)
 def test_any_positions_of_larger_files_are_left_out(
-    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, form: str, engine: str
+    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, engine: str, form: str
 ) -> None:
     """DEL-2, DEL-4: at the ends of words, of pages and of files, none of a page, and all of it."""
     if form != "in tasks":
         monkeypatch.setattr(relation, "DELETED_TASK_BYTES", 0)
     if form == "in pages":
         monkeypatch.setattr(relation, "DELETED_BITS_BYTES", 0)
-    count = 3 * 4096 + 77
-    table = tablefmt.create(uri, SCHEMA)
+    # Spark writes several pages for a column, and skips pages by their bounds.
+    count = 15 * 4096 + 77
     for start in (0, count, 2 * count):
-        ids = np.arange(start, start + count)
-        table.append(pa.table({"id": ids, "v": ids % count}))
+        rows = spark.range(start, start + count, 1, 1).selectExpr("id", f"id % {count} AS v")
+        tablefmt.spark.write(rows, uri)
+    table = tablefmt.open(uri)
     gone = {0: [0, 63, 64, 4095, 8192, count - 1], 2: range(4096, 8192)}
     for file, positions in gone.items():
         text = ", ".join(str(file * count + p) for p in positions)
@@ -175,7 +202,9 @@ def test_any_positions_of_larger_files_are_left_out(
         found = frame.select("id").toArrow()["id"].to_pylist()
         assert len(found) == len(left)
         assert set(found) == left
-        assert frame.count() == len(left)
+        some = frame.where("v BETWEEN 8180 AND 8200 OR v = 61000").select("id").toArrow()
+        chosen = [i for i in left if 8180 <= i % count <= 8200 or i % count == 61000]
+        assert sorted(some["id"].to_pylist()) == sorted(chosen)
     finally:
         for name in settings:
             spark.conf.unset(name)
@@ -205,12 +234,63 @@ def test_partitions_prune_a_table_of_which_rows_are_gone(
             if leaf.relation().partitionSchema().length() > 0
         ]
         assert sorted(scanned) == [1, 1]
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    try:
+        adaptive = frame.join(few, frame.p == few.d).groupBy("k").agg({"id": "sum"})
+        assert pairs(adaptive) == [(2, sum(i for i in left if i % 3 == 2))]
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 def _executed(frame: Any) -> list[Any]:
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     found = [leaves.apply(at) for at in range(leaves.size())]
     return [leaf for leaf in found if leaf.getClass().getSimpleName() == "FileSourceScanExec"]
+
+
+def test_columns_that_the_files_call_otherwise_are_read_under_their_names(
+    spark: Any, uri: str, named: Callable[[str], Any]
+) -> None:
+    """SCH-3: two have changed places, and one of them partitions the table."""
+    whole = Primitive("long")
+    schema = Schema(
+        (Field(1, "a", "b", whole), Field(2, "b", "a", whole), Field(3, "p.q", "old", whole)), 3
+    )
+    table = tablefmt.create(uri, schema, partition_by=["p.q"])
+    table.append(pa.table({"a": range(9), "b": range(10, 19), "p.q": [i % 3 for i in range(9)]}))
+    table.delete("a IN (2, 3) OR b = 17")
+    left = [(i, 10 + i, i % 3) for i in range(9) if i not in (2, 3, 7)]
+    for frame in ways(spark, named, uri):
+        assert pairs(frame) == left
+        assert pairs(frame.where("b > 14 AND `p.q` = 2")) == [(5, 15, 2), (8, 18, 2)]
+    snapshot = tablefmt.open(uri).context.view.snapshot(2)
+    files = snapshot.with_vectors(snapshot.files)
+    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    places = snapshot.files["partition.3"].to_pylist()
+    assert pairs(frame) == [(a, b, p, places.index(p), a // 3) for a, b, p in left]
+
+
+def test_files_older_than_the_schema_lose_their_rows_too(
+    spark: Any, uri: str, named: Callable[[str], Any]
+) -> None:
+    """DAT-12, SCH-7: a column they lack, one of a narrower type, and one of another name."""
+    table = tablefmt.create(uri, pa.schema([("id", pa.int32()), ("v", pa.int64())]))
+    table.append(pa.table({"id": pa.array(range(6), pa.int32()), "v": range(6)}))
+    table.delete("id IN (0, 4)")
+    table.alter.add_column("c", "INT", default=7)
+    table.alter.widen_column("id", "BIGINT")
+    table.alter.rename_column("v", "w")
+    table.append(pa.table({"id": [1 << 40], "w": [6], "c": pa.array([8], pa.int32())}))
+    table.delete("w = 2")
+    left = [(1, 1, 7), (3, 3, 7), (5, 5, 7), (1 << 40, 6, 8)]
+    for frame in ways(spark, named, uri):
+        assert pairs(frame) == left
+        assert pairs(frame.where("c = 7 AND w > 1").select("id")) == [(3,), (5,)]
+    table.refresh()
+    snapshot = table.context.view.snapshot(table.version)
+    files = snapshot.with_vectors(snapshot.files)
+    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    assert pairs(frame) == [(*row, int(row[0] > 9), row[1] % 6) for row in left]
 
 
 def test_a_session_that_does_not_know_how_says_so(spark: Any, staged: StagedTable) -> None:

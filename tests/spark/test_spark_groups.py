@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.ddl import schema_from
-from tablefmt.spark.groups import partition_groups
+from tablefmt.spark.groups import partition_groups, single_groups
 
 SCHEMA = schema_from("id BIGINT, s STRING, b BINARY, d DOUBLE, n INT")
 TEXT = st.none() | st.text(st.characters(codec="utf-8"), max_size=4) | st.sampled_from(
@@ -57,6 +57,21 @@ def test_every_file_finds_its_values_again(rows: list[tuple[Any, ...]]) -> None:
         for g in groups.of_file.to_pylist()
     ]
     assert found == [(s, b, n) for s, b, _, n in rows]
+
+
+@hypothesis.given(st.lists(ROW, max_size=6))
+def test_every_file_has_its_place_beside_its_values(rows: list[tuple[Any, ...]]) -> None:
+    """VAL-2: as a group of its own, in the order of the files."""
+    for by in (frozenset({2, 3, 5}), frozenset({4})):
+        alone = single_groups(files(rows), SCHEMA, by, "place")
+        names = [c["name"] for c in json.loads(alone.columns)["fields"]]
+        exact = by - {4} and rows
+        assert names == (["s", "b", "n", "place"] if exact else ["place"])
+        assert alone.of_file.to_pylist() == list(range(len(rows)))
+        cells = [line.split("\t") for line in alone.values.split("\n")] if rows else []
+        assert [line[-1] for line in cells] == [str(at) for at in range(len(rows))]
+        if exact:
+            assert [read(line[0], "string") for line in cells] == [r[0] for r in rows]
 
 
 def test_without_values_to_go_by_there_are_no_groups() -> None:

@@ -1,4 +1,4 @@
-"""Schemas that change, through Spark: old files on every reader, writers that bring columns, SQL."""
+"""Schemas that change, through Spark: old files on every reader, writers that evolve, SQL."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ def row(i: int) -> dict[str, Any]:
         "day": dt.date(1582, 10, 1 + i), "p": "ab"[i % 2], "gone": "old", "s": {"a": i, "b": "old"},
         "li": [{"a": i, "b": "old"}, None], "m": [("k", {"a": 0.5 * i})],
     }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def registered(spark: Any) -> None:
+    tablefmt.spark.register(spark)
 
 
 @pytest.fixture
@@ -131,10 +136,9 @@ def test_values_are_those_that_were_written(spark: Any, evolved: Any, uri: str) 
 
 
 CONDITIONS = [
-    "id = 1", "b >= 2.5", "i > 2147483645", "l = 9223372036854775807", "d = 0.25", "d < 0.5001",
-    "day = TIMESTAMP_NTZ '1582-10-03 00:00:00'", "day > DATE '1582-10-03'", "n = 7", "n <> 7",
-    "nan > 1", "isnan(nan)", "gone IS NULL", "gone = 1", "part = 'b' AND id < 3", "dec < 0",
-    "low < 0 AND f > 1", "yes", "s.b IS NULL", "s.a = 2", "m['k'].z > 1",
+    "id = 1", "b >= 2.5", "i > 2147483645", "l = 9223372036854775807", "d < 0.5001", "n <> 7",
+    "day = TIMESTAMP_NTZ '1582-10-03 00:00:00'", "nan > 1", "gone = 1", "part = 'b' AND id < 3",
+    "low < 0 AND f > 1", "s.b IS NULL AND m['k'].z > 1",
 ]  # fmt: skip
 
 
@@ -188,7 +192,7 @@ def test_an_overwrite_brings_other_columns_and_partitions(spark: Any, uri: str) 
     old = tablefmt.spark.read(spark, uri, version=1)
     assert [r.asDict() for r in old.collect()] == [{"id": 1, "p": "a"}]
     part = spark.sql("SELECT 'r' AS q, 1 AS w")
-    options = {"mergeSchema": True, "replaceWhere": "q = 'r'"}
+    options: dict[str, Any] = {"mergeSchema": True, "replaceWhere": "q = 'r'"}
     tablefmt.spark.write(part, uri, mode="overwrite", **options)
     tablefmt.spark.write(part, uri, mode="overwrite", **options)
     assert tablefmt.spark.read(spark, uri).select("q", "w").orderBy("q").collect() == [
@@ -226,7 +230,6 @@ def test_what_cannot_be_taken_over_changes_nothing(
 @pytest.fixture
 def t(spark: Any, uri: str) -> Iterator[str]:
     """A table of the catalog, made with a default."""
-    tablefmt.spark.register(spark)
     spark.sql(
         f"CREATE TABLE t (id INT, name STRING, n INT DEFAULT 4) USING tablefmt "
         f"OPTIONS (path '{uri}')"

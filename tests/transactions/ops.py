@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.operations.transaction import Transaction
-from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact, merge, update
+from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.transactions.world import Row, Rows, data
 
 Op = tuple[Any, ...]
@@ -176,12 +176,14 @@ def _stage_append(txn: Transaction, new: Rows) -> None:
 
 
 def _stage_update(txn: Transaction, condition: Condition, change: str, value: Any) -> None:
-    def new_rows(rows: pa.Table) -> pa.Table:
-        lists = [rows[name].to_pylist() for name in ("p", "k", "v")]
-        return data(changed(row, change, value) for row in zip(*lists, strict=True))
+    values = {"set": {"v": f"{value}"}, "bump": {"v": "(v + 1) % 3"}, "move": {"p": f"'{value}'"}}
+    txn.update(values[change], where(condition))
 
-    columns = {"set": ["v"], "bump": ["v"], "move": ["p"]}[change]
-    txn.stage(update(text(condition), new_rows, columns))
+
+def _stage_merge(txn: Transaction, place: str | None, new: Rows) -> None:
+    on = "t.k = s.k" if place is None else f"t.k = s.k AND t.{_place(place)}"
+    builder = txn.merge(data(new), on).when_matched_update({"v": "s.v"})
+    builder.when_not_matched_insert_all().execute()
 
 
 def _scanned(txn: Transaction, condition: Condition) -> Rows:
@@ -241,7 +243,7 @@ _STAGES: dict[str, Callable[..., Rows | None]] = {
     "truncate": lambda t, place: t.truncate(_place(place)) and None,
     "delete": lambda t, condition: t.delete(where(condition)) and None,
     "update": _stage_update,
-    "merge": lambda t, place, new: t.stage(merge(data(new), "k", _place(place))) and None,
+    "merge": _stage_merge,
     "copy": _stage_copy,
     "scan_delete": _stage_scan_delete,
     "scan_overwrite": _stage_scan_overwrite,

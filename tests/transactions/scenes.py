@@ -13,7 +13,7 @@ from tablefmt.model.entry import OperationClass
 from tablefmt.operations.rows import Change
 from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
-from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact, update
+from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.transactions.world import (
     Row,
     Rows,
@@ -166,9 +166,7 @@ def set_value(place: Place, value: int) -> Doing:
     """UPDATE SET v = value, by key."""
     rows = at_key(place.key)
     return Doing(
-        lambda txn: txn.stage(
-            update(f"p = '{place.p}' AND k = {place.key}", lambda t: _with(t, value), ["v"])
-        ),
+        lambda txn: txn.update({"v": str(value)}, f"p = '{place.p}' AND k = {place.key}"),
         removed=rows,
         added=tuple((p, k, value) for p, k, _ in rows),
         read=rows,
@@ -234,10 +232,6 @@ def _holding(files: pa.Table, first: int) -> int:
     ]
     assert len(found) == 1, found
     return int(found[0])
-
-
-def _with(rows: pa.Table, value: int) -> pa.Table:
-    return rows.set_column(2, "v", pa.array([value] * len(rows), pa.int64()))
 
 
 def after(rows: Iterable[Row], doing: Doing) -> Rows:

@@ -15,7 +15,7 @@ from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table
-from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact, update
+from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.transactions.world import (
     Row,
     Watch,
@@ -60,10 +60,6 @@ def of_partition(place: str) -> Callable[[pa.Table], list[list[int]]]:
     return choose
 
 
-def set_to(value: int) -> Callable[[pa.Table], pa.Table]:
-    return lambda rows: rows.set_column(2, "v", pa.array([value] * len(rows), pa.int64()))
-
-
 def _copy(txn: Transaction) -> None:
     found = txn.scan(where=f"p = 'a' AND k = {OWN}").to_arrow()
     txn.append(data([("a", 700, found["v"][0].as_py())]))
@@ -83,7 +79,7 @@ LATE: dict[str, tuple[Stage, Change]] = {
     ),
     "delete": (lambda t: t.delete(f"k = {OWN}"), lambda rows: rows - {("a", OWN, OWN)}),
     "update": (
-        lambda t: t.stage(update(f"k = {OWN}", set_to(77), ["v"])),
+        lambda t: t.update({"v": "77"}, f"k = {OWN}"),
         lambda rows: rows - {("a", OWN, OWN)} | {("a", OWN, 77)},
     ),
     "read and append": (_copy, lambda rows: rows | {("a", 700, OWN)}),

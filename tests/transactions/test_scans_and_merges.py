@@ -16,9 +16,9 @@ from tablefmt.errors import (
     ConcurrentModificationException,
 )
 from tablefmt.operations.create import create
+from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import Table
-from tests.transactions.staged import merge
 from tests.transactions.world import (
     ENVIRONMENT,
     Row,
@@ -111,6 +111,12 @@ def days(*found: tuple[datetime.date, str, int, int]) -> pa.Table:
     return pa.table(arrays)
 
 
+def merge(txn: Transaction, source: pa.Table, where: str = "TRUE") -> None:
+    """By key: matched rows get the source's `v`, others come in."""
+    builder = txn.merge(source, f"t.k = s.k AND {where}").when_matched_update({"v": "s.v"})
+    builder.when_not_matched_insert_all().execute()
+
+
 def by_day(store: MemoryStore, **properties: str) -> Table:
     context = create(
         store,
@@ -134,8 +140,8 @@ def test_merges_that_pin_different_days_never_conflict(
     table = by_day(memory(), isolationLevel=level, conflictGranularity=granularity, deleteMode=mode)
     both = [begin(table), begin(table)]
     for day, txn in zip(DAYS, both, strict=True):
-        where = f"day = DATE '{day}' AND country = 'DE'"
-        txn.stage(merge(days((day, "DE", 1, 7), (day, "DE", 9, 7)), "k", where))
+        where = f"t.day = DATE '{day}' AND t.country = 'DE'"
+        merge(txn, days((day, "DE", 1, 7), (day, "DE", 9, 7)), where)
     assert [txn.commit().version for txn in both] == [2, 3]
     found = table.refresh().to_arrow(where="v = 7").select(["day", "country", "k"]).to_pylist()
     expected = [{"day": day, "country": "DE", "k": k} for day in DAYS for k in (1, 9)]
@@ -153,7 +159,7 @@ def test_merges_that_pin_no_day_conflict_unless_their_keys_differ(level: str) ->
             # 20 and 30 around both, so that bounds alone prove nothing.
             source = [(day, "DE", key, 7)]
             source += [(day, "DE", k, 7) for k in ((20, 30) if day == DAYS[0] else (19, 31))]
-            txn.stage(merge(days(*source), "k"))
+            merge(txn, days(*source))
         both[0].commit()
         _, error = attempt(both[1].commit)
         assert isinstance(error, ConcurrentAppendException) is conflicts, error

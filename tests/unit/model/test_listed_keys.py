@@ -25,7 +25,7 @@ ROWS = pa.table(
         "b": pa.array([b"\x00", b"\xff", b"", None], pa.binary()),
         "o": pa.array([True, False, True, None]),
         "f": pa.array([0.0, 1.5, float("nan"), None]),
-        "e": pa.array([1, 2, 3, None], pa.int64()).cast(pa.decimal128(20, 2)),
+        "e": pa.array([1, 2, 3, None], pa.int64()).cast(pa.decimal128(22, 2)),
     }
 )
 SCHEMA = from_arrow(ROWS.schema)
@@ -59,7 +59,9 @@ def found(text: str, *names: str) -> list[int] | None:
         ("NOT (k <> 2 OR s IS NULL)", ["k"], [1]),
     ],
 )
-def test_hashes_are_those_of_the_rows_selected(text: str, names: list[str], rows: list[int]) -> None:
+def test_hashes_are_those_of_the_rows_selected(
+    text: str, names: list[str], rows: list[int]
+) -> None:
     assert found(text, *names) == hashed(names, rows)
 
 

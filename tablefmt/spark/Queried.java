@@ -1,0 +1,73 @@
+package tablefmt;
+
+import java.util.LinkedHashSet;
+import java.util.Set;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+/**
+ * Which snapshots of tables of ours a query reads, sub-queries and what was cached included.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class Queried {
+  /** @return identities of their files, a line each */
+  public String snapshots(Dataset query) {
+    Set found = new LinkedHashSet();
+    add(query.logicalPlan(), found);
+    return String.join("\n", (String[]) found.toArray(new String[0]));
+  }
+
+  private static void add(QueryPlan plan, Set found) {
+    if (plan instanceof LogicalRelation
+        && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+      HadoopFsRelation files = (HadoopFsRelation) ((LogicalRelation) plan).relation();
+      if (files.location() instanceof SnapshotFileIndex) {
+        found.add(((SnapshotFileIndex) files.location()).snapshot());
+      }
+    } else if (plan instanceof DataSourceV2Relation) {
+      table((DataSourceV2Relation) plan, found);
+    } else if (plan instanceof DataSourceV2ScanRelation) {
+      table(((DataSourceV2ScanRelation) plan).relation(), found);
+    } else if (plan instanceof InMemoryRelation) {
+      add(((InMemoryRelation) plan).cacheBuilder().logicalPlan(), found);
+    }
+    scala.collection.immutable.Seq expressions = plan.expressions();
+    for (int i = 0; i < expressions.size(); i++) {
+      add((Expression) expressions.apply(i), found);
+    }
+    scala.collection.immutable.Seq children = plan.children();
+    for (int i = 0; i < children.size(); i++) {
+      add((QueryPlan) children.apply(i), found);
+    }
+  }
+
+  private static void add(Expression given, Set found) {
+    if (given instanceof PlanExpression) {
+      Object inner = ((PlanExpression) given).plan();
+      if (inner instanceof LogicalPlan) {
+        add((QueryPlan) inner, found);
+      }
+    }
+    for (int i = 0; i < given.children().size(); i++) {
+      add((Expression) given.children().apply(i), found);
+    }
+  }
+
+  private static void table(DataSourceV2Relation named, Set found) {
+    if (named.table() instanceof SnapshotTable) {
+      SnapshotRelation relation = ((SnapshotTable) named.table()).relation();
+      if (relation != null) {
+        found.add(relation.index().snapshot());
+      }
+    }
+  }
+}

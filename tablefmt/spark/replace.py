@@ -1,0 +1,117 @@
+"""Rows for which a condition holds, replaced by those of a DataFrame (`replaceWhere`).
+
+A condition that partition values decide is an overwrite by metadata, in write.py. Any other is
+looked for by Spark, and what is taken out stays fixed: class UPDATE. Spec: CFL-3, MRG-6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Plan
+from tablefmt.errors import ConstraintViolationError
+from tablefmt.model.entry import Metadata
+from tablefmt.model.predicate import to_sql
+from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.context import Commit, TableContext
+from tablefmt.operations.pinned import Pinned, check_may_remove
+from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.target import Target
+from tablefmt.spark.carry import carry_in_tasks
+from tablefmt.spark.conditions import target_of_text
+from tablefmt.spark.dml import Where, chosen, cleaning, ids_of, located_rows
+from tablefmt.spark.failures import marked
+from tablefmt.spark.located import FILE, ROW
+from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.places import find_places
+from tablefmt.spark.planes import functions_of
+from tablefmt.spark.queried import pin_query, with_query
+from tablefmt.spark.rewrite import finish, rewrite
+
+NAME = "OVERWRITE"
+
+_ZONE = "UTC"
+"""Of times in `replaceWhere` without a zone, as with conditions on partitions."""
+
+
+def row_target(where: str | None, metadata: Metadata) -> Target | None:
+    """The condition, if partition values do not decide it; else None."""
+    if where is None:
+        return None
+    target = target_of_text(where, metadata.schema, _ZONE)
+    return None if target.decided_by(frozenset(metadata.partition_by)) else target
+
+
+def replace_rows(
+    context: TableContext,
+    df: Any,
+    where: str,
+    target: Target,
+    metadata: Metadata,
+    options: WriteOptions,
+) -> Commit:
+    """Carry it out, in one commit.
+
+    Args:
+        context: the table, ready to write (`begin`).
+        df: the new rows.
+        where: SQL text: which rows go, and what every new row has to match.
+        target: what is understood of it.
+        metadata: to write under.
+        options: of the commit and the files.
+
+    Raises:
+        ConstraintViolationError: a new row does not match; the table is append-only.
+        SchemaMismatchError: the rows do not fit. Spark's own exceptions if a query fails.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    head = context.view.head
+    check_may_remove(head.metadata)
+    already = context.applied(options.commit, None, NAME)
+    if already is not None:
+        return already
+    read = pin_query(context, df)
+    pinned = read or context.pin(head.version)
+    pinned.target = metadata
+    plan = _stage(pinned, df, where, target, options)
+    if read is not None:
+        plan = with_query(plan, pinned)
+    return settle(context, with_metadata(plan, pinned), options.commit, None)
+
+
+def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOptions) -> Plan:
+    spark, functions = df.sparkSession, functions_of(df)
+    # Times in it say their zone, where it is understood.
+    text = to_sql(target.predicate) if target.exact and target.predicate is not None else where
+    condition = functions.expr(text)
+    error = ConstraintViolationError(
+        f"a new row does not match the condition {where[:200]}; nothing was written"
+    )
+    matching = functions.when(
+        ~functions.coalesce(condition, functions.lit(False)),
+        functions.raise_error(functions.lit(marked(error))),
+    )
+    # Not deterministic, so that no part of it runs where rows are dropped later.
+    always = functions.monotonically_increasing_id() >= 0
+    files = pinned.snapshot.matching(target.predicate)
+    with cleaning(spark, pinned):
+        written = rewrite(
+            spark, pinned, df.where(matching.otherwise(always)), (), options, part="i"
+        )
+        finish(spark, pinned, [written.files])
+        gone = {}
+        if files.num_rows:
+            looked = Where(target, condition)
+            rows = chosen(located_rows(spark, pinned, files, looked), looked)
+            count = int(pc.sum(files["rows"]).as_py())
+            gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
+        changed = Changed(
+            target=target,
+            files=files,
+            deleted=gone,
+            inserted_files=written.files,
+            parameters={"mode": "Overwrite"},
+        )
+        return changed_plan(pinned, NAME, changed, carry_in_tasks(spark))
