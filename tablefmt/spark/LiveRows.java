@@ -33,6 +33,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
   private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
 
   private final Map made = new IdentityHashMap();
+  // Scans of files of which rows are gone, as `left` makes them.
+  private final Map lefts = new IdentityHashMap();
 
   public boolean isDefinedAt(Object node) {
     if (node instanceof LogicalRelation) {
@@ -42,7 +44,9 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     }
     if (node instanceof Project || node instanceof Filter) {
       LogicalPlan above = (LogicalPlan) node;
-      return made.containsKey(above.children().head()) && above.deterministic();
+      Object child = above.children().head();
+      return above.deterministic()
+          && (made.containsKey(child) || node instanceof Filter && lefts.containsKey(child));
     }
     return false;
   }
@@ -51,7 +55,11 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     if (!isDefinedAt(node)) {
       return otherwise.apply(node);
     }
-    return node instanceof LogicalRelation ? live((LogicalRelation) node) : below((LogicalPlan) node);
+    if (node instanceof LogicalRelation) {
+      return live((LogicalRelation) node);
+    }
+    LogicalPlan above = (LogicalPlan) node;
+    return made.containsKey(above.children().head()) ? below(above) : ahead((Filter) above);
   }
 
   private static FileIndex files(LogicalRelation scan) {
@@ -81,8 +89,26 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     for (int i = 0; i < pushed.length; i++) {
       scala.collection.immutable.Seq child = seq(new Object[] {parts.apply(i)});
       pushed[i] = (LogicalPlan) above.withNewChildren(child);
+      if (above instanceof Filter && lefts.containsKey(parts.apply(i))) {
+        pushed[i] = ahead((Filter) pushed[i]);
+      }
     }
     return union(pushed[0], pushed[1]);
+  }
+
+  // What the query asks for leaves out more rows, at less cost, than those that are gone.
+  private LogicalPlan ahead(Filter above) {
+    Expression first = Harmless.parts(above.condition(), true);
+    if (first == null) {
+      return above;
+    }
+    Project columns = (Project) above.child();
+    Filter left = (Filter) columns.child();
+    LogicalPlan changed = new Project(columns.projectList(),
+        new Filter(left.condition(), new Filter(first, left.child())));
+    lefts.put(changed, changed);
+    Expression rest = Harmless.parts(above.condition(), false);
+    return rest == null ? changed : new Filter(rest, changed);
   }
 
   private LogicalPlan union(LogicalPlan rest, LogicalPlan left) {
@@ -96,7 +122,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
   }
 
-  private static LogicalPlan left(
+  private LogicalPlan left(
       LogicalRelation scan, HadoopFsRelation whole, SnapshotFileIndex files) {
     StructField[] partitions = files.partitionSchema().fields();
     Attribute first = DataTypeUtils$.MODULE$.toAttribute(partitions[partitions.length - 1]);
@@ -114,7 +140,9 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
         files.deletedRows().left(whole.sparkSession().sparkContext(), row, first);
     LogicalRelation below = new LogicalRelation(SnapshotRelation.with(whole, files, columns),
         output, scan.catalogTable(), false, NONE);
-    return new Project(scan.output(), new Filter(there, below));
+    LogicalPlan made = new Project(scan.output(), new Filter(there, below));
+    lefts.put(made, made);
+    return made;
   }
 
   /** The position of a row, where the scan gives it already; Spark makes it once. */

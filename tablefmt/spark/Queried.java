@@ -2,11 +2,11 @@ package tablefmt;
 
 import java.util.LinkedHashSet;
 import java.util.Set;
-import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -23,7 +23,12 @@ public class Queried {
   public String snapshots(Dataset query) {
     Set found = new LinkedHashSet();
     add(query.logicalPlan(), found);
-    return String.join("\n", (String[]) found.toArray(new String[0]));
+    StringBuilder lines = new StringBuilder();
+    java.util.Iterator each = found.iterator();
+    while (each.hasNext()) {
+      lines.append((String) each.next()).append('\n');
+    }
+    return lines.toString();
   }
 
   private static void add(QueryPlan plan, Set found) {

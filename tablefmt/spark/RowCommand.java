@@ -13,7 +13,6 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -23,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteAction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeAction;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -236,7 +234,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     return (Expression) value.transform(new Unasserted());
   }
 
-  /** What it is, without the expressions: a JSON object; see sql_dml.py. */
+  /** What it is, without the expressions: a JSON object, which sql_dml.py reads. */
   public String described() {
     try {
       return new ObjectMapper().writeValueAsString(described);
@@ -296,6 +294,10 @@ public class RowCommand extends SaveIntoDataSourceCommand {
 
   public scala.collection.immutable.Seq run(SparkSession session) {
     String[] found = ((String) Bridge.call("change", new Object[] {session, this})).split(" ");
+    if (!((org.apache.spark.sql.classic.SparkSession) session).sharedState().cacheManager()
+        .isEmpty()) {
+      session.catalog().refreshTable(table.name());
+    }
     Object[] row = new Object[counts.size()];
     for (int i = 0; i < row.length; i++) {
       row[i] = Long.valueOf(found[i]);

@@ -27,6 +27,7 @@ SOURCES = (
     "DefaultSource",
     "DeletedRows",
     "GroupValues",
+    "Harmless",
     "LiveRows",
     "NativeScan",
     "NativeWrite",

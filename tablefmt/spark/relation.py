@@ -139,13 +139,7 @@ def to_relation(
     Raises: as `to_dataframe`.
     """
     root = hadoop_root(store)
-    for name in files.schema.names:
-        if name.casefold() == POSITION:
-            raise UnsupportedFeatureError(
-                f"Spark's reader keeps the name {name!r} for itself; rename the column, or read the "
-                "table through Arrow",
-                ["spark:column-name"],
-            )
+    _check_names(files.schema)
     given = None
     if storage is not None:
         given = spark._jvm.java.util.HashMap()
@@ -188,6 +182,17 @@ def to_relation(
         java.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
         _with_defaults(spark, files.schema, columns),
     )
+
+
+def _check_names(schema: Schema) -> None:
+    """Refuse a column that Spark's reader would not read. Raises UnsupportedFeatureError."""
+    for name in schema.names:
+        if name.casefold() == POSITION:
+            raise UnsupportedFeatureError(
+                f"Spark's reader keeps the name {name!r} for itself; rename the column, or read "
+                "the table through Arrow",
+                ["spark:column-name"],
+            )
 
 
 def _leave_out(spark: Any, index: Any, files: Files) -> None:

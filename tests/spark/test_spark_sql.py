@@ -196,15 +196,6 @@ def test_columns_that_only_the_catalog_has_are_an_error(spark: Any, t: str) -> N
     assert rows(spark, "SELECT id FROM t") == [(1,), (2,), (3,)]
 
 
-def test_what_is_not_there_yet_is_refused_by_name(spark: Any, t: str) -> None:
-    for statement in ("DELETE FROM t WHERE id = 1", "UPDATE t SET n = 1 WHERE id = 1"):
-        with pytest.raises(UnsupportedFeatureError, match=statement.split()[0]):
-            spark.sql(statement)
-    with pytest.raises(UnsupportedFeatureError, match="MERGE"):
-        spark.sql("MERGE INTO t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
-    assert tablefmt.open(t).version == 1
-
-
 def test_truncate_empties_the_table_in_a_new_version(spark: Any, t: str) -> None:
     spark.sql("TRUNCATE TABLE t")
     assert rows(spark, "SELECT * FROM t") == []

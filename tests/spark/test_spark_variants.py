@@ -89,6 +89,25 @@ def test_sql_asks_for_paths_inside_of_a_variant(spark: Any, uri: str) -> None:
     assert spark.sql(self_join).collect() == [(6,)]
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_rows_with_variants_are_deleted_updated_and_merged(spark: Any, uri: str, mode: str) -> None:
+    """DAT-10, DEL-4: rows that stay keep their values, whoever writes them again."""
+    ddl = "id INT, v VARIANT, a ARRAY<VARIANT>, s STRUCT<w: VARIANT>, m MAP<STRING, VARIANT>"
+    table = tablefmt.spark.create(spark, uri, ddl, properties={"deleteMode": mode})
+    table.append(given(spark).coalesce(1))
+    table.delete("id = 1")
+    table.update({"v": "parse_json('[\"new\"]')"}, where="id = 2")
+    source = spark.sql("SELECT 4 AS id, parse_json('{}') AS v UNION ALL SELECT 9, parse_json('9')")
+    merge = table.merge(source, "s.id = t.id").when_matched_update({"v": "s.v"})
+    merge.when_not_matched_insert({"id": "s.id", "v": "s.v"}).execute()
+    table.table.delete("id = 5")
+    found = {row[0]: row[1] for row in looked(table.to_df())}
+    old = {row[0]: row[1] for row in looked(given(spark))}
+    assert found == {0: old[0], 2: '["new"]', 3: None, 4: "{}", 9: "9"}
+    rest = {row[0]: row[3] for row in looked(table.to_df())}
+    assert rest == {0: old[0], 2: old[2], 3: None, 4: old[4], 9: None}
+
+
 def test_where_a_variant_cannot_be(spark: Any, uri: str) -> None:
     """SCH-6."""
     with pytest.raises(SchemaMismatchError, match="'v'"):
