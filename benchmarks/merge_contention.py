@@ -149,7 +149,7 @@ def of_arrow(kind: str, count: int, tries: int, root: str) -> dict[str, Result]:
                 lambda place: new_arrow(kind, place, count),
                 both,
                 lambda place: arrow_values(kind, place),
-                f"{root}/{kind}-{statement}",
+                f"{root}/{kind}_{statement}",
             )
             for statement in STATEMENTS
         }
@@ -173,7 +173,7 @@ def contest(
     errors: list[str] = []
     seconds, failed = [], 0
     for at in range(tries + 1):
-        name = f"{place}-{at}"
+        name = f"{place}_{at}"
         create(name)
         said, took = both(statement, name)
         refused = [error for error in said if error is not None]
@@ -205,11 +205,9 @@ def of_spark(kind: str, jars: Path, count: int, tries: int) -> dict[str, Result]
     spark.sparkContext.setLogLevel("OFF")
     try:
         tables = [Tables(kind, s, work) for s in (spark, spark.newSession())]
-        sources = [
-            [s.spark.createDataFrame(source_rows(n, count)).createOrReplaceTempView("source")]
-            for n, s in enumerate(tables)
-        ]
-        assert len(sources) == len(tables)
+        for writer, each in enumerate(tables):
+            rows = each.spark.createDataFrame(source_rows(writer, count))
+            rows.createOrReplaceTempView("source")
 
         def create(name: str) -> None:
             tables[0].create(name, spark.createDataFrame(table_rows(count)).coalesce(1))
@@ -233,7 +231,6 @@ def of_spark(kind: str, jars: Path, count: int, tries: int) -> dict[str, Result]
 
 def at_once(tables: list[Any], statement: str, name: str) -> tuple[list[str | None], float]:
     """The statement of both writers, each in a thread; what was refused, and the seconds."""
-    name = name.replace("-", "_")
     start = threading.Barrier(2)
     said: list[str | None] = [None, None]
     begun, ended = [0.0, 0.0], [0.0, 0.0]

@@ -112,8 +112,16 @@ def take_out(pinned: Pinned, selected: Selected, *, updated: bool = False) -> Ta
     return Taken(added=added, removes=touched, deletes=deletes, carried=carried)
 
 
-def change_rows(pinned: Pinned, selected: Selected, change: Change) -> AddedFiles | None:
+def change_rows(
+    pinned: Pinned, selected: Selected, change: Change, shape: pa.Schema | None = None
+) -> AddedFiles | None:
     """Write the new versions of the rows selected, marked as such (ENT-9).
+
+    Args:
+        pinned: the version they were selected at.
+        selected: the rows.
+        change: makes the new ones.
+        shape: of what `change` gives; None: it is asked for no rows, for the types.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: what `change` gives does not fit.
@@ -121,7 +129,8 @@ def change_rows(pinned: Pinned, selected: Selected, change: Change) -> AddedFile
     snapshot = pinned.snapshot
     files = snapshot.with_vectors(_files(pinned, selected.touched))
     columns = snapshot.schema.fields
-    shape = change(answer_schema(columns).empty_table()).schema
+    if shape is None:
+        shape = change(answer_schema(columns).empty_table()).schema
 
     def changed() -> Iterator[pa.RecordBatch]:
         for rows in _in_chunks(_rows_of(pinned, files, selected)):

@@ -407,11 +407,11 @@ def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
     )
     if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
         plan = _as_update(plan, pinned)
-    if plan.operation.cls is not OperationClass.UPDATE:
+    if plan.operation.cls is not OperationClass.UPDATE or replaces_columns:
         return replace(plan, scope=None)
     scopes = [read.predicate for read in plan.reads]
     if plan.add is not None and pinned.metadata.partition_by:
-        scopes.append(partitions_of(plan.add, pinned.target))
+        scopes.append(partitions_of(plan.add, plan.metadata or pinned.metadata))
     known = [predicate for predicate in scopes if predicate is not None]
     whole = None if len(known) < len(scopes) else any_of(known)
     return replace(plan, scope=scope_of(whole, pinned.metadata))

@@ -14,6 +14,7 @@ from tablefmt.data.assign import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidPredicateError
+from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.clauses import Expression, assigned
 from tablefmt.model.translate import Relation
 from tablefmt.operations.changed import Changed, changed_plan
@@ -82,11 +83,16 @@ def stage_set(pinned: Pinned, values: Mapping[str, Expression], where: Condition
             rows = rows.set_column(at, field, column)
         return rows
 
-    return stage_update(pinned, where, change, [value.field.name for value in made])
+    shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
+    return stage_update(pinned, where, change, [value.field.name for value in made], shape)
 
 
 def stage_update(
-    pinned: Pinned, where: Condition, change: Change, columns: Sequence[str] | None
+    pinned: Pinned,
+    where: Condition,
+    change: Change,
+    columns: Sequence[str] | None,
+    shape: pa.Schema | None = None,
 ) -> Plan:
     """The same with new values from a function over Arrow rows.
 
@@ -95,6 +101,7 @@ def stage_update(
         where: which rows; None for all.
         change: gives new rows for old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
+        shape: of what it gives; None: it is asked.
 
     Raises: as `stage_set`.
     """
@@ -102,7 +109,7 @@ def stage_update(
     schema = pinned.metadata.schema
     target = target_of(where, schema)
     selected = select(pinned, target)
-    written = change_rows(pinned, selected, change) if selected.rows else None
+    written = change_rows(pinned, selected, change, shape) if selected.rows else None
     fields = [schema.find(name) for name in columns or ()]
     set_ids = tuple(sorted(field.id for field in fields if field is not None))
     changed = Changed(

@@ -160,7 +160,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     for (int i = 0; i < parts.equated.size(); i++) {
       Object[] pair = (Object[]) parts.equated.get(i);
       List row = new ArrayList();
-      row.add(((Attribute) pair[0]).name());
+      row.add(name((Attribute) pair[0]));
       row.add(number((Expression) pair[1]));
       row.add(pair[2]);
       equated.add(row);
@@ -207,17 +207,29 @@ public class RowCommand extends SaveIntoDataSourceCommand {
         Bridge.call("refuse", new Object[] {"SET of a part of a nested column"});
       }
       Attribute column = (Attribute) one.key();
-      if (result.containsKey(column.name())) {
-        Bridge.call("twice", new Object[] {column.name()});
+      String name = name(column);
+      if (result.containsKey(name)) {
+        Bridge.call("twice", new Object[] {name});
       }
       Expression value = plain(one.value());
       if (!Cast$.MODULE$.canANSIStoreAssign(value.dataType(), column.dataType())) {
         Bridge.call("misfit", new Object[] {
-            column.name(), column.dataType().sql(), value.dataType().sql()});
+            name, column.dataType().sql(), value.dataType().sql()});
       }
-      result.put(column.name(), number(without(one.value())));
+      result.put(name, number(without(one.value())));
     }
     return result;
+  }
+
+  // As the table has it: Spark takes over the case in which a statement writes a name.
+  private String name(Attribute column) {
+    for (int i = 0; i < target.output().size(); i++) {
+      Attribute there = (Attribute) target.output().apply(i);
+      if (there.exprId().equals(column.exprId())) {
+        return there.name();
+      }
+    }
+    return column.name();
   }
 
   // The value itself: Spark has put a cast and a check for NULL around it.
