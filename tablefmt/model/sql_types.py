@@ -212,6 +212,9 @@ def _cast(value: Typed, source: str, target: Type) -> str:
     if source == "string":
         return _from_text(value, target)
     if name == "string":
+        if source == "decimal" and _has_no_whole_digit(as_decimal(value)):
+            # DuckDB leaves out the zero before the point.
+            return f"regexp_replace({plain}, '^(-?)[.]', '\\10.')"
         if source in (*_RANK, "boolean", "decimal", "date"):
             return plain
         raise _not_done(value, target)
@@ -227,6 +230,10 @@ def _cast(value: Typed, source: str, target: Type) -> str:
     if {source, name} & {"binary", "array", "map", "struct"} or "boolean" in (source, name):
         raise InvalidPredicateError(f"{value.type} cannot be cast to {target}")
     raise _not_done(value, target)
+
+
+def _has_no_whole_digit(kind: Decimal) -> bool:
+    return kind.precision == kind.scale
 
 
 def _cast_number(value: Typed, source: str, target: Type) -> str:

@@ -26,11 +26,14 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeAction;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.ExpressionUtils$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
@@ -70,13 +73,48 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       return null;
     }
     SnapshotTable table = table(target);
+    if (table != null && !isWhole(target)) {
+      refuseView();
+    }
     return table == null ? null : new RowCommand(plan, target, table);
+  }
+
+  // A view has rows and columns of its own: what is said of them must not be done to the table.
+  private static boolean isWhole(LogicalPlan target) {
+    LogicalPlan plan = target;
+    while (plan instanceof SubqueryAlias || isPlain(plan)) {
+      plan = (LogicalPlan) plan.children().head();
+    }
+    return plan.children().isEmpty();
+  }
+
+  private static boolean isPlain(LogicalPlan plan) {
+    if (!(plan instanceof Project)) {
+      return false;
+    }
+    scala.collection.immutable.Seq columns = ((Project) plan).projectList();
+    for (int i = 0; i < columns.size(); i++) {
+      if (!(columns.apply(i) instanceof Attribute)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static void refuseView() {
+    Bridge.call("refuse", new Object[] {"DELETE, UPDATE or MERGE of a view"});
   }
 
   private static SnapshotTable table(LogicalPlan target) {
     scala.collection.Iterator leaves = target.collectLeaves().iterator();
     while (leaves.hasNext()) {
       Object leaf = leaves.next();
+      if (leaf instanceof LogicalRelation
+          && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation
+          && ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location()
+              instanceof SnapshotFileIndex) {
+        refuseView();
+      }
       DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
           ? ((DataSourceV2ScanRelation) leaf).relation()
           : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;

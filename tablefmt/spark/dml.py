@@ -142,6 +142,8 @@ def stage_update(
         with cleaning(spark, pinned):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
             finish(spark, pinned, [written.files])
+            if written.files is None:
+                forget(spark, pinned)
         _log.info("UPDATE: %d rows of %d files", written.places.num_rows, files.num_rows)
         changed = Changed(
             target=target,

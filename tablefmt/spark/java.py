@@ -57,6 +57,7 @@ _ruling = threading.Lock()
 _ruled: set[str] = set()
 _folders: list[str] = []
 _problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
+_found: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 _log = logging.getLogger("tablefmt.spark")
 
 
@@ -77,11 +78,21 @@ def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
     """
-    jvm = spark._jvm
-    array = gateway(spark).new_array(jvm.java.lang.Object, len(arguments))
+    plain = kept(spark, "Object", lambda: spark._jvm.java.lang.Object)
+    array = gateway(spark).new_array(plain, len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument
-    return _loaded(spark, name).getConstructors()[0].newInstance(array)
+    loaded = _loaded(spark, name)
+    made = kept(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
+    return made.newInstance(array)
+
+
+def kept(spark: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """What `make` gives, asked for once a JVM: every part of a name there costs a call."""
+    found = _found.setdefault(gateway(spark), {})
+    if key not in found:
+        found[key] = make()
+    return found[key]
 
 
 def problem(spark: Any) -> str | None:
@@ -148,17 +159,17 @@ def _loaded(spark: Any, name: str) -> Any:
 
 def _loader(spark: Any) -> Any:
     """The class loader that has the classes: Spark's own one, where it can be added to."""
-    kept = spark._jvm.java.lang.System.getProperties()
+    known = kept(spark, "properties", lambda: spark._jvm.java.lang.System.getProperties())
     with _installing:
-        if kept.get(_CLASSES) is None:
-            kept.put(_LOADER, _install(spark))
-            kept.put(_CLASSES, _digest())
-        elif kept.get(_CLASSES) != _digest():
+        if known.get(_CLASSES) is None:
+            known.put(_LOADER, _install(spark))
+            known.put(_CLASSES, _digest())
+        elif known.get(_CLASSES) != _digest():
             raise UnsupportedFeatureError(
                 "another release of tablefmt is loaded in this JVM; start Python anew",
                 ["spark:two-releases"],
             )
-        return kept.get(_LOADER)
+        return known.get(_LOADER)
 
 
 def _install(spark: Any) -> Any:
@@ -265,22 +276,25 @@ def scala_object(jvm: Any, path: str) -> Any:
 
 def scala_map(spark: Any, values: dict[str, str]) -> Any:
     """An immutable Scala Map of text to text."""
-    return spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(values)
+    tools = kept(spark, "PythonUtils", lambda: spark._jvm.org.apache.spark.api.python.PythonUtils)
+    return tools.toScalaMap(values)
 
 
 def java_schema(spark: Any, json: str) -> Any:
     """A JVM StructType from Spark's JSON form of it."""
-    return spark._jvm.org.apache.spark.sql.types.DataType.fromJson(json)
+    types = kept(spark, "DataType", lambda: spark._jvm.org.apache.spark.sql.types.DataType)
+    return types.fromJson(json)
 
 
 def long(spark: Any, value: int) -> Any:
     """A java.lang.Long: py4j makes an Integer of a small number."""
-    return spark._jvm.java.lang.Long.valueOf(str(value))
+    return kept(spark, "Long", lambda: spark._jvm.java.lang.Long).valueOf(str(value))
 
 
 def string_array(spark: Any, values: Sequence[str]) -> Any:
     """A String[]."""
-    array = gateway(spark).new_array(spark._jvm.java.lang.String, len(values))
+    text = kept(spark, "String", lambda: spark._jvm.java.lang.String)
+    array = gateway(spark).new_array(text, len(values))
     for at, value in enumerate(values):
         array[at] = value
     return array

@@ -47,6 +47,7 @@ from tablefmt.spark.rewrite import (
     UPDATED,
     Rewritten,
     finish,
+    forget,
     rewrite,
 )
 from tablefmt.spark.source_rows import EquatedColumn, SourceRows
@@ -196,6 +197,8 @@ class _Work:
         self._check_cardinality(found, taken)
         inserted = self._insert(np.unique(sources[sources >= 0]))
         finish(self.spark, pinned, [found.files, inserted])
+        if found.files is None and inserted is None:
+            forget(self.spark, pinned)
         ids = np.asarray(ids_of(files))
         places = found.column(FILE), found.column(ROW)
 

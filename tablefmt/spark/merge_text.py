@@ -73,7 +73,8 @@ def named() -> Iterator[None]:
     except TablefmtError:
         raise
     except (AnalysisException, ParseException) as error:
-        first = str(error).splitlines()[0]
+        # A text that cannot be parsed is told of after an empty line.
+        first = str(error).strip().splitlines()[0]
         raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
 
 

@@ -12,7 +12,7 @@ from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.operations.context import CommitOptions
 
 OPTIONS = {
-    "replaceWhere": "SQL: overwrite replaces the rows for which it holds; new rows have to match it",
+    "replaceWhere": "SQL: overwrite replaces rows for which it holds; new rows have to match it",
     "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions that the new "
     "rows are in; by default static, with format() and SQL what the session says",
     "txnAppId": "application id; with txnVersion, the write is applied once",

@@ -142,7 +142,7 @@ def to_relation(
     _check_names(files.schema)
     given = None
     if storage is not None:
-        given = spark._jvm.java.util.HashMap()
+        given = java.kept(spark, "HashMap", lambda: spark._jvm.java.util.HashMap)()
         for name, text in storage.items():
             given.put(name, text)
     # Spark itself would not ask about conditions on partitions and other columns together.
@@ -227,6 +227,10 @@ def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
     return java.java_schema(spark, json.dumps(described))
 
 
+def _parquet(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+
+
 def _format(spark: Any, schema: Schema, columns: Any) -> Any:
     """Spark's own Parquet, or one that knows the names in the files, and what they lack (SCH-3,
     SCH-7).
@@ -234,7 +238,7 @@ def _format(spark: Any, schema: Schema, columns: Any) -> Any:
     named = physical(schema)
     initial = [field for field in named.fields if field.initial is not None]
     if named == schema and not initial:
-        return spark._jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+        return java.kept(spark, "ParquetFileFormat", lambda: _parquet(spark._jvm))()
     described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
     inside = java.java_schema(spark, json.dumps(described))
     return java.new_instance(spark, "SnapshotFormat", columns, inside)

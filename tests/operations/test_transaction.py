@@ -23,7 +23,6 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TablefmtError,
     TransactionStateError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tablefmt.log.names import entry_key
@@ -216,8 +215,6 @@ def test_bad_requests_are_refused_before_anything_is_written() -> None:
         txn.delete("id =")
     with pytest.raises(InvalidPredicateError):
         txn.delete("nothing = 1")
-    with pytest.raises(UnsupportedFeatureError):
-        txn.overwrite(rows(1), where="id = 1")
     with pytest.raises(InvalidPredicateError, match="overwrite_schema"):
         txn.overwrite(rows(1), where="p = 'a'", overwrite_schema=True)
     with pytest.raises(InvalidRangeError, match="give it to commit"):

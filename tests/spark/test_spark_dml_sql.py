@@ -169,6 +169,29 @@ def test_what_cannot_be_done_is_refused_by_name(spark: Any, t: str) -> None:
     assert len(ids(spark)) == 20
 
 
+@pytest.mark.parametrize("of_path", [False, True])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM v WHERE id < 100",
+        "UPDATE v SET n = 1",
+        "MERGE INTO v USING (SELECT 1L AS k) s ON v.id = s.k WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_view_is_not_changed_as_if_it_were_its_table(
+    spark: Any, t: str, statement: str, of_path: bool
+) -> None:
+    """It has other rows and values: 13, 14 and 16 to 19 alone, and n is one more."""
+    rows = spark.read.format("tablefmt").load(t) if of_path else spark.table("t")
+    rows.where("n > 12").selectExpr("id", "n + 1 AS n").createOrReplaceTempView("v")
+    try:
+        with pytest.raises(UnsupportedFeatureError, match="view"):
+            spark.sql(statement)
+    finally:
+        spark.catalog.dropTempView("v")
+    assert ids(spark) == list(range(20))
+
+
 def test_columns_with_awkward_names(spark: Any, uri: str) -> None:
     quoted = "`" + AWKWARD.replace("`", "``") + "`"
     spark.sql(f"CREATE TABLE t (id BIGINT, {quoted} INT) USING tablefmt OPTIONS (path '{uri}')")

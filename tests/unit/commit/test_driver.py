@@ -428,7 +428,9 @@ def changed(name: str) -> Metadata:
         "partitioned": (first, second),
     }
     partition_by = (2,) if name == "partitioned" else ()
-    return Metadata(Schema(schemas[name], 3), partition_by)
+    # SCH-8: the name in files is remembered.
+    dropped = ("p",) if name == "dropped" else ()
+    return Metadata(Schema(schemas[name], 3, dropped), partition_by)
 
 
 def change_metadata(store: Store, metadata: Metadata) -> None:
