@@ -2,7 +2,9 @@
 
 An INSERT, OVERWRITE or MERGE whose source reads the table, and a statement with a sub-query over
 it, read all of the table's rows for the conflict rules, at the version that the query is pinned to.
-A version that somebody asked for by number or time is a constant, whatever commits. Spec: CFL-7.
+A version that somebody asked for by number or time is a constant, whatever commits.
+
+Spec: CFL-8, CFL-10.
 """
 
 from __future__ import annotations

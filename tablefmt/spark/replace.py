@@ -20,7 +20,7 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import Target
 from tablefmt.spark.carry import carry_in_tasks
-from tablefmt.spark.conditions import target_of_text
+from tablefmt.spark.conditions import session_zone, target_of_text
 from tablefmt.spark.dml import Where, chosen, cleaning, ids_of, located_rows
 from tablefmt.spark.failures import marked
 from tablefmt.spark.located import FILE, ROW
@@ -33,7 +33,8 @@ from tablefmt.spark.rewrite import finish, rewrite
 NAME = "OVERWRITE"
 
 _ZONE = "UTC"
-"""Of times in `replaceWhere` without a zone, as with conditions on partitions."""
+"""Of times in `replaceWhere` without a zone, as with conditions on partitions; where the condition
+is not understood as a whole, Spark takes them for those of the session."""
 
 
 def row_target(where: str | None, metadata: Metadata) -> Target | None:
@@ -72,6 +73,8 @@ def replace_rows(
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
+    if not target.exact:
+        target = target_of_text(where, head.metadata.schema, session_zone(df.sparkSession))
     read = pin_query(context, df)
     pinned = read or context.pin(head.version)
     pinned.target = metadata

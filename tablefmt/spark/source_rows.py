@@ -32,6 +32,9 @@ LISTED_MAX = KEYS_MAX
 BROADCAST_MAX = 64 << 20
 """Bytes of a source, about, that every task gets a copy of."""
 
+SLIGHT_BYTES = 4 << 20
+"""A source that Spark takes to be smaller: one job lists its keys, and counts its rows by that."""
+
 SMALL_ROWS = 200_000
 """Rows that one task inserts."""
 
@@ -102,8 +105,21 @@ class SourceRows:
         return self.rows.agg(*columns).toArrow()
 
     @cached_property
+    def _is_slight(self) -> bool:
+        """Whether the source is so small that its keys are listed before its rows are counted."""
+        plan = getattr(self.rows, "_jdf", None)
+        if plan is None or not self._equated:
+            return False
+        # A small one comes as a number of Python's, another as an object of the JVM.
+        size = str(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
+        return int(str(size)) <= SLIGHT_BYTES
+
+    @cached_property
     def count(self) -> int:
         """How many rows."""
+        if self._is_slight:
+            assert self._listed is not None, "keys of a slight source are listed"
+            return int(self._listed.num_rows)
         found: int = self._said["count"][0].as_py()
         return found
 
@@ -119,7 +135,7 @@ class SourceRows:
     @cached_property
     def _listed(self) -> pa.Table | None:
         """All keys, a column each; None if they are too many."""
-        if not self._equated or self.count > LISTED_MAX:
+        if not self._equated or (not self._is_slight and self.count > LISTED_MAX):
             return None
         names = [f"k{at}" for at in range(len(self._equated))]
         found = self.rows.select(
@@ -158,7 +174,7 @@ class SourceRows:
     def keys(self) -> Keys | None:
         """Hashes of all keys; None if nothing can be said by them."""
         plain = [at for at, each in enumerate(self._equated) if not each.null_safe]
-        if not plain or self._listed is None:
+        if not plain or self._listed is None or self._listed.num_rows > LISTED_MAX:
             return None
         fields = [self._equated[at].field for at in plain]
         listed = self._listed.select([f"k{at}" for at in plain])

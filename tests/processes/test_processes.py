@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -47,6 +48,28 @@ def creator(uri: str, number: int, start: Any, results: Any) -> None:
         results.put((number, error.kind))
     else:
         results.put((number, made.id))
+
+
+STATEMENTS = 6
+
+
+def changer(uri: str, number: int, start: Any, results: Any) -> None:
+    """Two that merge, one that updates, one that deletes; each rows of its own."""
+    table = tablefmt.open(uri)
+    start.wait(60)
+    versions = []
+    for n in range(STATEMENTS):
+        mine = 4 * n + number
+        if number < 2:
+            source = pa.table({"id": [mine, 1000 + mine], "p": [f"m{number}"] * 2})
+            merge = table.merge(source, "t.id = s.id")
+            commit = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        elif number == 2:
+            commit = table.update({"p": "concat(p, '!')"}, f"id = {mine}")
+        else:
+            commit = table.delete(f"id = {mine}")
+        versions.append(commit.version)
+    results.put((number, versions))
 
 
 def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
@@ -116,3 +139,20 @@ def test_of_processes_that_create_at_once_one_makes_the_table(tmp_path: Path) ->
     assert others.count(table.id) <= 1
     assert set(others) <= {table.id, "protocol_changed", "table_exists"}
     assert_sound(LocalStore(uri))
+
+
+def test_processes_that_change_different_rows_of_one_file_all_commit(tmp_path: Path) -> None:
+    """CFL-10, CFL-17, CFL-18: MERGEs whose keys interleave, UPDATEs and DELETEs."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")
+    table.append(pa.table({"id": range(4 * STATEMENTS), "p": ["old"] * (4 * STATEMENTS)}))
+    said = together(str(tmp_path / "t"), [changer] * 4)
+    versions = sorted(v for found in said.values() for v in found)
+    assert versions == list(range(2, 2 + 4 * STATEMENTS))
+    found = dict(zip(*table.refresh().to_arrow().to_pydict().values(), strict=True))
+    expected = {}
+    for n in range(STATEMENTS):
+        for number in (0, 1):
+            expected |= dict.fromkeys((4 * n + number, 1000 + 4 * n + number), f"m{number}")
+        expected[4 * n + 2] = "old!"
+    assert found == expected
+    assert table.verify(deep=True).findings == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -390,6 +391,17 @@ def test_replace_where_replaces_rows_that_only_a_look_at_them_tells(
         )
     assert data_files(table) == before
     same(table, [*kept, (200, "r", 99.0), (201, "r", 98.5)])
+
+
+def test_files_are_left_out_by_the_times_that_spark_understands(spark: Any, uri: str) -> None:
+    """MRG-6: in New York 2020-01-01 begins five hours later, so 03:00 UTC is before it."""
+    early = dt.datetime(2020, 1, 1, 3, tzinfo=dt.timezone.utc)
+    table = tablefmt.create(uri, "s string, c timestamp")
+    table.append(pa.table({"s": ["a"], "c": [early]}))
+    where = "upper(s) = 'A' AND c < '2020-01-01 00:00:00'"
+    new = spark.createDataFrame([("a", early - dt.timedelta(1))], "s string, c timestamp")
+    tablefmt.spark.write(new, uri, mode="overwrite", replaceWhere=where)
+    assert tablefmt.open(uri).to_arrow()["c"].to_pylist() == [early - dt.timedelta(1)]
 
 
 def test_two_ways_to_say_what_is_replaced_are_an_error(spark: Any, table: SparkTable) -> None:

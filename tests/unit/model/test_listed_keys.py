@@ -34,7 +34,8 @@ SCHEMA = from_arrow(ROWS.schema)
 def hashed(names: list[str], at: list[int]) -> list[int]:
     kinds = [SCHEMA.find(name).type for name in names]  # type: ignore[union-attr]
     rows = ROWS.take(at)
-    return hash_keys([rows[name].combine_chunks() for name in names], kinds).tolist()
+    hashes: list[int] = hash_keys([rows[n].combine_chunks() for n in names], kinds).tolist()
+    return hashes
 
 
 def found(text: str, *names: str) -> list[int] | None:
