@@ -140,9 +140,10 @@ def source_of(rows: pa.Table, every: int, limit: int | None = None) -> pa.Table:
     """Rows spread over the table, half of them under keys that it does not have."""
     keys = rows["l_orderkey"]
     remainder = pc.subtract(keys, pc.multiply(pc.divide(keys, every), every))
-    found = rows.filter(pc.equal(remainder, 13 % every))
+    found = rows.filter(pc.equal(remainder, 1))
     if limit is not None:
-        found = found.take(list(range(0, found.num_rows, max(1, found.num_rows // limit))))
+        step = max(1, found.num_rows // limit)
+        found = found.take(pa.array(range(0, found.num_rows, step), pa.int64()))
         found = found.slice(0, limit)
     at = found.schema.get_field_index("l_orderkey")
     half = pa.array([FAR * (i % 2) for i in range(found.num_rows)], pa.int64())

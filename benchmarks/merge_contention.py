@@ -284,6 +284,7 @@ def main() -> None:
             command += ["--jars", str(given.jars or Path())]
             run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             found[f"{kind} on Spark, two sessions"] = json.loads(run.stdout.splitlines()[-1])
+            print(kind, run.stdout.splitlines()[-1], flush=True)
     save("merge_contention", {"rows": given.rows, "contests": found})
 
 

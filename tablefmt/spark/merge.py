@@ -22,6 +22,7 @@ from tablefmt.conflict.facts import Keys
 from tablefmt.data.read import read_files
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.model.clauses import Action, Side
+from tablefmt.model.defaults import default_sql
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.keys import KEYS_MAX, hash_keys
 from tablefmt.model.predicate import Predicate, all_of, any_of, quote_name, to_sql
@@ -360,7 +361,7 @@ class _Work:
             if clause is None and given:
                 columns.append(given[0][1].alias(field.name))
             elif given:
-                value = self.functions.lit(None)
+                value = self._left_out(field)
                 for at, new in given:
                     value = self.functions.when(clause == at, new).otherwise(value)
                 columns.append(value.alias(field.name))
@@ -369,6 +370,12 @@ class _Work:
             frame = frame.coalesce(1)
         done = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
         return done.files
+
+    def _left_out(self, field: Field) -> Any:
+        """What an INSERT that does not name the column puts there (MRG-2)."""
+        if field.default is None:
+            return self.functions.lit(None)
+        return self.functions.expr(default_sql(field.default, field.type))
 
     def _hashes(self, inserted: AddedFiles | None, keys: Keys | None) -> Any:
         """Of the keys of all rows inserted; None: unknown."""

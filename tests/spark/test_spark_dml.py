@@ -243,6 +243,17 @@ def test_null_keys_never_match_unless_they_are_asked_to(spark: Any, table: Spark
     same(table, [*live(), (None, "new", 1.0)])
 
 
+def test_a_column_that_one_of_several_inserts_leaves_out_has_its_default(
+    spark: Any, table: SparkTable
+) -> None:
+    """MRG-2, SCH-7."""
+    table.alter.set_default("v", 7.5)
+    merge = table.merge(source(spark, [(100, "x", 1.0), (101, "y", 2.0)]), "t.id = s.id")
+    merge = merge.when_not_matched_insert({"id": "s.id", "v": "s.v"}, "s.id = 100")
+    merge.when_not_matched_insert({"id": "s.id", "p": "s.p"}).execute()
+    same(table, [*live(), (100, None, 1.0), (101, "y", 7.5)])
+
+
 def test_a_row_moves_to_the_partition_of_its_new_value(spark: Any, uri: str, plane: str) -> None:
     """ADD-4: files hold rows of one partition; conditions on partitions take whole files."""
     tablefmt.create(uri, SCHEMA, partition_by=["p"]).append(arrow(start()))
