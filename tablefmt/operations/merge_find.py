@@ -78,10 +78,10 @@ class Match:
 
     def rows(self, ids: Sequence[int]) -> dict[int, BitMap64]:
         """The target rows, by file id."""
-        found = {}
-        for place in np.unique(self.file).tolist():
-            found[ids[place]] = BitMap64(self.position[self.file == place])
-        return found
+        starts = np.flatnonzero(np.diff(self.file, prepend=NONE))
+        parts = np.split(self.position, starts[1:])
+        places = self.file[starts].tolist()
+        return {ids[place]: BitMap64(part) for place, part in zip(places, parts, strict=False)}
 
 
 def target_predicate(
