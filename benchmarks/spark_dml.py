@@ -6,9 +6,9 @@ python -m benchmarks.spark_dml --jars FOLDER [--rows 8000000] [--times 3] [--rou
 A table of six columns in eight files. MERGE of 100,000 rows of which half match, all over the
 table; UPDATE of 1 % and DELETE of 1 %, each spread over all files; count and sum of what is left.
 Every repetition takes other rows of the same table. Then a DELETE of one row of a small table,
-again and again. Each format has a JVM of its own, the JVMs run in turn, for several rounds; Iceberg 1.12
-has format version 3 and merge-on-read, Delta has deletion vectors. README.md here says how to get
-the jars.
+again and again. Each format has a JVM of its own, the JVMs run in turn, for several rounds; Iceberg
+1.12 has format version 3 and merge-on-read, Delta has deletion vectors. README.md here says how to
+get the jars.
 """
 
 from __future__ import annotations

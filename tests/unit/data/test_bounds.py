@@ -213,7 +213,9 @@ def mr_bounds(name: str, columns: dict[str, Type]) -> dict[str, tuple[Any, Any, 
 def test_footers_of_parquet_mr_are_read_exactly() -> None:
     """PRN-12, PRN-13: every type as Spark writes it. make.py has the rows."""
     names = ("bo", "y", "sh", "i", "l", "f", "d", "s", "b", "dt", "ts", "tn")
-    columns: dict[str, Type] = {n: Primitive(p) for n, p in zip(names, PRIMITIVES[:12], strict=True)}
+    columns: dict[str, Type] = {
+        n: Primitive(p) for n, p in zip(names, PRIMITIVES[:12], strict=True)
+    }
     columns |= {"m5": Decimal(5, 2), "m18": Decimal(18, 4), "m38": Decimal(38, 18)}
     columns |= {"nan": Primitive("double"), "long": Primitive("string")}
 
