@@ -44,13 +44,14 @@ from tablefmt.store.protocol import Store
 _log = logging.getLogger(__name__)
 
 
-def read_arrow(spark: Any, store: Store, snapshot: Snapshot) -> Any:
+def read_arrow(spark: Any, store: Store, snapshot: Snapshot, *, asked: bool = False) -> Any:
     """The rows of a version as a DataFrame, scanned by Arrow in Spark's workers.
 
     Args:
         spark: a session, classic or Connect. Its workers have to see the store, and have tablefmt.
         store: the table's. What it is opened with is in no plan.
         snapshot: the version.
+        asked: somebody asked for this version, by number or time.
     """
     failures.install()
     files = snapshot.files
@@ -59,7 +60,9 @@ def read_arrow(spark: Any, store: Store, snapshot: Snapshot) -> Any:
         "Arrow plane: version %d of %s, %d files in %d tasks",
         snapshot.version, store.uri, files.num_rows, len(groups),
     )  # fmt: skip
-    label = f"tablefmt_arrow_v{snapshot.version}_{files.num_rows}_files"
+    # spark/queried.py finds it in plans.
+    at = f"{'at' if asked else 'v'}{snapshot.version}"
+    label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
     return _frame(spark, ReadTask(store, snapshot.schema), groups, pa.schema([]), label)
 
 

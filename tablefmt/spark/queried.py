@@ -4,11 +4,16 @@ An INSERT, OVERWRITE or MERGE whose source reads the table, and a statement with
 it, read all of the table's rows for the conflict rules, at the version that the query is pinned to.
 A version that somebody asked for by number or time is a constant, whatever commits.
 
+Without a JVM at hand there is only the text of a plan. What `tablefmt.spark.read` gives says there
+which table and version it is; a scan by `format("tablefmt")` says neither, so it counts as one of
+this table, however pinned.
+
 Spec: CFL-8, CFL-10.
 """
 
 from __future__ import annotations
 
+import re
 import weakref
 from typing import Any
 
@@ -24,19 +29,21 @@ from tablefmt.spark import java
 from tablefmt.spark.read import snapshot_identity
 from tablefmt.store.protocol import Store
 
+_READ = re.compile(r"\btablefmt_arrow_([0-9a-f]{32})_v(\d+)_")
+_SCANNED = re.compile(r"\bRelationV2\[[^\n]*\] (?:\S+ )?tablefmt(?:_arrow)?\b")
+
 _walkers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def version_read(store: Store, view: LogView, query: Any) -> int | None:
     """The version of the table that a DataFrame reads, sub-queries included; of several the oldest.
 
-    None: it does not read the table, or only at versions that were asked for; or the session is one
-    of Spark Connect, which keeps its plans to itself.
+    None: it does not read the table, or only at versions that were asked for.
     """
     plan = getattr(query, "_jdf", None)
     spark = query.sparkSession
     if plan is None or java.problem(spark):
-        return None
+        return _version_said(view, query)
     jvm = java.gateway(spark)
     if jvm not in _walkers:
         _walkers[jvm] = java.new_instance(spark, "Queried")
@@ -44,6 +51,17 @@ def version_read(store: Store, view: LogView, query: Any) -> int | None:
     lines = str(_walkers[jvm].snapshots(plan)).split("\n")
     found = [line.removeprefix(known) for line in lines if line.startswith(known)]
     return min(map(int, found), default=None)
+
+
+def _version_said(view: LogView, query: Any) -> int | None:
+    """`version_read` by the text of the plan. The newest version known here is not above the one
+    that a scan by format() will take when it runs.
+    """
+    text = query._explain_string(extended=True)
+    versions = [int(found[2]) for found in _READ.finditer(text) if found[1] == view.head.table]
+    if _SCANNED.search(text):
+        versions.append(view.head.version)
+    return min(versions, default=None)
 
 
 def pinned_to(pinned: Pinned, version: int) -> Pinned:

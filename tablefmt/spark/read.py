@@ -51,7 +51,8 @@ def read_at(spark: Any, context: TableContext, version: int | None, timestamp: T
     """The same on an open table."""
     if plane_for(spark, context.store).kind == "arrow":
         snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
-        return read_arrow(spark, context.store, snapshot)
+        asked = version is not None or timestamp is not None
+        return read_arrow(spark, context.store, snapshot, asked=asked)
     files = snapshot_files(context, version, timestamp)
     return to_dataframe(spark, context.store, files, keep=True)
 

@@ -126,7 +126,7 @@ def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: 
     assert rows_of(read(spark, uri, version=1)) == rows_of(rows)
     assert rows_of(read(spark, uri)) == rows_of(tablefmt.open(uri).to_arrow())
     plan = read(spark, uri, version=1)._jdf.queryExecution().toString()
-    assert "tablefmt_arrow_v1_12_files" in plan
+    assert f"tablefmt_arrow_{tablefmt.open(uri).id}_at1_12_files" in plan
 
 
 @pytest.mark.usefixtures("arrow_alone")

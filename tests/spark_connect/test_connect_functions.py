@@ -167,7 +167,7 @@ def test_a_dataframe_stays_at_the_version_it_was_made_at(connect: Any, uri: str)
     assert frame.where("id = 1").union(frame.where("id = 2")).count() == 2
     newest = read(connect, uri)
     assert newest.join(frame, "id", "left_anti").count() == 6
-    assert "tablefmt_arrow_v2_" in newest._explain_string()
+    assert f"tablefmt_arrow_{tablefmt.open(uri).id}_v2_" in newest._explain_string()
 
 
 def test_replacing_partitions_and_writing_once(connect: Any, uri: str) -> None:
