@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from tablefmt.data.conform import fitted, misfit
 from tablefmt.data.engine import Engine
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.clauses import Assignment
-from tablefmt.model.schema import Field
+from tablefmt.model.schema import Field, is_nested
 from tablefmt.model.sql_types import Typed, store_assigned
 from tablefmt.model.translate import Relation, Translated, translate
 
@@ -21,7 +22,7 @@ class NewValue:
 
     field: Field
     value: Translated
-    """Of the field's type; if it is a column as it stands, its rows are taken as they are."""
+    """Of the field's type, or a nested column whose values are fitted by the names of fields."""
 
 
 def new_values(
@@ -52,7 +53,11 @@ def computed(
     Raises:
         InvalidPredicateError: a value that does not fit, or has no result.
     """
-    plain = {v.field.id: rows[v.value.column] for v in values if v.value.column is not None}
+    plain = {
+        v.field.id: fitted(rows[v.value.column], v.field)
+        for v in values
+        if v.value.column is not None
+    }
     made = [v for v in values if v.value.column is None]
     if not made:
         return plain
@@ -63,6 +68,11 @@ def computed(
 def _stored(field: Field, text: str, value: Translated) -> Translated:
     if value.type is not None and str(value.type) == str(field.type):
         return value
+    if value.type is not None and value.column is not None and is_nested(field.type):
+        problem = misfit(value.type, field)
+        if problem is None:
+            return value
+        raise SchemaMismatchError(problem, [field.name])
     stored = store_assigned(Typed(value.sql, value.type), field.type)
     if stored is None:
         raise SchemaMismatchError(

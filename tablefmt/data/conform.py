@@ -267,6 +267,20 @@ def _known_parts(kind: pa.DataType) -> pa.DataType | None:
     return kind
 
 
+def misfit(given: Type, column: Field) -> str | None:
+    """Why values of a type never fit a column, fields of structs by name; None if they may."""
+    return _misfit(arrow_type(given), column.type, column.name)
+
+
+def fitted(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
+    """The values as the column has them.
+
+    Raises:
+        SchemaMismatchError: SCH-5, one does not fit.
+    """
+    return _cast(values, arrow_type(column.type), column.name)
+
+
 def relabelled(values: Any, target: pa.DataType) -> Any:
     """The same values under the field names of `target`, whose fields have the same places.
 

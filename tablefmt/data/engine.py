@@ -5,6 +5,7 @@ Rows go in and come out in Arrow's types; instants go in without their zone. Spe
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 import time
 from collections.abc import Sequence
@@ -151,15 +152,26 @@ def now_us() -> int:
 
 @lru_cache(maxsize=4)
 def _opened(memory_mb: int, process: int | None) -> Any:
-    return _duckdb().connect(
+    # Two instances must not share a folder: their files have the same names. It is made when it is
+    # needed, and removed when the instance is closed.
+    folder = f"{tempfile.gettempdir()}/tablefmt-sql-{process}-{time.time_ns()}"
+    opened = _duckdb().connect(
         ":memory:",
         config={
             "memory_limit": f"{memory_mb}MiB",
-            "temp_directory": f"{tempfile.gettempdir()}/tablefmt-sql",
+            "temp_directory": folder,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         },
     )
+    # While the interpreter goes down, its threads would find nothing to stop them.
+    atexit.register(_close, opened, process)
+    return opened
+
+
+def _close(opened: Any, process: int | None) -> None:
+    if current_process().pid == process:
+        opened.close()
 
 
 def check_engine() -> None:

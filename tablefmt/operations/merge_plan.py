@@ -208,7 +208,7 @@ def understood(
 ) -> Iterator[Work]:
     """The work of a MERGE; the source is kept while the block lasts. Arguments as `stage_merge`."""
     check_engine()
-    incoming = _source_schema(source.schema)
+    incoming = _source_schema(source.schema, pinned.metadata.schema)
     if statement.merge_schema and any(
         clause.values is None and clause.action is not Action.DELETE for clause in statement.clauses
     ):
@@ -242,10 +242,17 @@ def understood(
         )
 
 
-def _source_schema(given: pa.Schema) -> Schema:
-    """The source's columns; of a type that no column can have, left out."""
+def _source_schema(given: pa.Schema, there: Schema) -> Schema:
+    """The source's columns; of a type that no column can have, left out.
+
+    One that has no type, all NULL, is of the type of the table's column of that name.
+    """
     columns = []
     for column in given:
+        same = there.find(column.name) if pa.types.is_null(column.type) else None
+        if same is not None:
+            columns.append(replace(same, name=column.name))
+            continue
         try:
             columns.append(from_arrow_field(column))
         except SchemaMismatchError:

@@ -16,7 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan
-from tablefmt.errors import CommitRejectedError, InvalidPredicateError, StoreError
+from tablefmt.errors import (
+    CommitRejectedError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+    StoreError,
+)
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field
 from tablefmt.operations.changed import Changed, changed_plan
@@ -27,6 +32,7 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target
 from tablefmt.spark.carry import carry_in_tasks
+from tablefmt.spark.failures import DOES_NOT_FIT
 from tablefmt.spark.located import FILE, ROW, located
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file, find_places
@@ -201,6 +207,7 @@ def cleaning(spark: Any, pinned: Pinned) -> Iterator[None]:
 
     Raises:
         CommitRejectedError: the store refused a file.
+        SchemaMismatchError: Spark met a value that does not fit.
     """
     try:
         yield
@@ -208,4 +215,9 @@ def cleaning(spark: Any, pinned: Pinned) -> Iterator[None]:
         forget(spark, pinned)
         if isinstance(error, StoreError):
             raise CommitRejectedError(str(error).rstrip(".")) from error
+        said = str(error)
+        if any(condition in said for condition in DOES_NOT_FIT):
+            raise SchemaMismatchError(
+                f"a value does not fit its column: {said.splitlines()[0]}; nothing was written"
+            ) from None
         raise

@@ -48,6 +48,9 @@ _MISFIT = re.compile(
     r"(Cannot write [^\n]*? `spark_catalog`\.(`(?:[^`]|``)+`\.`(?:[^`]|``)+`).*?)(?:\. SQLSTATE|$)",
     re.DOTALL,
 )
+DOES_NOT_FIT = ("[CAST_OVERFLOW", "[NUMERIC_VALUE_OUT_OF_RANGE")
+"""What Spark says of a value that a cast to its column's type cannot hold."""
+
 _NAME = re.compile("`((?:[^`]|``)+)`")
 
 _log = logging.getLogger(__name__)

@@ -41,8 +41,6 @@ from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
-_DOES_NOT_FIT = ("[CAST_OVERFLOW", "[NUMERIC_VALUE_OUT_OF_RANGE")
-
 MODES = ("append", "overwrite", "error", "ignore")
 
 
@@ -256,7 +254,7 @@ def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError |
         return CommitRejectedError("the Spark session was stopped while its tasks were writing")
     # The query may overflow by itself.
     columns = narrowed(df, metadata.schema)
-    if not columns or not any(condition in str(error) for condition in _DOES_NOT_FIT):
+    if not columns or not any(condition in str(error) for condition in failures.DOES_NOT_FIT):
         return None
     return SchemaMismatchError(
         f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "

@@ -580,3 +580,34 @@ def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install
             act()
         assert caught.value.features == ["sql:duckdb"]
     assert rows_of(table, "id") == [(11,), (13,), (21,), (3,)]
+
+
+def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type() -> None:
+    """MRG-2: fields go by their names too; a source column that is all NULL has no type."""
+    uri = f"memory://update-merge/{uuid.uuid4().hex}"
+    table = tablefmt.create(uri, "id BIGINT, v STRING, s STRUCT<a: INT, b: STRING>")
+    ours = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    table.append(pa.table({"id": [1], "v": ["x"], "s": pa.array([{"a": 1, "b": "q"}], ours)}))
+
+    def merge(rows: list[dict[str, Any]], kind: pa.DataType, **more: Any) -> None:
+        source = {"id": range(1, len(rows) + 1), "v": pa.nulls(len(rows))}
+        given = pa.table({**source, "s": pa.array(rows, kind)})
+        builder = table.merge(given, "t.id = s.id", **more)
+        builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    theirs = pa.struct([("b", pa.string()), ("a", pa.int64())])
+    merge([{"b": "z", "a": 5}, {"b": "y", "a": 6}], theirs)
+    first = {"id": 1, "v": None, "s": {"a": 5, "b": "z"}}
+    second = {"id": 2, "v": None, "s": {"a": 6, "b": "y"}}
+    assert table.to_arrow().sort_by("id").to_pylist() == [first, second]
+
+    more = pa.struct([("b", pa.string()), ("c", pa.int32())])
+    with pytest.raises(SchemaMismatchError, match="'c'"):
+        merge([{"b": "w", "c": 7}], more)
+    with pytest.raises(SchemaMismatchError, match="without loss"):
+        merge([{"b": "w", "a": 1 << 40}], theirs)
+    merge([{"b": "w", "c": 7}], more, merge_schema=True)
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "v": None, "s": {"a": None, "b": "w", "c": 7}},
+        {"id": 2, "v": None, "s": {"a": 6, "b": "y", "c": None}},
+    ]

@@ -444,3 +444,23 @@ def test_a_part_of_a_nested_column_is_set_by_name_only_as_a_whole(spark: Any, ur
         table.update({"s.a": "5"})
     table.update({"s": "named_struct('a', 5, 'b', s.b)"})
     assert table.table.refresh().to_arrow().to_pylist() == [{"id": 1, "s": {"a": 5, "b": 2}}]
+
+
+def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri: str) -> None:
+    """SQL-3, DAT-2."""
+    tablefmt.spark.register(spark)
+    table = tablefmt.create(uri, "id BIGINT, n INT")
+    table.append(pa.table({"id": [1], "n": pa.array([1], pa.int32())}))
+    before = sorted(os.walk(uri))
+    opened = tablefmt.spark.open(spark, uri)
+    source = spark.range(1, 2).selectExpr("id", "id + 3000000000 AS n")
+    spark.sql(f"CREATE TEMPORARY VIEW beyond USING tablefmt OPTIONS (path '{uri}')")
+    for change in (
+        lambda: opened.update({"n": "n + 3000000000"}),
+        lambda: opened.merge(source, "t.id = s.id").when_matched_update_all().execute(),
+        lambda: spark.sql("UPDATE beyond SET n = n + 3000000000").collect(),
+    ):
+        with pytest.raises(SchemaMismatchError, match="does not fit"):
+            change()
+    spark.sql("DROP VIEW beyond")
+    assert sorted(os.walk(uri)) == before
