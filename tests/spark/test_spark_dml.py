@@ -454,7 +454,7 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
     before = sorted(os.walk(uri))
     opened = tablefmt.spark.open(spark, uri)
     source = spark.range(1, 2).selectExpr("id", "id + 3000000000 AS n")
-    spark.sql(f"CREATE TEMPORARY VIEW beyond USING tablefmt OPTIONS (path '{uri}')")
+    spark.sql(f"CREATE TABLE beyond USING tablefmt OPTIONS (path '{uri}')")
     for change in (
         lambda: opened.update({"n": "n + 3000000000"}),
         lambda: opened.merge(source, "t.id = s.id").when_matched_update_all().execute(),
@@ -462,5 +462,27 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
     ):
         with pytest.raises(SchemaMismatchError, match="does not fit"):
             change()
-    spark.sql("DROP VIEW beyond")
+    spark.sql("DROP TABLE beyond")
     assert sorted(os.walk(uri)) == before
+
+
+def test_columns_that_only_the_source_has_come_into_the_table(
+    spark: Any, uri: str, plane: str
+) -> None:
+    """MRG-2, SCH-8: one commit of columns and rows; older versions stay as they were."""
+    tablefmt.create(uri, SCHEMA).append(arrow(start(4)))
+    table = tablefmt.spark.open(spark, uri)
+    source = spark.sql("SELECT * FROM VALUES (1L, 'n1', 10), (9L, 'n9', 90) AS s(id, note, many)")
+    with pytest.raises(SchemaMismatchError, match="merge_schema"):
+        table.merge(source, "t.id = s.id").when_matched_update_all().execute()
+    merge = table.merge(source, "t.id = s.id", merge_schema=True)
+    commit = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert commit.version == 2
+    old = {row[0]: (*row, None, None) for row in start(4)}
+    old[1] = (*old[1][:3], "n1", 10)
+    expected = [*old.values(), (9, None, None, "n9", 90)]
+    assert table.to_df().columns == ["id", "p", "v", "note", "many"]
+    assert sorted(map(tuple, table.to_df().collect())) == sorted(expected)
+    assert sorted(map(tuple, table.to_df(version=1).collect()), key=key) == sorted(
+        start(4), key=key
+    )
