@@ -87,7 +87,7 @@ class SourceRows:
     def stored(
         cls, source: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
     ) -> Iterator[SourceRows]:
-        """The rows of a DataFrame, worked out once. Given back at the end."""
+        """The rows of a DataFrame, worked out once. Spark lets them go when nobody refers to them."""
         number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
         # What is lost with an executor fails the statement: worked out anew it might differ.
         kept = source.select("*", number).localCheckpoint(eager=False)
@@ -112,7 +112,7 @@ class SourceRows:
             return False
         # A small one comes as a number of Python's, another as an object of the JVM.
         size = str(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
-        return int(str(size)) <= SLIGHT_BYTES
+        return int(size) <= SLIGHT_BYTES
 
     @cached_property
     def count(self) -> int:
