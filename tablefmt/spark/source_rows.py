@@ -87,7 +87,7 @@ class SourceRows:
     def stored(
         cls, source: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
     ) -> Iterator[SourceRows]:
-        """The rows of a DataFrame, worked out once. Spark lets them go when nobody refers to them."""
+        """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to."""
         number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
         # What is lost with an executor fails the statement: worked out anew it might differ.
         kept = source.select("*", number).localCheckpoint(eager=False)
