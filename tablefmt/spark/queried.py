@@ -4,7 +4,7 @@ An INSERT, OVERWRITE or MERGE whose source reads the table, and a statement with
 it, read all of the table's rows for the conflict rules, at the version that the query is pinned to.
 A version that somebody asked for by number or time is a constant, whatever commits.
 
-Without a JVM at hand there is only the text of a plan. What `tablefmt.spark.read` gives says there
+On the Arrow plane there is only the text of a plan. What `tablefmt.spark.read` gives says there
 which table and version it is; a scan by `format("tablefmt")` says neither, so it counts as one of
 this table, however pinned.
 
@@ -25,7 +25,7 @@ from tablefmt.operations.context import TableContext
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.transaction import with_reads
 from tablefmt.snapshot.load import LogView
-from tablefmt.spark import java
+from tablefmt.spark import java, planes
 from tablefmt.spark.read import snapshot_identity
 from tablefmt.store.protocol import Store
 
@@ -42,7 +42,7 @@ def version_read(store: Store, view: LogView, query: Any) -> int | None:
     """
     plan = getattr(query, "_jdf", None)
     spark = query.sparkSession
-    if plan is None or java.problem(spark):
+    if plan is None or java.problem(spark) or planes.choose(spark, store).kind == "arrow":
         return _version_said(view, query)
     jvm = java.gateway(spark)
     if jvm not in _walkers:
@@ -57,7 +57,11 @@ def _version_said(view: LogView, query: Any) -> int | None:
     """`version_read` by the text of the plan. The newest version known here is not above the one
     that a scan by format() will take when it runs.
     """
-    text = query._explain_string(extended=True)
+    plan = getattr(query, "_jdf", None)
+    if plan is None:
+        text = query._explain_string(extended=True)
+    else:
+        text = plan.queryExecution().toString()
     versions = [int(found[2]) for found in _READ.finditer(text) if found[1] == view.head.table]
     if _SCANNED.search(text):
         versions.append(view.head.version)

@@ -157,3 +157,22 @@ def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:
     there = pickle.loads(pickle.dumps(reader))
     assert there.groups == []
     assert sorted(v for b in there.read(partition) for v in b["id"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("arrow_alone")
+def test_a_query_of_the_table_itself_is_no_blind_append_on_the_arrow_plane(
+    spark: Any, uri: str
+) -> None:
+    """CFL-8: what the text of a plan says."""
+    write(spark.range(3), uri)
+    table = tablefmt.open(uri)
+    for query, blind in (
+        (read(spark, uri).selectExpr("id + 10 AS id"), False),
+        (read(spark, uri, version=1), True),
+        (spark.range(2), True),
+    ):
+        write(query, uri)
+        assert table.history(1).to_pylist()[0]["isBlindAppend"] is blind
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == sorted(
+        [0, 1, 2, 10, 11, 12, 0, 1, 2, 0, 1]
+    )

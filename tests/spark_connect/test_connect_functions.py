@@ -16,6 +16,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import (
     CommitUnknownError,
+    ConcurrentDeleteReadException,
     ConstraintViolationError,
     CorruptDataError,
     InvalidRangeError,
@@ -305,3 +306,28 @@ def test_files_of_a_commit_that_may_be_there_are_kept(
     with pytest.raises(CommitUnknownError):
         write(connect.range(0, 5, 1, 1), uri)
     assert len(data_files(uri)) == before + 1
+
+
+def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) -> None:
+    """CFL-8, CFL-10: what a plan says of it; a version that was asked for is a constant."""
+    write(connect.range(3), uri)
+    table = tablefmt.open(uri)
+    by_format = connect.read.format("tablefmt").load(uri)
+    by_format.createOrReplaceTempView("itself")
+    for query, blind in (
+        (read(connect, uri).selectExpr("id + 10 AS id"), False),
+        (by_format.groupBy().count().selectExpr("count AS id"), False),
+        (connect.sql("SELECT max(id) AS id FROM itself"), False),
+        (connect.range(5).where("id IN (SELECT id FROM itself)"), False),
+        (read(connect, uri, version=1), True),
+        (connect.range(2), True),
+    ):
+        write(query, uri)
+        newest = table.history(1).to_pylist()[0]
+        assert newest["isBlindAppend"] is blind
+    before = table.refresh().version
+    pinned = read(connect, uri)
+    table.delete("id = 12")
+    with pytest.raises(ConcurrentDeleteReadException):
+        write(pinned.selectExpr("id + 100 AS id"), uri)
+    assert table.refresh().version == before + 1
