@@ -136,6 +136,7 @@ def frame(spark: Any) -> Iterator[Any]:
     made = spark.createDataFrame(rows()).coalesce(1)
     made.createOrReplaceTempView("T")
     yield spark.table("T")
+    spark.catalog.dropTempView("T")
     for key, value in before.items():
         spark.conf.set(key, value)
 
