@@ -200,7 +200,7 @@ def test_columns_that_do_not_fit_are_named(
     [
         ("INSERT INTO t VALUES (1, 2, 3)", "too many data columns", []),
         ("INSERT INTO t VALUES (1)", "not enough data columns", []),
-        ("INSERT INTO t BY NAME SELECT 1L AS id, 2 AS `e``x`", "extra columns `e``x`", ["e`x"]),
+        ("INSERT INTO t BY NAME SELECT 1L AS id, 2 AS `e x`", "extra columns `e x`", ["e x"]),
         ("INSERT INTO t VALUES (array(1), 2)", "cast `id`", ["id"]),
     ],
 )

@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 from tablefmt import errors
 from tablefmt.errors import TablefmtError, UnsupportedFeatureError, VersionNotFoundError
 from tablefmt.spark import failures
-from tablefmt.spark.failures import carrying, marked, recovered, translated, understood
+from tablefmt.spark.failures import (
+    carrying,
+    marked,
+    misfit,
+    recovered,
+    translated,
+    understood,
+)
 from tablefmt.store.protocol import KeyNotFoundError
 
 UTC = dt.timezone.utc
@@ -267,3 +274,15 @@ def test_without_pyspark_or_its_parts_nothing_is_installed(monkeypatch: pytest.M
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     failures.install()
+
+
+def test_what_spark_says_of_rows_that_do_not_fit_names_table_and_columns() -> None:
+    said = (
+        "[INCOMPATIBLE_DATA_FOR_TABLE.EXTRA_COLUMNS] Cannot write incompatible data for the table "
+        "`spark_catalog`.`d``b`.`t`: Cannot write extra columns `e``x`, `y`. SQLSTATE: KD000"
+    )
+    found = misfit(said)
+    assert found is not None
+    assert (found[0], found[1].columns) == ("`d``b`.`t`", ["e`x", "y"])
+    assert "KD000" not in str(found[1])
+    assert misfit("[PARSE_SYNTAX_ERROR] Syntax error") is None
