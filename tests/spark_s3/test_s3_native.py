@@ -138,7 +138,8 @@ def test_two_tables_of_one_bucket_are_each_reached_with_their_own_credentials(
         s3_server.seen.clear()
         tablefmt.spark.write(spark.range(4), uri, storage_options=options)
         frames[who] = tablefmt.spark.read(spark, uri, storage_options=options)
-        assert {one.signed_by for one in s3_server.seen} == {who}
+        asked = {one.signed_by for one in s3_server.seen if f"/{bucket}" in one.path}
+        assert asked == {who}
     for who in ("alice", "bob", "alice"):
         s3_server.seen.clear()
         assert frames[who].agg({"id": "sum"}).collect()[0][0] == 6
@@ -175,7 +176,10 @@ def test_the_environment_counts_where_no_options_are_given(
     s3_server.seen.clear()
     tablefmt.spark.write(spark.range(7), root)
     assert tablefmt.spark.read(spark, root).count() == 7
-    assert {one.signed_by for one in s3_server.seen} == {"from-the-environment"}
+    # Late requests for tables of earlier tests are none of this one's.
+    bucket = root.removeprefix("s3://").partition("/")[0]
+    asked = {one.signed_by for one in s3_server.seen if one.path.startswith(f"/{bucket}/")}
+    assert asked == {"from-the-environment"}
 
 
 def test_plans_and_settings_show_no_credentials(spark: Any, s3_server: S3Server, root: str) -> None:
