@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import tablefmt
-from benchmarks.harness import CACHE, ratio, run_alternating, save, summary
+from benchmarks.harness import CACHE, ratio, run_alternating, save, summary, tpch_rows
 from tablefmt.errors import ConcurrentModificationException
 
 OURS, THEIRS = "tablefmt", "deltalake"
@@ -42,16 +42,7 @@ MERGE = "merge_1%"
 
 def lineitem(cache: Path, scale: str) -> pa.Table:
     """The rows, made once per scale."""
-    folder = cache / f"lineitem-{scale}"
-    if not folder.exists():
-        beside = Path(sys.executable).with_name("tpchgen-cli")
-        program = str(beside) if beside.exists() else "tpchgen-cli"
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        command = [program, "parquet", "-s", scale, "-q", "-T", "lineitem", "-o", unfinished]
-        subprocess.run(command, check=True)
-        unfinished.rename(folder)
+    folder = tpch_rows(cache / f"lineitem-{scale}", scale, "-T", "lineitem")
     rows = pq.read_table(next(folder.glob("**/*.parquet")))
     plain = [pa.string() if pa.types.is_string_view(f.type) else f.type for f in rows.schema]
     return rows.cast(pa.schema(list(zip(rows.schema.names, plain, strict=True))))

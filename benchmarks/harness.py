@@ -6,7 +6,10 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -45,6 +48,38 @@ def run_alternating(
                 figures[name].append(seconds if measured is None else float(measured))
                 print(f"{name}: {figures[name][-1]:.3f}", flush=True)
     return figures
+
+
+def in_own_process(
+    module: str, one: str, *arguments: object, environment: Mapping[str, str] | None = None
+) -> Any:
+    """What a benchmark finds for one of its kinds in a process, and a JVM, of its own.
+
+    Args:
+        module: a program of this folder that takes `--one KIND`, and prints JSON as its last line:
+            Spark's launcher writes to the standard output too.
+        one: the kind.
+        arguments: of the program.
+        environment: what is set for it besides.
+    """
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--one", one, *map(str, arguments)]
+    told = {**os.environ, **(environment or {})}
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=told)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def tpch_rows(folder: Path, scale: str, *arguments: str) -> Path:
+    """A folder with rows of TPC-H in Parquet files, made by tpchgen-cli if it is not there."""
+    if not folder.exists():
+        beside = Path(sys.executable).with_name("tpchgen-cli")
+        program = str(beside) if beside.exists() else "tpchgen-cli"
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        command = [program, "parquet", "-s", scale, "-q", *arguments, "-o", str(unfinished)]
+        subprocess.run(command, check=True)
+        unfinished.rename(folder)
+    return folder
 
 
 def summary(figures: Mapping[str, list[float]]) -> dict[str, dict[str, Any]]:

@@ -18,8 +18,6 @@ import json
 import multiprocessing
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -31,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tablefmt
-from benchmarks.harness import save
+from benchmarks.harness import in_own_process, save
 
 ON_ARROW = ("arrow", "deltalake")
 ON_SPARK = ("tablefmt", "iceberg", "delta")
@@ -279,12 +277,14 @@ def main() -> None:
             if kind in ON_ARROW:
                 found[f"{kind}, two processes"] = of_arrow(kind, given.rows, given.tries, root)
                 continue
-            command = [sys.executable, "-m", "benchmarks.merge_contention", "--one", kind]
-            command += ["--rows", str(given.rows), "--tries", str(given.tries)]
-            command += ["--jars", str(given.jars or Path())]
-            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            found[f"{kind} on Spark, two sessions"] = json.loads(run.stdout.splitlines()[-1])
-            print(kind, run.stdout.splitlines()[-1], flush=True)
+            said = in_own_process(
+                "merge_contention",
+                kind,
+                *("--rows", given.rows, "--tries", given.tries),
+                *("--jars", given.jars or Path()),
+            )
+            found[f"{kind} on Spark, two sessions"] = said
+            print(kind, said, flush=True)
     save("merge_contention", {"rows": given.rows, "contests": found})
 
 

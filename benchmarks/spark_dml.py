@@ -17,8 +17,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from typing import Any
 
 import tablefmt
 import tablefmt.spark
-from benchmarks.harness import save, summary
+from benchmarks.harness import in_own_process, save, summary
 from benchmarks.spark_peers import settings
 
 FORMATS = ("tablefmt", "iceberg", "delta")
@@ -205,15 +203,12 @@ def in_turn(given: argparse.Namespace) -> None:
     """A process a format, the formats in turn, several rounds; results kept."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
     rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
+    arguments = ("--jars", given.jars, "--rows", given.rows, "--times", given.times)
     for _ in range(given.rounds):
         for kind in kinds:
-            arguments = ["--one", kind, "--jars", str(given.jars), "--rows", str(given.rows)]
-            arguments += ["--times", str(given.times)]
-            command = [sys.executable, "-m", "benchmarks.spark_dml", *arguments]
-            # Spark's launcher writes to the standard output too; the answer is its last line.
-            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rounds[kind].append(json.loads(run.stdout.splitlines()[-1]))
-            print(kind, {k: f"{min(v):.3f}" for k, v in rounds[kind][-1].items()}, flush=True)
+            found = in_own_process("spark_dml", kind, *arguments)
+            rounds[kind].append(found)
+            print(kind, {k: f"{min(v):.3f}" for k, v in found.items()}, flush=True)
     joined = {
         kind: {what: [s for r in found for s in r[what]] for what in found[0]}
         for kind, found in rounds.items()

@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import save, summary
+from benchmarks.harness import in_own_process, save, summary
 from benchmarks.spark_appends import block, shape
 from benchmarks.spark_scan_write import source
 
@@ -163,16 +161,12 @@ def in_turn(given: argparse.Namespace) -> None:
     """A process a format, the formats in turn, several rounds; results kept."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
     rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
+    arguments = ("--jars", given.jars, "--rows", given.rows, "--appends", given.appends)
     for _ in range(given.rounds):
         for kind in kinds:
-            arguments = ["--one", kind, "--jars", str(given.jars), "--rows", str(given.rows)]
-            arguments += ["--appends", str(given.appends)]
-            command = [sys.executable, "-m", "benchmarks.spark_peers", *arguments]
-            # Spark's launcher writes to the standard output too; the answer is its last line.
-            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rounds[kind].append(json.loads(run.stdout.splitlines()[-1]))
-            spread = {k: f"{min(v):.3f}" for k, v in rounds[kind][-1].items()}
-            print(kind, spread, flush=True)
+            found = in_own_process("spark_peers", kind, *arguments)
+            rounds[kind].append(found)
+            print(kind, {k: f"{min(v):.3f}" for k, v in found.items()}, flush=True)
     joined = {
         kind: {what: [s for r in found for s in r[what]] for what in found[0]}
         for kind, found in rounds.items()

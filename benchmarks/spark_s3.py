@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import save, summary
+from benchmarks.harness import in_own_process, save, summary
 from benchmarks.spark_scan_write import source
 from tablefmt.spark import s3
 from tests.s3server import S3Server
@@ -119,16 +117,12 @@ def in_turn(given: argparse.Namespace) -> None:
         for _ in range(given.rounds):
             for way in WAYS:
                 asked = json.dumps([bucket, server.options])
-                command = [sys.executable, "-m", "benchmarks.spark_s3", "--one", way]
-                command += ["--rows", str(given.rows), "--jars", given.jars]
-                run = subprocess.run(
-                    command,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    check=True,
-                    env={**os.environ, "TABLEFMT_BENCHMARK": asked},
+                answer = in_own_process(
+                    "spark_s3",
+                    way,
+                    *("--rows", given.rows, "--jars", given.jars),
+                    environment={"TABLEFMT_BENCHMARK": asked},
                 )
-                answer = json.loads(run.stdout.splitlines()[-1])
                 megabytes[way] = size_of(server, answer["table"]) / 1e6
                 for what, found in answer["seconds"].items():
                     seconds[way].setdefault(what, []).extend(found)

@@ -11,32 +11,16 @@ import argparse
 import math
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import CACHE, run_alternating, save, summary
+from benchmarks.harness import CACHE, run_alternating, save, summary, tpch_rows
 from benchmarks.tpch import TABLES, queries
 
 PLAIN, OURS = "parquet", "tablefmt"
-
-
-def generated(cache: Path, scale: str) -> Path:
-    """A folder with a Parquet file a table, made if it is not there."""
-    folder = cache / f"tpch-{scale}"
-    if not folder.exists():
-        beside = Path(sys.executable).with_name("tpchgen-cli")
-        program = str(beside) if beside.exists() else "tpchgen-cli"
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        subprocess.run([program, "parquet", "-s", scale, "-q", "-o", unfinished], check=True)
-        unfinished.rename(folder)
-    return folder
 
 
 def write_both(spark: Any, source: Path, work: str) -> dict[str, dict[str, int]]:
@@ -115,7 +99,7 @@ def main() -> None:
     parser.add_argument("--queries", default="", help="names, commas between; all of them")
     parser.add_argument("--cache", type=Path, default=CACHE, help="keeps the generated rows")
     given = parser.parse_args()
-    source = generated(given.cache, given.scale)
+    source = tpch_rows(given.cache / f"tpch-{given.scale}", given.scale)
     wanted = {n: t for n, t in queries().items() if not given.queries or n in given.queries}
     work = tempfile.mkdtemp(prefix="spark_tpch")
     settings = {

@@ -60,7 +60,12 @@ class TableExistsError(TablefmtError):
 
 
 class VersionNotFoundError(TablefmtError):
-    """A version or a time outside the table's history. `oldest` and `latest` are inclusive."""
+    """A version or a time outside the table's history (TIM-4).
+
+    Attributes:
+        requested: what was asked for, in words.
+        oldest, latest: what there is, both inclusive: versions, or times as text.
+    """
 
     kind = "version_not_found"
 
@@ -75,7 +80,7 @@ class VersionNotFoundError(TablefmtError):
 
 
 class ChangesExpiredError(TablefmtError):
-    """The changes asked for are past retention."""
+    """The changes asked for are past retention; `earliest_version` can still be read."""
 
     kind = "changes_expired"
 
@@ -216,7 +221,12 @@ class ConcurrentTransactionException(ConcurrentModificationException):
 class CommitUnknownError(TablefmtError):
     """The store did not say whether the entry was written. It may be in the table.
 
-    No file is deleted. `table.resolve(transaction, version)` decides later.
+    No file is deleted. `table.resolve(transaction, version)` decides later (CMT-9).
+
+    Attributes:
+        transaction: the nonce, 32 hex digits.
+        version: the ID version that it tried for last.
+        detail: what the store did, in words.
     """
 
     kind = "commit_unknown"
@@ -247,7 +257,13 @@ class CommitRejectedError(TablefmtError):
 
 
 class CorruptTableError(TablefmtError):
-    """What is stored is not what was written. Nothing is read past the damage."""
+    """What is stored is not what was written. Nothing is read past the damage.
+
+    Attributes:
+        key: the object's, relative to the table; "" where it is not one object.
+        rule: id of the rule in spec/ that is broken; "" where none is named.
+        detail: what is wrong, without the rest of the message.
+    """
 
     kind = "corrupt_table"
     default_advice: ClassVar[str] = (
@@ -270,7 +286,7 @@ class CorruptEntryError(CorruptTableError):
 
 
 class LogGapError(CorruptTableError):
-    """An entry is missing between two that exist."""
+    """An entry is missing between two that exist: version `missing`, while `found` is there."""
 
     kind = "log_gap"
 

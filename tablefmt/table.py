@@ -26,7 +26,7 @@ from tablefmt.operations.context import Commit, TableContext, commit_options
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
-from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge import MergeBuilder, begin_merge
 from tablefmt.operations.merge_plan import explain_merge, merge, source_reader
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
@@ -46,6 +46,17 @@ class Table:
     Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
     `changes` and `history` go by the newest version, whatever the handle's. Safe to share between
     threads.
+
+    Methods that write take `commit`: application=(id, version), applied at most once (CFL-7);
+    user_metadata={}, JSON values that the entry keeps; deadline, seconds from 0, 600 by default
+    (CMT-8). They raise, besides what they name:
+
+        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
+        IdempotenceError: CFL-7. InvalidRangeError: an argument of the commit makes no sense.
+        UnsafeStoreError: STO-12. UnsupportedFeatureError: ENT-7, it needs a newer writer.
+
+    Whatever asks the store raises StoreError where that does not answer, and CorruptTableError or
+    TableReplacedError where the log is not what was written (LOG-1 .. LOG-3).
     """
 
     def __init__(self, context: TableContext) -> None:
@@ -113,9 +124,19 @@ class Table:
         return self
 
     def append(self, data: Any, *, merge_schema: bool = False, **commit: Any) -> Commit:
-        """Add rows; columns by name. See operations/append.py for what it raises.
+        """Add rows; columns by name (DAT-2). No rows and no application: no version is made.
 
-        `commit`: application=(id, version), user_metadata={}, deadline=seconds.
+        Args:
+            data: a pyarrow Table or reader, pandas, polars, or anything with `__arrow_c_stream__`.
+            merge_schema: columns that the table lacks are added in the same commit, and types
+                become wider where the data's are (SCH-9).
+            commit: see the class.
+
+        Raises:
+            SchemaMismatchError: columns that the table lacks, lack of one that is NOT NULL, or a
+                type that is not cast without loss.
+            ConstraintViolationError: DAT-3, DAT-13. UnsupportedFeatureError: a CHECK that only
+                Spark can evaluate.
         """
         return append(self.context, data, commit_options(commit), merge_schema=merge_schema)
 
@@ -128,8 +149,21 @@ class Table:
         overwrite_schema: bool = False,
         **commit: Any,
     ) -> Commit:
-        """Replace the whole table, the rows where a condition on partition columns holds, or the
-        partitions that `data` has rows of. See operations/overwrite.py for what it raises.
+        """Replace the whole table, the rows of a condition, or the partitions of the new rows.
+
+        Args:
+            data: as of `append`.
+            where: rows for which it is TRUE go, and every new row has to make it TRUE (MRG-6). SQL
+                text, or a pyarrow expression.
+            dynamic_partitions: the partitions that `data` has rows of go, and no other.
+            overwrite_schema: the columns of `data` take the place of the table's; for the whole
+                table alone.
+            commit: see the class.
+
+        Raises:
+            InvalidPredicateError: the condition; or two of the arguments that say what goes.
+            ConstraintViolationError: as `append`; a new row does not make `where` TRUE; the table
+                is append-only. SchemaMismatchError, UnsupportedFeatureError: as `append`.
         """
         return overwrite(
             self.context,
@@ -141,21 +175,38 @@ class Table:
         )
 
     def truncate(self, where: Condition = None, **commit: Any) -> Commit:
-        """Overwrite with nothing."""
+        """Overwrite with nothing. `where` and errors as of `overwrite`; no such row: no version."""
         return overwrite(self.context, None, commit_options(commit), where=where)
 
     def delete(self, where: Condition = None, **commit: Any) -> Commit:
-        """Take out the rows for which the condition is true; all of them for None.
+        """Take out the rows for which the condition is TRUE; all of them for None (DEL-1).
 
-        See operations/delete.py for what it raises.
+        Args:
+            where: SQL text, or a pyarrow expression.
+            commit: see the class.
+
+        Raises:
+            ConstraintViolationError: the table is append-only.
+            InvalidPredicateError, UnsupportedFeatureError: the condition (SQL-1, SQL-2).
+            CorruptDataError: DAT-5.
         """
         return delete(self.context, where, commit_options(commit))
 
     def update(
         self, set: Mapping[str, Expression], where: Condition = None, **commit: Any
     ) -> Commit:
-        """Give the rows for which the condition is true new values: column -> SQL expression over
-        the old row. All rows for None. See operations/update.py for what it raises.
+        """Give the rows for which the condition is TRUE new values; all rows for None.
+
+        Args:
+            set: column -> SQL text over the old row; stored by SQL-3.
+            where: SQL text, or a pyarrow expression.
+            commit: see the class.
+
+        Raises:
+            SchemaMismatchError: a column that is not there or is set twice, a value of another
+                kind. ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
+            InvalidPredicateError, UnsupportedFeatureError: the condition or a value (SQL-1, SQL-2).
+            CorruptDataError: DAT-5.
         """
         return update(self.context, set, where, commit_options(commit))
 
@@ -169,7 +220,8 @@ class Table:
         merge_schema: bool = False,
         memory_limit: int = MEMORY_BYTES,
     ) -> MergeBuilder[Commit]:
-        """Put the rows of a source into the table, clause by clause; `execute` carries it out.
+        """Put the rows of a source into the table, clause by clause (MRG-1). `execute` of what this
+        gives carries it out; nothing is read, checked or raised before.
 
         Args:
             source: tabular data, or a scan of any table at any version; read once, by `execute`.
@@ -178,12 +230,6 @@ class Table:
             merge_schema: columns that only the source has become the table's, by `…_all` clauses.
             memory_limit: bytes, about, for the source and for finding matches; more is on disk.
         """
-        statement = MergeStatement(
-            on=on,
-            source_alias=source_alias,
-            target_alias=target_alias,
-            merge_schema=merge_schema,
-        )
 
         def run(statement: MergeStatement, commit: Mapping[str, Any]) -> Commit:
             return merge(self.context, source, statement, commit_options(commit), memory_limit)
@@ -192,11 +238,14 @@ class Table:
             pinned = self.context.pin(self.context.begin().version)
             return explain_merge(pinned, source_reader(source), statement, memory_limit)
 
-        return MergeBuilder(statement, run, explain)
+        return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
 
     @property
     def alter(self) -> Alter[Commit]:
-        """Changes of schema and properties: `alter.set_properties({...})` and so on."""
+        """Changes of schema, properties and constraints: `alter.add_column(name, type)` and so on.
+
+        Each is one commit of metadata, and no data file is written (SCH-8, SCH-9, ENT-10).
+        """
         return Alter(self._alter)
 
     def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
@@ -207,6 +256,7 @@ class Table:
 
         Raises:
             VersionNotFoundError, InvalidRangeError: no such version.
+            UnsafeStoreError, UnsupportedFeatureError: as of every write.
         """
         return Transaction(self.context, read_version)
 
@@ -219,11 +269,21 @@ class Table:
         timestamp: Time | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """A read of one version: the handle's, or the one asked for.
+        """A read of one version: the handle's, or the one asked for. Nothing is read yet.
+
+        Args:
+            columns: names of top-level columns, in the order of the answer; all for None.
+            where: SQL text (PRN-3), or a pyarrow expression (PRN-15): rows for which it is TRUE.
+            version: the ID version.
+            timestamp: or a time, for the newest version of then (TIM-4): an aware datetime, or
+                ISO 8601 text, UTC without a zone.
+            limit: the most rows, from 0.
 
         Raises:
-            VersionNotFoundError, InvalidRangeError: no such version or time.
-            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: what is asked for.
+            VersionNotFoundError: no such version, or a time before the first.
+            InvalidRangeError: a version and a time; what is neither.
+            SchemaMismatchError: a column that is not there.
+            InvalidPredicateError, UnsupportedFeatureError: the condition or the limit.
         """
         snapshot = self.context.view.snapshot(self.context.resolve_point(version, timestamp))
         return Scan(self.context.store, snapshot, columns=columns, where=where, limit=limit)
@@ -237,7 +297,7 @@ class Table:
         timestamp: Time | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """`scan(...)` as one Arrow table."""
+        """`scan(...)` as one Arrow table. Raises as `scan`, and CorruptDataError (DAT-5)."""
         scan = self.scan(
             columns=columns, where=where, version=version, timestamp=timestamp, limit=limit
         )
@@ -258,11 +318,21 @@ class Table:
     ) -> Changes:
         """Row changes of a range; `starting` and `ending` are inclusive, `after` is exclusive.
 
-        The default end is the newest version there is.
+        Give one begin and at most one end; by default it ends at the newest version there is.
+
+        Args:
+            starting_version, after_version: the begin as an ID version (INC-1).
+            starting_timestamp, after_timestamp: the begin as a time, as of `scan` (INC-2).
+            ending_version, ending_timestamp: the end.
+            content: "changes"; there is no other yet.
+            columns, where: as of `scan`, with the columns of the end of the range (INC-4).
 
         Raises:
             InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
-            UnsupportedFeatureError: INC-4, or a content this version lacks.
+            UnsupportedFeatureError: a content this version lacks; the condition. A range that
+                cannot be explained (INC-4) is refused when its rows are read.
+            SchemaMismatchError: a column that is not there, or is called like one of INC-3.
+            InvalidPredicateError: the condition.
         """
         bounds = Bounds(
             starting_version=starting_version,
@@ -282,19 +352,34 @@ class Table:
         )
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """One row a version, newest first, with Delta's column names."""
+        """One row a version, newest first, with Delta's column names; `limit` rows at the most.
+
+        Raises:
+            InvalidRangeError: a limit that is not a whole number from 0.
+        """
         return history(self.context, limit)
 
     def resolve(self, transaction: str, version: int | None = None) -> Commit | None:
         """What became of an unknown commit: None only if it can never be in the table any more.
 
+        Args:
+            transaction: 32 hex digits, and
+            version: the ID version: what CommitUnknownError gave. Without it the answer is never
+                None (CMT-9).
+
         Raises:
-            CommitUnknownError: it still may.
+            CommitUnknownError: it still may. InvalidRangeError: not a transaction or a version.
         """
         return resolve(self.context, transaction, version)
 
     def verify(self, *, deep: bool = False) -> Report:
-        """Check the log, and that every live file is there; with `deep` every page of them."""
+        """Check the log, and that every live file is there; with `deep` every page of them.
+
+        Damage is in the report, and not raised (DAT-5, DEL-4, LIN-2).
+
+        Raises:
+            TableNotFoundError: there is no table. UnsupportedFeatureError: it needs a newer reader.
+        """
         return verify(self.context.store, deep=deep)
 
 
@@ -307,7 +392,23 @@ def create(
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
-    """Make a table at `uri`; see operations/create.py for the arguments and what it raises."""
+    """Make a table with no rows at `uri`.
+
+    Args:
+        uri: a local path, file://, s3:// (s3a:// is the same) or memory:// (STO-11).
+        schema: pyarrow.Schema, Spark StructType, or DDL text.
+        partition_by: names of top-level columns that are not nested; one column has to be left.
+        properties: table properties by name.
+        storage_options: what s3fs takes; by default the environment.
+        exist_ok: open the table that is there, if its definition is the same.
+
+    Raises:
+        TableExistsError: a table is there; with `exist_ok`, one of another definition.
+        SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or a property that is none.
+        ProtocolChangedException: another creator was first (CFL-4).
+        UnsupportedFeatureError, StoreError: the address or its options.
+        UnsafeStoreError: STO-12. CommitRejectedError, CommitUnknownError: CMT-1.
+    """
     context = create_table(
         open_store(uri, storage_options),
         schema,
@@ -323,7 +424,8 @@ def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table
 
     Raises:
         TableNotFoundError: there is none. CorruptTableError: its log is damaged.
-        UnsupportedFeatureError: it needs a newer reader.
+        UnsupportedFeatureError: it needs a newer reader (ENT-7); another scheme (STO-11).
+        StoreError: an address or an option that makes no sense, or no answer.
     """
     return open_at(open_store(uri, storage_options))
 
@@ -334,7 +436,11 @@ def open_at(store: Store, environment: Environment = SYSTEM) -> Table:
 
 
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Whether there is a table at `uri`: whether it has a version 0."""
+    """Whether there is a table at `uri`: whether it has a version 0 (LOG-7).
+
+    Raises:
+        UnsupportedFeatureError, StoreError: as `open`.
+    """
     try:
         open_store(uri, storage_options).size(entry_key(0))
     except KeyNotFoundError:

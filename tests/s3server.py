@@ -97,6 +97,17 @@ class S3Server:
             "client_kwargs": {"region_name": "us-east-1"},
         }
 
+    @property
+    def arguments(self) -> list[str]:
+        """The same on a command line."""
+        options = [
+            f"key={self.key}",
+            f"secret={self.secret}",
+            f"endpoint_url={self.endpoint}",
+            "client_kwargs.region_name=us-east-1",
+        ]
+        return [part for text in options for part in ("--storage-option", text)]
+
     def client(self) -> Any:
         """A plain boto3 client that never retries."""
         return boto3.client(

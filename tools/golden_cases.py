@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from golden_rows import row_cases
-from golden_schemas import evolved
+from golden_schemas import bad_schemas, evolved
 from make_golden import (
+    CORRUPT,
     HOUR,
+    LONG,
     START,
     Json,
     Maker,
@@ -19,10 +21,8 @@ from make_golden import (
     hex_of,
     schema_of,
     seal,
+    three,
 )
-
-LONG = [field(1, "x", "long")]
-CORRUPT = "CorruptEntryError"
 
 
 def cases() -> Iterator[Maker]:
@@ -38,17 +38,11 @@ def cases() -> Iterator[Maker]:
     yield from misplaced_entries()
     yield from newer_writers()
     yield from bad_paths()
-    yield from bad_contents()
+    yield from bad_states()
+    yield from bad_entries()
+    yield from bad_files()
     yield from bad_schemas()
     yield from row_cases()
-
-
-def three(name: str) -> Maker:
-    """Created, then two appends: versions 0 to 2, x from 1 to 4."""
-    maker = Maker(name, LONG)
-    maker.append({"x": 1}, {"x": 2})
-    maker.append({"x": 3}, {"x": 4})
-    return maker
 
 
 def plain_tables() -> Iterator[Maker]:
@@ -381,8 +375,8 @@ def bad_paths() -> Iterator[Maker]:
         yield maker.broken("A path that no table may hold.", CORRUPT, (3, "KEY-2"))
 
 
-def bad_contents() -> Iterator[Maker]:
-    """Entries that do not fit the state before them, or themselves."""
+def bad_states() -> Iterator[Maker]:
+    """Entries that do not fit the state before them."""
     for total in ("files", "rows", "bytes", "next_id", "metadata_version"):
         maker = three(f"sum-{total.replace('_', '-')}")
         wrong = {total: maker.documents[-1]["totals"][total] + 7}
@@ -398,6 +392,19 @@ def bad_contents() -> Iterator[Maker]:
     maker.append({"x": 5}, change=lambda entry: entry.update(remove=[3]))
     yield maker.broken("Removes what it adds (ADD-3).", CORRUPT, (3, "RPL-2"), also="RPL-3")
 
+    maker = three("path-live")
+    path = maker.live[1]["path"]
+    maker.append({"x": 5}, change=lambda entry: entry["add"].update(path=[path]))
+    yield maker.broken("Adds the path of a live file.", CORRUPT, (3, "ADD-1"))
+
+    maker = three("application-falls")
+    for version in (2, 1):
+        maker.append({"x": 5}, application={"id": "a", "version": version, "digest": None})
+    yield maker.broken("An application goes back.", CORRUPT, (4, "RPL-5"))
+
+
+def bad_entries() -> Iterator[Maker]:
+    """Entries whose fields are none, or do not fit each other."""
     changes: dict[str, tuple[str, Callable[[Json], object]]] = {
         "remove-order": ("ENT-3", lambda entry: entry.update(remove=[2, 1])),
         "format-text": ("ENT-3", lambda entry: entry.update(format="1")),
@@ -424,16 +431,9 @@ def bad_contents() -> Iterator[Maker]:
         maker.append({"x": 5}, change=change)
         yield maker.broken(f"An entry that breaks {rule}.", CORRUPT, (3, rule), also="ENT-3")
 
-    maker = three("path-live")
-    path = maker.live[1]["path"]
-    maker.append({"x": 5}, change=lambda entry: entry["add"].update(path=[path]))
-    yield maker.broken("Adds the path of a live file.", CORRUPT, (3, "ADD-1"))
 
-    maker = three("application-falls")
-    for version in (2, 1):
-        maker.append({"x": 5}, application={"id": "a", "version": version, "digest": None})
-    yield maker.broken("An application goes back.", CORRUPT, (4, "RPL-5"))
-
+def bad_files() -> Iterator[Maker]:
+    """What an entry says of the files it adds is no such thing, or is damaged."""
     for name, rule, kind, values in (
         ("partition-missing", "ADD-1", "long", {}),
         ("partition-type", "VAL-1", "long", {"1": ["one"]}),
@@ -452,39 +452,3 @@ def bad_contents() -> Iterator[Maker]:
         if name == "flipped":
             maker.objects[path] = raw[:40] + bytes([raw[40] ^ 1]) + raw[41:]
         yield maker.broken("A damaged side file.", "CorruptTableError", (1, "ADD-6"))
-
-
-def bad_schemas() -> Iterator[Maker]:
-    """Metadata that breaks a rule of schemas."""
-    twice = [field(1, "x", "long"), field(2, "X", "long")]
-    same = [field(1, "x", "long"), field(1, "y", "long")]
-    nested = [field(1, "x", "long"), field(2, "s", {"array": "long", "nullable": True})]
-    bad: dict[str, tuple[str, Json]] = {
-        "case": ("SCH-2", schema_of(twice)),
-        "no-name": ("SCH-2", schema_of([field(1, "", "long", physical="x")])),
-        "type": ("SCH-1", schema_of([field(1, "x", "quux")])),
-        "decimal": ("SCH-1", schema_of([field(1, "x", "long"), field(2, "d", "decimal(39,0)")])),
-        "ids": ("SCH-4", schema_of(same)),
-        "physical": ("SCH-3", schema_of([field(1, "x", "long", physical="z")])),
-        "partition": ("ENT-8", schema_of(nested, (2,))),
-        "partition-variant": ("ENT-8", schema_of([*LONG, field(2, "v", "variant")], (2,))),
-        "partition-unknown": ("ENT-8", schema_of(LONG, (7,))),
-    }
-    bad["forgotten"] = ("SCH-8", schema_of([field(2, "y", "long")]))
-    bad["default"] = ("SCH-7", schema_of([field(1, "x", "long", default="7")]))
-    inside = [field(3, "f", "long", initial=1)]
-    bad["default-inside"] = ("SCH-7", schema_of([*LONG, field(2, "s", {"struct": inside})]))
-    check = {"columns": [1], "condition": "x > 0"}
-    checks: dict[str, Json] = {
-        "empty": {},
-        "unknown": {"c": {**check, "columns": [1, 9]}},
-        "twins": {"c": check, "C": check},
-        "text": {"c": {**check, "condition": None}},
-    }
-    for name, constraints in checks.items():
-        bad[f"check-{name}"] = ("ENT-10", {**schema_of(LONG), "constraints": constraints})
-    bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})
-    for name, (rule, metadata) in bad.items():
-        maker = three(f"schema-{name}")
-        maker.commit("METADATA", "ALTER", metadata=metadata)
-        yield maker.broken(f"Metadata that breaks {rule}.", CORRUPT, (3, rule), also="SCH-1")

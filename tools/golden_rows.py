@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from golden_positions import delete_columns, text_of
-from make_golden import Json, Maker, field, hex_of
-
-LONG = [field(1, "x", "long")]
-CORRUPT = "CorruptEntryError"
+from make_golden import CORRUPT, LONG, Json, Maker, field, hex_of
 
 
 def row_cases() -> Iterator[Maker]:

@@ -1,11 +1,12 @@
-"""The golden case of a schema that changes."""
+"""Golden cases of a schema that changes, and of metadata that no table may have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 
-from make_golden import Json, Maker, field, plain_rows, schema_of
+from make_golden import CORRUPT, LONG, Json, Maker, field, plain_rows, schema_of, three
 
 
 def evolved() -> Maker:
@@ -47,3 +48,39 @@ def evolved() -> Maker:
         "dropped (SCH-3, SCH-8, SCH-9); values of what a file lacks (SCH-7, DAT-12)."
     )
     return maker.good(why, rows=plain_rows(rows))
+
+
+def bad_schemas() -> Iterator[Maker]:
+    """Metadata that breaks a rule of schemas."""
+    twice = [field(1, "x", "long"), field(2, "X", "long")]
+    same = [field(1, "x", "long"), field(1, "y", "long")]
+    nested = [field(1, "x", "long"), field(2, "s", {"array": "long", "nullable": True})]
+    bad: dict[str, tuple[str, Json]] = {
+        "case": ("SCH-2", schema_of(twice)),
+        "no-name": ("SCH-2", schema_of([field(1, "", "long", physical="x")])),
+        "type": ("SCH-1", schema_of([field(1, "x", "quux")])),
+        "decimal": ("SCH-1", schema_of([field(1, "x", "long"), field(2, "d", "decimal(39,0)")])),
+        "ids": ("SCH-4", schema_of(same)),
+        "physical": ("SCH-3", schema_of([field(1, "x", "long", physical="z")])),
+        "partition": ("ENT-8", schema_of(nested, (2,))),
+        "partition-variant": ("ENT-8", schema_of([*LONG, field(2, "v", "variant")], (2,))),
+        "partition-unknown": ("ENT-8", schema_of(LONG, (7,))),
+    }
+    bad["forgotten"] = ("SCH-8", schema_of([field(2, "y", "long")]))
+    bad["default"] = ("SCH-7", schema_of([field(1, "x", "long", default="7")]))
+    inside = [field(3, "f", "long", initial=1)]
+    bad["default-inside"] = ("SCH-7", schema_of([*LONG, field(2, "s", {"struct": inside})]))
+    check = {"columns": [1], "condition": "x > 0"}
+    checks: dict[str, Json] = {
+        "empty": {},
+        "unknown": {"c": {**check, "columns": [1, 9]}},
+        "twins": {"c": check, "C": check},
+        "text": {"c": {**check, "condition": None}},
+    }
+    for name, constraints in checks.items():
+        bad[f"check-{name}"] = ("ENT-10", {**schema_of(LONG), "constraints": constraints})
+    bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})
+    for name, (rule, metadata) in bad.items():
+        maker = three(f"schema-{name}")
+        maker.commit("METADATA", "ALTER", metadata=metadata)
+        yield maker.broken(f"Metadata that breaks {rule}.", CORRUPT, (3, rule), also="SCH-1")

@@ -194,23 +194,51 @@ class Maker:
         `delete`: positions deleted, and updated, by the id of a file.
         """
         version = len(self.documents)
+        self._follow(add, remove, delete or {}, fields)
+        document = self._entry(kind, name, START + version * HOUR if time is None else time)
+        document["basis"]["scope"] = scope
+        if remove:
+            document["remove"] = list(remove)
+        document |= fields
+        if add:
+            columns = self._columns(add)
+            document["add"] = self._side(columns, version) if side else columns
+        if delete:
+            columns = delete_columns(delete)
+            document["delete"] = self._delete_side(columns, version) if delete_side else columns
+        if change is not None:
+            change(document)
+        self.documents.append(document)
+        self.objects[self.key(version)] = seal(canonical(document))
+
+    def _follow(
+        self,
+        add: tuple[Json, ...],
+        remove: tuple[int, ...],
+        delete: Mapping[int, Marks],
+        fields: Json,
+    ) -> None:
+        """Bring what a reader must see up to the entry that is being made."""
         self.metadata = fields.get("metadata", self.metadata)
         self.protocol = fields.get("protocol", self.protocol)
         if {"metadata", "protocol"} & set(fields):
-            self.metadata_version = version
+            self.metadata_version = len(self.documents)
         for identity in remove:
             self.live.pop(identity, None)
         for file in add:
             self.live[self.next_id] = file
             self.next_id += 1
-        for identity, marks in (delete or {}).items():
+        for identity, marks in delete.items():
             self.gone.setdefault(identity, set()).update(*marks)
-        deleted = sum(len(self.gone.get(identity, ())) for identity in self.live)
-        timestamp = START + version * HOUR if time is None else time
+
+    def _entry(self, kind: str, name: str, timestamp: int) -> Json:
+        """The next entry, as far as the state alone says what is in it."""
+        version = len(self.documents)
         timeless = kind in ("MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER")
         carried = self.documents[-1]["time_version"] if timeless else timestamp
         before = self.objects[self.key(version - 1)] if version else None
-        document: Json = {
+        deleted = sum(len(self.gone.get(identity, ())) for identity in self.live)
+        return {
             "format": 1,
             "table": self.table,
             "version": version,
@@ -224,7 +252,6 @@ class Maker:
                 "isolation": "WriteSerializable",
                 "granularity": "row",
                 "blind": kind == "INSERT",
-                "scope": scope,
             },
             "totals": {
                 "files": len(self.live),
@@ -235,19 +262,7 @@ class Maker:
                 **({"deleted": deleted} if deleted else {}),
             },
             **({} if version else {"protocol": self.protocol}),
-            **({"remove": list(remove)} if remove else {}),
-            **fields,
         }
-        if add:
-            columns = self._columns(add)
-            document["add"] = self._side(columns, version) if side else columns
-        if delete:
-            columns = delete_columns(delete)
-            document["delete"] = self._delete_side(columns, version) if delete_side else columns
-        if change is not None:
-            change(document)
-        self.documents.append(document)
-        self.objects[self.key(version)] = seal(canonical(document))
 
     def _columns(self, files: tuple[Json, ...]) -> Json:
         columns: Json = {name: [f[name] for f in files] for name in ("path", "size", "rows")}
@@ -334,6 +349,18 @@ def schema_of(fields: list[Json], partition_by: tuple[int, ...] = (), **other: s
     """Metadata (ENT-8) with these fields; further arguments are properties."""
     schema = {"fields": fields, "last_id": max(map(_last, fields))}
     return {"partition_by": list(partition_by), "properties": other, "schema": schema}
+
+
+LONG = [field(1, "x", "long")]
+CORRUPT = "CorruptEntryError"
+
+
+def three(name: str) -> Maker:
+    """Created, then two appends: versions 0 to 2, x from 1 to 4."""
+    maker = Maker(name, LONG)
+    maker.append({"x": 1}, {"x": 2})
+    maker.append({"x": 3}, {"x": 4})
+    return maker
 
 
 def _last(described: Json) -> int:

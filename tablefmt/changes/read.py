@@ -25,7 +25,9 @@ class Changes:
     """Row changes of versions `first_version` to `last_version`, both inclusive.
 
     An empty range has `last_version == first_version - 1`. Pass `last_version` on as the next
-    `after_version`, and nothing is lost or doubled.
+    `after_version`, and nothing is lost or doubled. Rows are read when `to_batches`, `to_arrow` or
+    `to_pandas` asks for them; these raise UnsupportedFeatureError (INC-4) and CorruptDataError
+    (DAT-5).
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Changes:
         return plan_changes(self.view, self.snapshot, self.range)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of versions, deletes before inserts. Raises CorruptDataError."""
+        """Rows in the order of versions, of one version deletes before inserts (INC-3)."""
         for change in self.file_changes:
             files = self.snapshot.prune(change.files, self.predicate)
             batches = read_files(

@@ -18,7 +18,7 @@ from tablefmt.snapshot.files import added_table
 from tablefmt.store.protocol import Store
 
 SIDE_FROM_FILES = 2000
-"""Fewer files than this never reach SIDE_ABOVE_BYTES, so their size is not computed."""
+"""Fewer files than this seldom reach SIDE_ABOVE_BYTES, so their size is not computed."""
 
 
 class Aside:

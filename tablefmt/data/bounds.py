@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.coerce import INTEGERS, kind_name
+from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Decimal, Field, Schema, Type, is_float, is_nested
 from tablefmt.model.values import encode_value, lower_bound, upper_bound
 
@@ -52,6 +53,13 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
             raise SchemaMismatchError(f"statsColumns: column {name!r} {reason}", [name])
         wanted.add(field.id)
     return [f for f in schema.fields if f.id in wanted]
+
+
+def stats_of(metadata: Metadata) -> list[Field]:
+    """The columns that files written under this metadata have bounds of. Raises as
+    `stats_columns`.
+    """
+    return stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
 
 
 def _split_names(text: str) -> list[str]:

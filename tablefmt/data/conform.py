@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
 from tablefmt.model.defaults import default_array
+from tablefmt.model.named import match_names
 from tablefmt.model.schema import (
     Array,
     Decimal,
@@ -80,40 +81,12 @@ def _reader_of(data: Any) -> pa.RecordBatchReader:
 
 @lru_cache(maxsize=64)
 def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
-    """For every column of the table the position of its data; None where it is all NULL.
-
-    Names match exactly, or else with case ignored.
+    """For every column of the table the position of its data; None where it is not given.
 
     Raises:
-        SchemaMismatchError: DAT-2, columns that the table lacks, that are doubled, that are
-            missing though NOT NULL, or of a type that does not fit; names them all.
+        SchemaMismatchError: as `match_names`; SCH-5, a type that does not fit.
     """
-    positions: dict[str, int] = {}
-    for at, name in enumerate(given.names):
-        if name.casefold() in positions:
-            first = given.names[positions[name.casefold()]]
-            raise SchemaMismatchError(
-                f"the data has columns {first!r} and {name!r}, the same but for case; drop one",
-                [first, name],
-            )
-        positions[name.casefold()] = at
-    extra = [n for n in given.names if schema.find(n) is None]
-    if extra:
-        raise SchemaMismatchError(
-            f"the data has columns that the table lacks: {', '.join(map(repr, extra))}; "
-            f"the table has {', '.join(map(repr, schema.names))}",
-            extra,
-        )
-    found = [positions.get(f.name.casefold()) for f in schema.fields]
-    missing = [
-        f.name
-        for f, at in zip(schema.fields, found, strict=True)
-        if at is None and not f.nullable and f.default is None
-    ]
-    if missing:
-        raise SchemaMismatchError(
-            f"the data lacks columns that are NOT NULL: {', '.join(map(repr, missing))}", missing
-        )
+    found = match_names(given.names, schema)
     for column, place in zip(schema.fields, found, strict=True):
         if place is not None:
             _check_type(column, given.field(place).type)
@@ -222,7 +195,7 @@ def conform(
 def absent(column: Field, shape: pa.DataType, rows: int) -> pa.Array:
     """A column that was not given: its default (SCH-7)."""
     if column.default is None:
-        return pa.nulls(rows, shape)
+        return nulls(rows, shape)
     return pa.repeat(default_array(column.default, column.type)[0], rows)
 
 
@@ -321,7 +294,7 @@ def _converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False)
     if kind == target and not _may_hide_nulls(target):
         return values
     if pa.types.is_null(kind):
-        return pa.nulls(len(values), target)
+        return nulls(len(values), target)
     if pa.types.is_dictionary(kind):
         return _converted(values.dictionary_decode(), target)
     if pa.types.is_run_end_encoded(kind):
@@ -354,7 +327,7 @@ def _converted_struct(
     for place, wanted in enumerate(fields):
         at = place if by_place else found.get(wanted.name.casefold())
         if at is None:
-            children.append(pa.nulls(len(values), wanted.type))
+            children.append(nulls(len(values), wanted.type))
         else:
             child = _converted(values.field(at), wanted.type, by_place=by_place)
             if mask is not None and not wanted.nullable and child.null_count:
@@ -374,6 +347,13 @@ def _may_hide_nulls(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return _may_hide_nulls(kind.key_type) or _may_hide_nulls(kind.item_type)
     return is_list(kind) and _may_hide_nulls(kind.value_type)
+
+
+def nulls(rows: int, shape: pa.DataType) -> pa.Array:
+    """So many NULLs. What is NOT NULL inside has an empty value: else Parquet's writer refuses."""
+    if not _may_hide_nulls(shape):
+        return pa.nulls(rows, shape)
+    return pa.array([None], shape).take(pa.nulls(rows, pa.int64()).fill_null(0))
 
 
 def _filled(child: pa.Array, mask: pa.Array) -> pa.Array:

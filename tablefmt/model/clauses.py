@@ -5,20 +5,32 @@ Expressions are carried, not looked into: SQL text, or what an engine has instea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.paths import parts_of
 from tablefmt.model.predicate import quote_name
-from tablefmt.model.schema import Field, Schema, is_nested
+from tablefmt.model.schema import Field, Schema, Struct, is_nested
 
 Expression = Any
 """SQL text in Spark's dialect; on Spark also a Column."""
 
 Assignment = tuple[Field, Expression]
-"""A column of the table and its new value."""
+"""A column of the table, or a field of a struct, and its new value: an expression, or `Parts`."""
+
+NESTED_INSERT = "insert:nested-field"
+INSIDE_COLLECTION = "update:inside-array-or-map"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """New values of fields of a struct; its other fields stay as they are. Spec: SQL-5."""
+
+    values: tuple[Assignment, ...]
+    """One at least, in the order of the struct's fields."""
 
 
 class Side(str, Enum):
@@ -119,7 +131,8 @@ def resolve_clauses(
     Raises:
         InvalidPredicateError: as `check_clauses`; a clause that sets nothing.
         SchemaMismatchError: a column that is not there, or is set twice.
-        UnsupportedFeatureError: a part of a nested column is set.
+        UnsupportedFeatureError: something inside an array or a map is set; an INSERT names a part
+            of a column.
     """
     check_clauses(statement)
     found = []
@@ -129,8 +142,21 @@ def resolve_clauses(
         elif clause.values is None:
             found.append(Step(clause, _all_columns(statement, schema, source_names, clause)))
         else:
-            found.append(Step(clause, assigned(clause.values, schema, statement.target_alias)))
+            values = assigned(clause.values, schema, statement.target_alias)
+            if clause.action is Action.INSERT:
+                _check_whole(values)
+            found.append(Step(clause, values))
     return tuple(found)
+
+
+def _check_whole(values: Sequence[Assignment]) -> None:
+    for column, value in values:
+        if isinstance(value, Parts):
+            raise UnsupportedFeatureError(
+                f"INSERT of a part of column {column.name!r}; give the whole column, with "
+                "named_struct()",
+                [NESTED_INSERT],
+            )
 
 
 def assigned(
@@ -139,50 +165,97 @@ def assigned(
     """The columns of SET or of an INSERT, in the table's order.
 
     Args:
-        values: by column: its name as it is, or as SQL has it, `alias` before it or not.
+        values: by column, or field of a struct: its name as it is, or as SQL has it, `alias` before
+            it or not.
         schema: the table's.
         alias: what the statement calls the table.
 
-    Raises: as `resolve_clauses`.
+    Raises: as `resolve_clauses`. Something is set twice as well by a struct and a part of it.
     """
     if not values:
         raise InvalidPredicateError("nothing is set; name one column at least")
-    found: dict[int, tuple[str, Expression]] = {}
-    for name, value in values.items():
-        field = find_column(schema, name, alias)
-        if field.id in found:
-            raise SchemaMismatchError(
-                f"column {field.name!r} is set twice, as {found[field.id][0]!r} and as {name!r}",
-                [field.name],
-            )
-        found[field.id] = (name, value)
-    return tuple((field, found[field.id][1]) for field in schema.fields if field.id in found)
+    found: dict[str, tuple[Field, ...]] = {}
+    for name in values:
+        path = find_path(schema, name, alias)
+        for other, there in found.items():
+            shared = min(len(path), len(there))
+            if path[:shared] == there[:shared]:
+                raise SchemaMismatchError(
+                    f"column {_dotted(max(path, there, key=len))!r} is set twice, as {other!r} and "
+                    f"as {name!r}",
+                    [path[0].name],
+                )
+        found[name] = path
+    return _tree(schema.fields, [(path, values[name]) for name, path in found.items()])
 
 
-def find_column(schema: Schema, name: str, alias: str | None = None) -> Field:
-    """The column that a name in SET means: called exactly so, or so spelt in SQL.
+def _tree(
+    fields: Sequence[Field], given: Sequence[tuple[tuple[Field, ...], Expression]]
+) -> tuple[Assignment, ...]:
+    made: list[Assignment] = []
+    for field in fields:
+        mine = [(path[1:], value) for path, value in given if path[0] == field]
+        if not mine:
+            continue
+        if not mine[0][0]:
+            made.append((field, mine[0][1]))
+        else:
+            assert isinstance(field.type, Struct)
+            made.append((field, Parts(_tree(field.type.fields, mine))))
+    return tuple(made)
+
+
+def find_path(schema: Schema, name: str, alias: str | None = None) -> tuple[Field, ...]:
+    """The column, or the field of a struct, that a name in SET means, and what it is in.
+
+    A column that is called exactly so comes first, then a column of the table that `alias` names,
+    then a part of a column.
 
     Raises:
-        SchemaMismatchError: there is none. UnsupportedFeatureError: a part of a nested one.
+        SchemaMismatchError: there is none.
+        UnsupportedFeatureError: it is inside an array, a map or a variant.
     """
     if not isinstance(name, str):
         raise SchemaMismatchError(f"{name!r} is no name of a column; give its text")
     plain = schema.find(name)
     if plain is not None:
-        return plain
-    parts = _parts(name)
-    if len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold():
+        return (plain,)
+    parts = parts_of(name)
+    qualified = len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold()
+    if qualified and schema.find(parts[1]) is not None:
         parts = parts[1:]
     outer = schema.find(parts[0]) if parts else None
-    if outer is not None and len(parts) == 1:
-        return outer
-    if outer is not None and is_nested(outer.type):
-        raise UnsupportedFeatureError(
-            f"{name!r} is a part of column {outer.name!r}; set the whole column",
-            ["update:nested-field"],
-        )
-    shown = ", ".join(map(repr, schema.names[:20])) + (", …" if len(schema.fields) > 20 else "")
-    raise SchemaMismatchError(f"no column {name!r}; there are {shown}", [name])
+    if outer is None or (len(parts) > 1 and not is_nested(outer.type)):
+        shown = ", ".join(map(repr, schema.names[:20])) + (", …" if len(schema.fields) > 20 else "")
+        raise SchemaMismatchError(f"no column {name!r}; there are {shown}", [name])
+    path = [outer]
+    for part in parts[1:]:
+        path.append(_field_of(path, part))
+    return tuple(path)
+
+
+def _field_of(path: Sequence[Field], name: str) -> Field:
+    kind = path[-1].type
+    if not isinstance(kind, Struct):
+        if is_nested(kind):
+            raise UnsupportedFeatureError(
+                f"{name!r} is inside {_dotted(path)!r}, which is {kind}: only fields of structs "
+                "are set one by one; set the whole of it",
+                [INSIDE_COLLECTION],
+            )
+        raise SchemaMismatchError(f"{_dotted(path)!r} is {kind} and has no fields", [path[0].name])
+    for field in kind.fields:
+        if field.name.casefold() == name.casefold():
+            return field
+    raise SchemaMismatchError(
+        f"{_dotted(path)!r} has no field {name!r}; there are "
+        f"{', '.join(repr(f.name) for f in kind.fields)}",
+        [path[0].name],
+    )
+
+
+def _dotted(path: Sequence[Field]) -> str:
+    return ".".join(field.name for field in path)
 
 
 def source_column(statement: MergeStatement, name: str) -> str:
@@ -200,49 +273,37 @@ def _all_columns(
 ) -> tuple[Assignment, ...]:
     if clause.side is Side.NOT_MATCHED_BY_SOURCE:
         raise InvalidPredicateError(f"{_said(clause)} has no source row; say what is set")
+    found = columns_by_name(schema, source_names, partly=statement.merge_schema)
+    return tuple((field, source_column(statement, name)) for field, name in found)
+
+
+def columns_by_name(
+    schema: Schema, source_names: Sequence[str], *, partly: bool
+) -> tuple[tuple[Field, str], ...]:
+    """What `SET *` and `INSERT *` set: columns of the table, and of the source, by name.
+
+    Args:
+        schema: the table's.
+        source_names: the source's columns.
+        partly: the source may lack some of the table's.
+
+    Raises:
+        SchemaMismatchError: the source lacks columns, or has one twice.
+    """
     by_name: dict[str, str] = {}
     for name in source_names:
         if name.casefold() in by_name and schema.find(name) is not None:
             raise SchemaMismatchError(f"the source has column {name!r} twice", [name])
         by_name[name.casefold()] = name
     missing = [f.name for f in schema.fields if f.name.casefold() not in by_name]
-    if len(missing) == len(schema.fields) or (missing and not statement.merge_schema):
+    if len(missing) == len(schema.fields) or (missing and not partly):
         raise SchemaMismatchError(
-            f"{_said(clause)} of every column: the source lacks {', '.join(map(repr, missing))}; "
+            f"every column is to be set: the source lacks {', '.join(map(repr, missing))}; "
             "name the columns to set, or pass merge_schema=True",
             missing,
         )
     return tuple(
-        (field, source_column(statement, by_name[field.name.casefold()]))
+        (field, by_name[field.name.casefold()])
         for field in schema.fields
         if field.name.casefold() in by_name
     )
-
-
-def _parts(name: str) -> list[str]:
-    """The parts of a name as SQL has them: dots divide, backticks quote. Empty if it is none."""
-    return list(_read_parts(name)) if name else []
-
-
-def _read_parts(name: str) -> Iterator[str]:
-    at = 0
-    while at <= len(name):
-        if name[at : at + 1] != "`":
-            end = name.find(".", at)
-            end = len(name) if end < 0 else end
-            yield name[at:end]
-            at = end + 1
-            continue
-        part, at = "", at + 1
-        while at < len(name):
-            end = name.find("`", at)
-            if end < 0:
-                yield name
-                return
-            part += name[at:end]
-            at = end + 1
-            if name[at : at + 1] != "`":
-                break
-            part, at = part + "`", at + 1
-        yield part
-        at += 1

@@ -191,6 +191,7 @@ class _Steps:
     scale: int = 0
 
     def value(self, step: int, kind: Type) -> Any:
+        """What a step stands for, as a column of this type has it."""
         if isinstance(kind, Decimal):
             return decimal.Decimal(step).scaleb(-self.scale, EXACT)
         return step

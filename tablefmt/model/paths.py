@@ -24,7 +24,7 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
         raise SchemaMismatchError(f"{name!r:.100} is no name of a column")
     if schema.find(name) is not None or "." not in name:
         return (name,)
-    parts = tuple(_parts(name))
+    parts = parts_of(name)
     if not parts:
         if new:
             return (name,)
@@ -34,8 +34,12 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     return parts
 
 
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a path, whatever the columns are called; none if it is not one."""
+    return tuple(_parts(name))
+
+
 def _parts(name: str) -> Iterator[str]:
-    """The parts of a path; none if it is not one."""
     found, at = [], 0
     while True:
         match = _PART.match(name, at)

@@ -106,6 +106,7 @@ class _Pruner:
         self.known: dict[int, _Facts] = {}
 
     def mask(self, predicate: Predicate) -> Mask:
+        """The files in which it may be TRUE; what is not known may be (PRN-5)."""
         if isinstance(predicate, And | Or):
             is_and = isinstance(predicate, And)
             result = self._all(is_and)

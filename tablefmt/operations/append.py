@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tablefmt.commit.plan import Plan
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.data.conform import as_reader, incoming_schema
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
@@ -19,8 +19,7 @@ from tablefmt.operations.context import (
     partition_scope,
     writing,
 )
-from tablefmt.operations.digest import digest_of
-from tablefmt.operations.staging import settle
+from tablefmt.operations.staging import look_up, settle
 
 NAME = "WRITE"
 
@@ -47,20 +46,17 @@ def append(
     known = context.view.head.metadata.properties
     whole_scope = get_property(known, "conflictGranularity") == "transaction"
     head = context.begin(refresh=whole_scope or merge_schema or options.application is not None)
-    reader, digest = as_reader(data), None
-    if options.application is not None:
-        rows = reader.read_all()
-        reader, digest = rows.to_reader(), digest_of(rows, NAME)
-        already = context.applied(options, digest, NAME)
-        if already is not None:
-            return already
+    reader = as_reader(data)
+    given = look_up(context, options, reader, (NAME,))
+    if given.already is not None:
+        return given.already
     metadata = head.metadata
     if merge_schema:
         metadata = merged(metadata, incoming_schema(reader.schema, metadata.schema))
     transaction = context.environment.nonce()
     with writing(context.store, transaction):
-        stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
-        added = write_data(context.store, transaction, reader, metadata, stats)
+        stats = stats_of(metadata)
+        added = write_data(context.store, transaction, given.rows, metadata, stats)
     return append_files(
         context,
         transaction,
@@ -68,7 +64,7 @@ def append(
         head.metadata,
         options,
         read_version=head.version,
-        digest=digest,
+        digest=given.digest,
         evolved=metadata,
     )
 

@@ -109,9 +109,13 @@ class Commit:
     version: int
     """The ID version made; for a no-op the one it was decided on."""
     timestamp: datetime
+    """Of that version, aware, UTC."""
     transaction: str
+    """32 hex digits; "" where another commit had applied it."""
     operation: str
+    """Its name, as `history` has it."""
     metrics: Mapping[str, int] = field(default_factory=dict)
+    """By Delta's names: counts, bytes, and milliseconds where a name ends so."""
     rebased_over: tuple[Passed, ...] = ()
     """Versions since the one that was read that this commit went on top of, and why it might."""
     already_applied: bool = False

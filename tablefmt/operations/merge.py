@@ -20,16 +20,16 @@ Values = Mapping[str, Expression]
 
 
 class MergeBuilder(Generic[Made]):
-    """A MERGE being put together. Each clause method gives a builder with that clause at its end.
+    """A MERGE being put together. Each clause method gives a builder with that clause at its end,
+    and raises nothing: `execute` and `explain` check the statement (MRG-1).
 
-    The first clause of a row's kind whose condition holds applies to it; a row for which none holds
-    stays as it is. Conditions and values are SQL text over both sides; in clauses for rows that are
-    not matched by the source over the table alone, and for rows not matched over the source alone.
+    The first clause of a row's kind whose condition is TRUE applies to it; a row for which none
+    does stays as it is (MRG-2). Conditions and values are SQL text over both sides; in clauses for
+    rows that are not matched by the source over the table alone, and for rows not matched over the
+    source alone.
     """
 
-    def __init__(
-        self, statement: MergeStatement, run: Run[Made], explain: Explain | None = None
-    ) -> None:
+    def __init__(self, statement: MergeStatement, run: Run[Made], explain: Explain) -> None:
         self.statement = statement
         self._run = run
         self._explain = explain
@@ -80,10 +80,12 @@ class MergeBuilder(Generic[Made]):
 
         Raises:
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
-            MergeCardinalityError: several source rows would change one row of the table.
-            ConstraintViolationError: a row breaks NOT NULL or a CHECK; the table is append-only.
+            MergeCardinalityError: MRG-4, several source rows would change one row of the table.
+            ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
+            CorruptDataError: DAT-5.
             IdempotenceError, CommitRejectedError, ConcurrentModificationException,
-            CommitUnknownError: as every commit.
+            CommitUnknownError: as every commit. In a transaction: TransactionStateError, and of a
+                commit's errors CommitRejectedError alone.
         """
         check_clauses(self.statement)
         return self._run(self.statement, commit)
@@ -95,7 +97,6 @@ class MergeBuilder(Generic[Made]):
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
         """
         check_clauses(self.statement)
-        assert self._explain is not None, "whoever makes a builder can explain it"
         return self._explain(self.statement)
 
     def _with(
@@ -106,3 +107,27 @@ class MergeBuilder(Generic[Made]):
         clause = Clause(side, action, condition, values)
         clauses = (*self.statement.clauses, clause)
         return MergeBuilder(replace(self.statement, clauses=clauses), self._run, self._explain)
+
+
+def begin_merge(
+    on: Expression,
+    source_alias: str,
+    target_alias: str,
+    merge_schema: bool,
+    run: Run[Made],
+    explain: Explain,
+) -> MergeBuilder[Made]:
+    """A MERGE without clauses: what `merge` of a table and of a transaction gives.
+
+    Args:
+        on: which rows match, over both sides.
+        source_alias: what expressions call the source.
+        target_alias: what they call the table.
+        merge_schema: as of `MergeStatement`.
+        run: carries the statement out, once it has its clauses.
+        explain: says what it would open.
+    """
+    statement = MergeStatement(
+        on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
+    )
+    return MergeBuilder(statement, run, explain)

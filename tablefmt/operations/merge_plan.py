@@ -38,7 +38,6 @@ from tablefmt.model.translate import Relation, Translated
 from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.columns import merged
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.digest import digest_of
 from tablefmt.operations.measured import REWRITE, SCAN
 from tablefmt.operations.merge_find import (
     NONE,
@@ -53,7 +52,7 @@ from tablefmt.operations.merge_find import (
 from tablefmt.operations.merge_write import Inserted, Writer
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.scan import Scan
-from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.staging import look_up, settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 
 NAME = "MERGE"
@@ -114,17 +113,13 @@ def merge(
     """
     head = context.begin()
     _check_may_change(head.metadata, statement)
-    reader, digest = source_reader(source), None
-    if options.application is not None:
-        rows = reader.read_all()
-        reader, digest = rows.to_reader(), digest_of(rows, *said_of(statement))
-        already = context.applied(options, digest, NAME)
-        if already is not None:
-            return already
+    given = look_up(context, options, source_reader(source), said_of(statement))
+    if given.already is not None:
+        return given.already
     pinned = context.pin(head.version)
     with pinned.staging():
-        plan = with_metadata(stage_merge(pinned, reader, statement, memory_limit), pinned)
-    return settle(context, with_source(plan, source, pinned), options, digest)
+        plan = with_metadata(stage_merge(pinned, given.rows, statement, memory_limit), pinned)
+    return settle(context, with_source(plan, source, pinned), options, given.digest)
 
 
 def said_of(statement: MergeStatement) -> tuple[str, ...]:

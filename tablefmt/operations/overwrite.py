@@ -13,7 +13,7 @@ from typing import Any, Union
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan, Replacing
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.data.conform import as_reader
 from tablefmt.data.write import write_data
 from tablefmt.errors import (
@@ -46,10 +46,10 @@ from tablefmt.operations.context import (
     partition_scope,
     writing,
 )
-from tablefmt.operations.digest import digest_of
 from tablefmt.operations.partitions import partitions_of
 from tablefmt.operations.pinned import check_may_remove
 from tablefmt.operations.replace import needs_rows, replace_rows
+from tablefmt.operations.staging import look_up
 from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.state import Snapshot
 
@@ -93,22 +93,17 @@ def overwrite(
     if not dynamic_partitions and needs_rows(where, head.metadata):
         return replace_rows(context, head, data, where, options, name)
     said = said_of(where, head.metadata, dynamic_partitions, name)
-    digest, reader = None, None if data is None else as_reader(data)
-    if options.application is not None:
-        rows = None if reader is None else reader.read_all()
-        reader = None if rows is None else rows.to_reader()
-        digest = digest_of(rows, *said)
-        already = context.applied(options, digest, name)
-        if already is not None:
-            return already
+    given = look_up(context, options, None if data is None else as_reader(data), said)
+    if given.already is not None:
+        return given.already
     transaction = context.environment.nonce()
     added, metadata = None, head.metadata
-    if reader is not None:
+    if given.rows is not None:
         if overwrite_schema:
-            metadata = replaced(metadata, from_arrow(reader.schema))
+            metadata = replaced(metadata, from_arrow(given.rows.schema))
         with writing(context.store, transaction):
-            stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
-            added = write_data(context.store, transaction, reader, metadata, stats)
+            stats = stats_of(metadata)
+            added = write_data(context.store, transaction, given.rows, metadata, stats)
     return overwrite_files(
         context,
         transaction,
@@ -118,7 +113,7 @@ def overwrite(
         read_version=head.version,
         where=where,
         dynamic_partitions=dynamic_partitions,
-        digest=digest,
+        digest=given.digest,
         name=name,
         evolved=metadata,
     )

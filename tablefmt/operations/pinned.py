@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.data.write import remove_data, write_data
 from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
 from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
@@ -71,7 +71,7 @@ class Pinned:
         prefix = f"{self._writes}-"
         self._writes += 1
         target = replace(self.target, constraints={}) if carried else self.target
-        stats = stats_columns(target.schema, target.properties.get("statsColumns"))
+        stats = stats_of(target)
         return write_data(self.store, self.transaction, reader, target, stats, prefix=prefix)
 
     @contextmanager

@@ -21,10 +21,9 @@ from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.digest import digest_of
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.rows import select
-from tablefmt.operations.staging import settle, with_metadata
+from tablefmt.operations.staging import look_up, settle, with_metadata
 from tablefmt.operations.target import target_of
 from tablefmt.snapshot.head import Head
 
@@ -52,18 +51,13 @@ def replace_rows(
     """Carry it out in a commit of its own. Arguments and errors as `overwrite`."""
     check_may_remove(head.metadata)
     said = (name, target_of(where, head.metadata.schema).text)
-    digest, reader = None, None if data is None else as_reader(data)
-    if options.application is not None:
-        rows = None if reader is None else reader.read_all()
-        reader = None if rows is None else rows.to_reader()
-        digest = digest_of(rows, *said)
-        already = context.applied(options, digest, name)
-        if already is not None:
-            return already
+    given = look_up(context, options, None if data is None else as_reader(data), said)
+    if given.already is not None:
+        return given.already
     pinned = context.pin(head.version)
     with pinned.staging():
-        plan = with_metadata(stage_replace(pinned, reader, where, name), pinned)
-    return settle(context, plan, options, digest)
+        plan = with_metadata(stage_replace(pinned, given.rows, where, name), pinned)
+    return settle(context, plan, options, given.digest)
 
 
 def stage_replace(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
+from tablefmt.data.conform import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import Marks, pack_positions
@@ -134,7 +135,12 @@ def change_rows(
 
     def changed() -> Iterator[pa.RecordBatch]:
         for rows in _in_chunks(_rows_of(pinned, files, selected)):
-            yield from change(rows).cast(shape).to_batches()
+            made = change(rows)
+            columns = [
+                relabelled(column, field.type)
+                for column, field in zip(made.columns, shape, strict=True)
+            ]
+            yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
 
     with pinned.measured.timed(REWRITE):
         added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
 from tablefmt.model.entry import OperationClass
@@ -22,6 +24,44 @@ Stage = Callable[[Pinned], Plan]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a statement was given, and whether it was applied before."""
+
+    rows: pa.RecordBatchReader | None
+    """Still to be read; None for a statement that takes none."""
+    digest: str | None
+    """Of rows and text; None where no application version asks for it."""
+    already: Commit | None
+    """The receipt of the commit that applied it."""
+
+
+def look_up(
+    context: TableContext,
+    options: CommitOptions,
+    rows: pa.RecordBatchReader | None,
+    said: tuple[str, ...],
+) -> Given:
+    """Look for a statement's application version in the table. Without one no row is read.
+
+    Args:
+        context: the table, ready to write (`begin`).
+        options: what every commit takes.
+        rows: what the statement takes. With an application version all of them are held in memory,
+            for the digest comes before the work.
+        said: the statement's name, and the rest of its text.
+
+    Raises:
+        IdempotenceError: CFL-7.
+    """
+    if options.application is None:
+        return Given(rows, None, None)
+    held = None if rows is None else rows.read_all()
+    digest = digest_of(held, *said)
+    again = None if held is None else held.to_reader()
+    return Given(again, digest, context.applied(options, digest, said[0]))
+
+
 def run(
     context: TableContext, head: Head, options: CommitOptions, stage: Stage, said: tuple[str, ...]
 ) -> Commit:
@@ -38,16 +78,13 @@ def run(
         IdempotenceError: CFL-7. What `stage` raises; its files are removed.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    digest = None
-    if options.application is not None:
-        digest = digest_of(None, *said)
-        already = context.applied(options, digest, said[0])
-        if already is not None:
-            return already
+    given = look_up(context, options, None, said)
+    if given.already is not None:
+        return given.already
     pinned = context.pin(head.version)
     with pinned.staging():
         plan = with_metadata(stage(pinned), pinned)
-    return settle(context, plan, options, digest)
+    return settle(context, plan, options, given.digest)
 
 
 def with_metadata(plan: Plan, pinned: Pinned) -> Plan:

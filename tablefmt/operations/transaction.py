@@ -37,7 +37,7 @@ from tablefmt.operations.context import (
 )
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.digest import ContentDigest, digest_of, digest_of_all
-from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge import MergeBuilder, begin_merge
 from tablefmt.operations.merge_plan import (
     explain_merge,
     source_reader,
@@ -65,8 +65,12 @@ class Transaction:
     """Work on one version of a table that becomes one commit, or nothing.
 
     Data files are written when a verb is called; nothing is in the table before `commit`. What
-    others committed since the pinned version is judged then. Not to be shared between threads. As a
-    context manager it commits at the end of the block, and aborts if the block raises.
+    others committed since the pinned version is judged then (CFL-1). Not to be shared between
+    threads. As a context manager it commits at the end of the block, and aborts if the block
+    raises.
+
+    Verbs raise TransactionStateError after the end, and where the transaction holds another
+    operation already. One that fails leaves what was staged before.
     """
 
     def __init__(self, context: TableContext, read_version: int | None = None) -> None:
@@ -106,10 +110,11 @@ class Transaction:
         where: Condition = None,
         limit: int | None = None,
     ) -> Scan:
-        """A read of the pinned version, without what the transaction stages. It counts as read.
+        """A read of the pinned version, without what the transaction stages. It counts as read:
+        rows of the condition that come or go meanwhile are a conflict (CFL-8, CFL-10).
 
         Raises:
-            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: what is asked for.
+            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as `Table.scan`.
         """
         self._check_open()
         pinned = self._pinned
@@ -121,8 +126,9 @@ class Transaction:
         """Stage rows, columns by name; may be called several times.
 
         Raises:
-            SchemaMismatchError, ConstraintViolationError: the data does not fit; what was staged
-                before stays.
+            SchemaMismatchError, ConstraintViolationError, UnsupportedFeatureError: as
+                `Table.append`.
+            CommitRejectedError: the store refuses a file.
         """
         self._check_open()
         before = self._plan
@@ -156,21 +162,25 @@ class Transaction:
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
     ) -> Transaction:
-        """Stage rows in place of others; see operations/overwrite.py."""
+        """Stage rows in place of others. Arguments and errors as of `Table.overwrite`.
+
+        In a transaction that scans, the rows that go are those of the pinned version: it is an
+        UPDATE to the conflict rules (CFL-3).
+        """
         check_replaces_all(overwrite_schema, where, dynamic_partitions)
         return self._overwrite(data, where, dynamic_partitions, overwrite_schema)
 
     def truncate(self, where: Condition = None) -> Transaction:
-        """Stage an overwrite with nothing."""
+        """Stage an overwrite with nothing. Raises as `Table.truncate`."""
         return self._overwrite(None, where, False)
 
     def delete(self, where: Condition = None) -> Transaction:
-        """Stage a delete; see operations/delete.py."""
+        """Stage a delete at the pinned version. Raises as `Table.delete`, but for the commit."""
         text = target_of(where, self._pinned.metadata.schema).text
         return self.stage(lambda pinned: stage_delete(pinned, where), ("DELETE", text))
 
     def update(self, set: Mapping[str, Expression], where: Condition = None) -> Transaction:
-        """Stage an update; see operations/update.py."""
+        """Stage an update of the pinned version. Raises as `Table.update`, but for the commit."""
         text = target_of(where, self._pinned.metadata.schema).text
         said = ("UPDATE", text, *said_of_set(set))
         return self.stage(lambda pinned: stage_set(pinned, set, where), said)
@@ -185,13 +195,10 @@ class Transaction:
         merge_schema: bool = False,
         memory_limit: int = MEMORY_BYTES,
     ) -> MergeBuilder[Transaction]:
-        """A MERGE; `execute` stages it, and reads the source then. See `Table.merge`."""
-        statement = MergeStatement(
-            on=on,
-            source_alias=source_alias,
-            target_alias=target_alias,
-            merge_schema=merge_schema,
-        )
+        """A MERGE; `execute` stages it, and reads the source then. See `Table.merge`.
+
+        `execute` takes no arguments of the commit here (InvalidRangeError): `commit` does.
+        """
 
         def staged(statement: MergeStatement, commit: Mapping[str, Any]) -> Transaction:
             if commit:
@@ -202,7 +209,7 @@ class Transaction:
             self._check_open()
             return explain_merge(self._pinned, source_reader(source), statement, memory_limit)
 
-        return MergeBuilder(statement, staged, explained)
+        return begin_merge(on, source_alias, target_alias, merge_schema, staged, explained)
 
     def _merge(self, source: Any, statement: MergeStatement, memory_limit: int) -> Transaction:
         content = ContentDigest()
@@ -217,7 +224,9 @@ class Transaction:
 
     @property
     def alter(self) -> Alter[Transaction]:
-        """Stage a change of schema or properties."""
+        """Stage a change of schema, properties or constraints: the verbs of `Table.alter`, which
+        take no arguments of the commit here (InvalidRangeError).
+        """
         return Alter(self._alter)
 
     def stage(self, stage: Stage, said: tuple[str, ...] | None = None) -> Transaction:

@@ -2,7 +2,7 @@
 
 A file is live at version v if added <= v < removed; so one structure answers for every version, and
 an older snapshot stays right while newer entries are folded in. No Python object per file is kept.
-Spec: ADD-2, RPL-2, RPL-3, DEL-1.
+Spec: ADD-2, ADD-3, RPL-2, RPL-3, DEL-1.
 """
 
 from __future__ import annotations
@@ -237,6 +237,7 @@ class _Tail:
         self._columns: dict[str, list[Any]] = {}
 
     def take(self, files: AddedFiles, first_id: int, version: int) -> None:
+        """Add the files of one entry; a column that one entry lacks is NULL for its files."""
         before, count = len(self.ids), len(files)
         self.ids.extend(range(first_id, first_id + count))
         self._added.extend([version] * count)
@@ -248,6 +249,7 @@ class _Tail:
             column.extend(values)
 
     def drain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[Any]]]:
+        """Ids, versions that added them, and columns of what was taken; nothing is left."""
         count = len(self.ids)
         for column in self._columns.values():
             column.extend([None] * (count - len(column)))

@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -22,8 +21,8 @@ import org.apache.spark.sql.types.StructType;
 
 /**
  * Puts a condition over every scan of files of which rows are gone. It needs the position of a row,
- * which Spark's reader knows, and a column of the file, which the plan above does not see. The other
- * files are scanned beside them without one, and projections and filters go below the union.
+ * which Spark's reader knows, and a column of the file, which the plan above does not see. Files of
+ * which no row is gone are in the same scan: beside it, in a union, they would cost more.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -32,9 +31,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
   private static final String ROW = "_tmp_metadata_row_index";
   private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
 
+  // What `live` and `ahead` made.
   private final Map made = new IdentityHashMap();
-  // Scans of files of which rows are gone, as `left` makes them.
-  private final Map lefts = new IdentityHashMap();
 
   public boolean isDefinedAt(Object node) {
     if (node instanceof LogicalRelation) {
@@ -42,13 +40,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
           && files((LogicalRelation) node) instanceof SnapshotFileIndex
           && ((SnapshotFileIndex) files((LogicalRelation) node)).givesDeletedRows();
     }
-    if (node instanceof Project || node instanceof Filter) {
-      LogicalPlan above = (LogicalPlan) node;
-      Object child = above.children().head();
-      return above.deterministic()
-          && (made.containsKey(child) || node instanceof Filter && lefts.containsKey(child));
-    }
-    return false;
+    return node instanceof Filter && ((Filter) node).deterministic()
+        && made.containsKey(((Filter) node).child());
   }
 
   public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -58,42 +51,11 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     if (node instanceof LogicalRelation) {
       return live((LogicalRelation) node);
     }
-    LogicalPlan above = (LogicalPlan) node;
-    return made.containsKey(above.children().head()) ? below(above) : ahead((Filter) above);
+    return ahead((Filter) node);
   }
 
   private static FileIndex files(LogicalRelation scan) {
     return ((HadoopFsRelation) scan.relation()).location();
-  }
-
-  // Files of which no row is gone are scanned as ever; both scans read the same columns.
-  private LogicalPlan live(LogicalRelation scan) {
-    SnapshotFileIndex all = (SnapshotFileIndex) files(scan);
-    SnapshotFileIndex whole = all.whole();
-    SnapshotFileIndex touched = all.touched();
-    HadoopFsRelation relation = (HadoopFsRelation) scan.relation();
-    LogicalPlan rest = new LogicalRelation(
-        SnapshotRelation.with(relation, whole, relation.dataSchema()), scan.output(),
-        scan.catalogTable(), false, NONE);
-    if (touched.isEmpty()) {
-      return rest;
-    }
-    LogicalPlan left = left(scan, relation, touched);
-    return whole.isEmpty() ? left : union(rest, left);
-  }
-
-  // Spark's own rules that would bring these below a union ran before.
-  private LogicalPlan below(LogicalPlan above) {
-    scala.collection.immutable.Seq parts = ((LogicalPlan) above.children().head()).children();
-    LogicalPlan[] pushed = new LogicalPlan[parts.size()];
-    for (int i = 0; i < pushed.length; i++) {
-      scala.collection.immutable.Seq child = seq(new Object[] {parts.apply(i)});
-      pushed[i] = (LogicalPlan) above.withNewChildren(child);
-      if (above instanceof Filter && lefts.containsKey(parts.apply(i))) {
-        pushed[i] = ahead((Filter) pushed[i]);
-      }
-    }
-    return union(pushed[0], pushed[1]);
   }
 
   // What the query asks for leaves out more rows, at less cost, than those that are gone.
@@ -106,29 +68,23 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     Filter left = (Filter) columns.child();
     LogicalPlan changed = new Project(columns.projectList(),
         new Filter(left.condition(), new Filter(first, left.child())));
-    lefts.put(changed, changed);
+    made.put(changed, changed);
     Expression rest = Harmless.parts(above.condition(), false);
     return rest == null ? changed : new Filter(rest, changed);
   }
 
-  private LogicalPlan union(LogicalPlan rest, LogicalPlan left) {
-    LogicalPlan both = new Union(seq(new Object[] {rest, left}), false, false);
-    made.put(both, both);
-    return both;
-  }
-
-  private static scala.collection.immutable.Seq seq(Object[] items) {
-    return (scala.collection.immutable.Seq)
-        scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
-  }
-
-  private LogicalPlan left(
-      LogicalRelation scan, HadoopFsRelation whole, SnapshotFileIndex files) {
-    StructField[] partitions = files.partitionSchema().fields();
-    Attribute first = DataTypeUtils$.MODULE$.toAttribute(partitions[partitions.length - 1]);
-    scala.collection.immutable.Seq output =
-        (scala.collection.immutable.Seq) scan.output().appended(first);
-    StructType columns = whole.dataSchema();
+  private LogicalPlan live(LogicalRelation scan) {
+    HadoopFsRelation all = (HadoopFsRelation) scan.relation();
+    SnapshotFileIndex whole = (SnapshotFileIndex) all.location();
+    SnapshotFileIndex files = whole.guarded();
+    scala.collection.immutable.Seq output = scan.output();
+    StructField[] values = files.partitionSchema().fields();
+    if (values.length == whole.partitionSchema().fields().length) {
+      return scan(scan, files, all.dataSchema(), output);
+    }
+    Attribute first = DataTypeUtils$.MODULE$.toAttribute(values[values.length - 1]);
+    output = (scala.collection.immutable.Seq) output.appended(first);
+    StructType columns = all.dataSchema();
     Expression row = row(scan.output());
     if (row == null) {
       StructField field = new StructField(ROW, DataTypes.LongType, true, Metadata.empty());
@@ -136,13 +92,18 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
       output = (scala.collection.immutable.Seq) output.appended(row);
       columns = columns.add(field);
     }
-    Expression there =
-        files.deletedRows().left(whole.sparkSession().sparkContext(), row, first);
-    LogicalRelation below = new LogicalRelation(SnapshotRelation.with(whole, files, columns),
-        output, scan.catalogTable(), false, NONE);
-    LogicalPlan made = new Project(scan.output(), new Filter(there, below));
-    lefts.put(made, made);
-    return made;
+    Expression there = files.deletedRows().left(all.sparkSession().sparkContext(), row, first);
+    LogicalPlan live =
+        new Project(scan.output(), new Filter(there, scan(scan, files, columns, output)));
+    made.put(live, live);
+    return live;
+  }
+
+  private static LogicalRelation scan(LogicalRelation scan, SnapshotFileIndex files,
+      StructType columns, scala.collection.immutable.Seq output) {
+    HadoopFsRelation all = (HadoopFsRelation) scan.relation();
+    return new LogicalRelation(
+        SnapshotRelation.with(all, files, columns), output, scan.catalogTable(), false, NONE);
   }
 
   /** The position of a row, where the scan gives it already; Spark makes it once. */

@@ -13,12 +13,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
-import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
-import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteAction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
@@ -77,6 +73,11 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       refuseView();
     }
     return table == null ? null : new RowCommand(plan, target, table);
+  }
+
+  /** Whether a resolved target is a table of ours as a whole. */
+  static boolean isOurs(LogicalPlan target) {
+    return isWhole(target) && table(target) != null;
   }
 
   // A view has rows and columns of its own: what is said of them must not be done to the table.
@@ -138,7 +139,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       UpdateTable update = (UpdateTable) plan;
       this.verb = "UPDATE";
       described.put("condition", condition(update.condition()));
-      described.put("set", assignments(update.assignments()));
+      described.put("set", assignments(update.assignments(), false));
     } else {
       MergeIntoTable merge = (MergeIntoTable) plan;
       this.verb = "MERGE";
@@ -151,7 +152,10 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       clauses(clauses, "not_matched", merge.notMatchedActions(), from);
       clauses(clauses, "not_matched_by_source", merge.notMatchedBySourceActions(), from);
       described.put("clauses", clauses);
-      described.put("evolution", Boolean.valueOf(merge.withSchemaEvolution()));
+      described.put("source", numbers(from.output()));
+      if (merge.withSchemaEvolution()) {
+        Bridge.call("refuse", new Object[] {"MERGE WITH SCHEMA EVOLUTION in this form"});
+      }
     }
     this.source = from;
     described.put("verb", verb);
@@ -177,6 +181,18 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     }
     expressions.add(given);
     return Integer.valueOf(expressions.size() - 1);
+  }
+
+  private List numbers(scala.collection.immutable.Seq columns) {
+    List result = new ArrayList();
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute column = (Attribute) columns.apply(i);
+      List row = new ArrayList();
+      row.add(column.name());
+      row.add(number(column));
+      result.add(row);
+    }
+    return result;
   }
 
   private Map condition(Object given) {
@@ -221,12 +237,13 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       Map clause = new LinkedHashMap();
       clause.put("side", side);
       clause.put("condition", condition(action.condition(), from));
+      clause.put("star", Boolean.valueOf(MergeEvolution.isStar(action)));
       if (action instanceof UpdateAction) {
         clause.put("action", "update");
-        clause.put("set", assignments(((UpdateAction) action).assignments()));
+        clause.put("set", assignments(((UpdateAction) action).assignments(), false));
       } else if (action instanceof InsertAction) {
         clause.put("action", "insert");
-        clause.put("set", assignments(((InsertAction) action).assignments()));
+        clause.put("set", assignments(((InsertAction) action).assignments(), true));
       } else if (action instanceof DeleteAction) {
         clause.put("action", "delete");
       } else {
@@ -236,31 +253,19 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     }
   }
 
-  /** By column the number of its new value, which is of the column's own type. */
-  private Map assignments(scala.collection.immutable.Seq given) {
+  /** By column the number of its new value. */
+  private Map assignments(scala.collection.immutable.Seq given, boolean inserts) {
     Map result = new LinkedHashMap();
-    for (int i = 0; i < given.size(); i++) {
-      Assignment one = (Assignment) given.apply(i);
-      if (!(one.key() instanceof Attribute)) {
-        Bridge.call("refuse", new Object[] {"SET of a part of a nested column"});
-      }
-      Attribute column = (Attribute) one.key();
-      String name = name(column);
-      if (result.containsKey(name)) {
-        Bridge.call("twice", new Object[] {name});
-      }
-      Expression value = plain(one.value());
-      if (!Cast$.MODULE$.canANSIStoreAssign(value.dataType(), column.dataType())) {
-        Bridge.call("misfit", new Object[] {
-            name, column.dataType().sql(), value.dataType().sql()});
-      }
-      result.put(name, number(without(one.value())));
+    List columns = Assigned.of(given, this, inserts);
+    for (int i = 0; i < columns.size(); i++) {
+      Assigned column = (Assigned) columns.get(i);
+      result.put(column.name(), number(column.value()));
     }
     return result;
   }
 
   // As the table has it: Spark takes over the case in which a statement writes a name.
-  private String name(Attribute column) {
+  String name(Attribute column) {
     for (int i = 0; i < target.output().size(); i++) {
       Attribute there = (Attribute) target.output().apply(i);
       if (there.exprId().equals(column.exprId())) {
@@ -268,20 +273,6 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       }
     }
     return column.name();
-  }
-
-  // The value itself: Spark has put a cast and a check for NULL around it.
-  private static Expression plain(Expression value) {
-    if (value instanceof Cast
-        && ((Cast) value).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined()) {
-      return plain(((Cast) value).child());
-    }
-    return value instanceof AssertNotNull ? plain(((AssertNotNull) value).child()) : value;
-  }
-
-  // NULL where there may be none is for the table to refuse, by name.
-  private static Expression without(Expression value) {
-    return (Expression) value.transform(new Unasserted());
   }
 
   /** What it is, without the expressions: a JSON object, which sql_dml.py reads. */
@@ -328,6 +319,10 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       for (int c = 0; c < columns.size(); c++) {
         Attribute wanted = (Attribute) columns.apply(c);
         if (inOrder ? c == i : wanted.name().equals(there.name())) {
+          if (!inOrder && !wanted.dataType().catalogString().equals(
+              there.dataType().catalogString())) {
+            Bridge.call("changed", new Object[] {there.name()});
+          }
           chosen[i] = new Alias(there, wanted.name(), wanted.exprId(), seq(new Object[0]),
               (scala.Option) scala.None$.MODULE$, seq(new Object[0]));
         }
@@ -372,18 +367,8 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     return text;
   }
 
-  private static scala.collection.immutable.Seq seq(Object[] items) {
+  static scala.collection.immutable.Seq seq(Object[] items) {
     return (scala.collection.immutable.Seq)
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
-  }
-
-  private static class Unasserted extends scala.runtime.AbstractPartialFunction {
-    public boolean isDefinedAt(Object node) {
-      return node instanceof AssertNotNull;
-    }
-
-    public Object applyOrElse(Object node, scala.Function1 otherwise) {
-      return isDefinedAt(node) ? ((AssertNotNull) node).child() : otherwise.apply(node);
-    }
   }
 }

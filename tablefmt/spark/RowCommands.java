@@ -12,34 +12,40 @@ import org.apache.spark.sql.classic.SparkSession;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
-  private static final String RULES = "postHocResolutionRules";
-
   public TreeNode apply(TreeNode plan) {
     RowCommand made = RowCommand.of((LogicalPlan) plan);
     return made == null ? plan : made;
   }
 
   /**
-   * Have a session's analyzer apply the rule. Spark lets rules be added when a session is made, and
-   * ours is there already. Without it the optimizer's rule does the same, and the commands give no
-   * numbers of rows: their columns are fixed when they are analysed.
+   * Have a session's analyzer apply the rules. Spark lets rules be added when a session is made, and
+   * ours is there already. Without this one the optimizer's rule does the same, and the commands
+   * give no numbers of rows: their columns are fixed when they are analysed. Without the other one
+   * MERGE WITH SCHEMA EVOLUTION is refused.
    */
   public void install(SparkSession session) throws IllegalAccessException {
+    add(session, "postHocResolutionRules", this);
+    add(session, "hintResolutionRules", new MergeEvolution(session));
+  }
+
+  private static void add(
+      SparkSession session, String name, org.apache.spark.sql.catalyst.rules.Rule rule)
+      throws IllegalAccessException {
     Analyzer analyzer = session.sessionState().analyzer();
     for (Class kind = analyzer.getClass(); kind != null; kind = kind.getSuperclass()) {
       Field[] fields = kind.getDeclaredFields();
       for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getName().endsWith(RULES)) {
+        if (fields[i].getName().endsWith(name)) {
           fields[i].setAccessible(true);
           scala.collection.immutable.Seq rules =
               (scala.collection.immutable.Seq) fields[i].get(analyzer);
-          if (!(rules.apply(0) instanceof RowCommands)) {
-            fields[i].set(analyzer, rules.prepended(this));
+          if (rules.isEmpty() || rules.apply(0).getClass() != rule.getClass()) {
+            fields[i].set(analyzer, rules.prepended(rule));
           }
           return;
         }
       }
     }
-    throw new IllegalStateException("the analyzer has no " + RULES);
+    throw new IllegalStateException("the analyzer has no " + name);
   }
 }

@@ -33,9 +33,6 @@ import org.apache.spark.sql.types.StructType;
  */
 public class SnapshotFileIndex implements FileIndex {
   private static final int REMEMBERED = 64;
-  private static final int ALL = 0;
-  private static final int WHOLE = 1;
-  private static final int TOUCHED = 2;
 
   private final String identity;
   private final String scheme;
@@ -49,12 +46,11 @@ public class SnapshotFileIndex implements FileIndex {
   private final StructType partitions;
   private volatile Function survivors;
   private volatile DeletedRows deleted;
-  private final int part;
+  private final boolean guarded;
   private final Map answers;
   private final long total;
   private final long rows;
   private final byte[] chosen;
-  private final boolean empty;
   private final String note;
 
   /**
@@ -94,8 +90,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.rows = rows;
     this.values = lines.length == 0 ? new InternalRow[0] : GroupValues.read(groups, partitions);
     this.answers = Collections.synchronizedMap(new Answers());
-    this.part = ALL;
-    this.empty = false;
+    this.guarded = false;
     this.chosen = null;
     this.note = "";
   }
@@ -113,8 +108,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.partitions = whole.partitions;
     this.survivors = whole.survivors;
     this.deleted = whole.deleted;
-    this.part = whole.part;
-    this.empty = whole.empty;
+    this.guarded = whole.guarded;
     this.answers = whole.answers;
     this.chosen = chosen;
     this.note = note;
@@ -128,8 +122,8 @@ public class SnapshotFileIndex implements FileIndex {
     this.rows = chosen == null ? whole.rows : -1L;
   }
 
-  /** The files of which no row is gone; or the others, which have one column more. */
-  private SnapshotFileIndex(SnapshotFileIndex all, int part) {
+  /** The same files for a scan that leaves out rows that are gone; with `first` a column more. */
+  private SnapshotFileIndex(SnapshotFileIndex all, String first) {
     this.identity = all.identity;
     this.scheme = all.scheme;
     this.authority = all.authority;
@@ -140,45 +134,29 @@ public class SnapshotFileIndex implements FileIndex {
     this.survivors = all.survivors;
     this.deleted = all.deleted;
     this.answers = all.answers;
+    this.chosen = all.chosen;
     this.note = all.note;
-    this.rows = -1L;
-    this.part = part;
-    int[] touched = deleted.files();
-    byte[] bits = new byte[(names.length + 7) / 8];
-    for (int i = 0; i < touched.length; i++) {
-      bits[touched[i] >> 3] |= 1 << (touched[i] & 7);
-    }
-    long sum = 0L;
-    int found = 0;
-    for (int i = 0; i < names.length; i++) {
-      if (has(bits, i) != (part == TOUCHED) || !has(all.chosen, i)) {
-        bits[i >> 3] &= ~(1 << (i & 7));
-      } else {
-        bits[i >> 3] |= 1 << (i & 7);
-        sum += sizes[i];
-        found++;
-      }
-    }
-    this.chosen = bits;
-    this.total = sum;
-    this.empty = found == 0;
-    if (part == WHOLE) {
+    this.total = all.total;
+    this.rows = all.rows;
+    this.guarded = true;
+    if (first == null) {
       this.partitions = all.partitions;
       this.groups = all.groups;
       this.values = all.values;
       return;
     }
-    String name = "__tablefmt_first";
-    while (has(columns, name) || has(all.partitions, name)) {
-      name += "_";
+    int[] touched = deleted.files();
+    int known = all.values.length;
+    this.partitions = all.partitions.add(first, DataTypes.LongType, true);
+    this.groups = java.util.Arrays.copyOf(all.groups, all.groups.length);
+    this.values = new InternalRow[known + touched.length];
+    for (int g = 0; g < known; g++) {
+      values[g] = GroupValues.with(all.values[g], all.partitions, null);
     }
-    this.partitions = all.partitions.add(name, DataTypes.LongType, false);
-    this.groups = new int[names.length];
-    this.values = new InternalRow[touched.length];
     for (int i = 0; i < touched.length; i++) {
-      groups[touched[i]] = i;
-      values[i] = GroupValues.with(all.values[all.groups[touched[i]]], all.partitions,
+      values[known + i] = GroupValues.with(all.values[all.groups[touched[i]]], all.partitions,
           Long.valueOf(deleted.first(i)));
+      groups[touched[i]] = known + i;
     }
   }
 
@@ -193,22 +171,24 @@ public class SnapshotFileIndex implements FileIndex {
 
   /** Whether a scan would give rows that are gone. */
   boolean givesDeletedRows() {
-    return deleted != null && part == ALL;
+    return deleted != null && !guarded;
   }
 
-  /** The files of which no row is gone. */
-  SnapshotFileIndex whole() {
-    return new SnapshotFileIndex(this, WHOLE);
-  }
-
-  /** The others, with the column, the last one, that deletedRows() wants. */
-  SnapshotFileIndex touched() {
-    return new SnapshotFileIndex(this, TOUCHED);
-  }
-
-  /** Whether it is a part without a file. */
-  boolean isEmpty() {
-    return empty;
+  /**
+   * The same files, for a scan that leaves out rows that are gone: with the column, the last one,
+   * that deletedRows() wants; or, where none of the files has such rows, without it.
+   */
+  SnapshotFileIndex guarded() {
+    int[] touched = deleted.files();
+    int found = 0;
+    for (int i = 0; i < touched.length; i++) {
+      found += has(chosen, touched[i]) ? 1 : 0;
+    }
+    String name = found == 0 ? null : "__tablefmt_first";
+    while (name != null && (has(columns, name) || has(partitions, name))) {
+      name += "_";
+    }
+    return new SnapshotFileIndex(this, name);
   }
 
   /** The files that can hold rows for which a condition holds. */
@@ -217,7 +197,7 @@ public class SnapshotFileIndex implements FileIndex {
     split(condition, parts);
     scala.collection.immutable.Seq filters = seq(parts.toArray());
     byte[] bits = askedFor(filters);
-    if (bits == null && part != ALL) {
+    if (bits == null && guarded) {
       return this;
     }
     String why = bits == null ? "no condition tells files apart" : conditionText(filters);
@@ -250,9 +230,8 @@ public class SnapshotFileIndex implements FileIndex {
     }
     int at = identity.lastIndexOf('@');
     int end = identity.length() - note.length();
-    String which = part == TOUCHED ? ", rows deleted" : part == WHOLE ? ", no row deleted" : "";
     return "version " + identity.substring(at + 1, end) + ": " + kept + " of " + names.length
-        + " files" + which + note;
+        + " files" + note;
   }
 
   public long rows() {
@@ -434,7 +413,7 @@ public class SnapshotFileIndex implements FileIndex {
   public boolean equals(Object other) {
     return other instanceof SnapshotFileIndex
         && identity.equals(((SnapshotFileIndex) other).identity)
-        && part == ((SnapshotFileIndex) other).part;
+        && guarded == ((SnapshotFileIndex) other).guarded;
   }
 
   public int hashCode() {

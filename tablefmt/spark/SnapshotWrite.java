@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.types.TimestampType;
 
 /**
  * INSERT INTO, INSERT OVERWRITE and the rows of CREATE TABLE AS SELECT: one commit of Python's.
@@ -108,13 +109,21 @@ public class SnapshotWrite
         Object value = org.apache.spark.sql.catalyst.expressions.Cast$.MODULE$.apply(
             plain((Literal) cast.expression()), cast.dataType(), scala.Option.apply(zone), true)
             .eval(null);
-        return new org.apache.spark.sql.catalyst.expressions.Literal(value, cast.dataType()).sql();
+        return zoned(
+            new org.apache.spark.sql.catalyst.expressions.Literal(value, cast.dataType()));
       }
       return super.build(given);
     }
 
     protected String visitLiteral(Literal literal) {
-      return plain(literal).sql();
+      return zoned(plain(literal));
+    }
+
+    /** Whoever reads the text may be in another zone than that in which it is written. */
+    private static String zoned(org.apache.spark.sql.catalyst.expressions.Literal literal) {
+      String text = literal.sql();
+      return literal.dataType() instanceof TimestampType && text.endsWith("'")
+          ? text.substring(0, text.length() - 1) + "Z'" : text;
     }
 
     private static org.apache.spark.sql.catalyst.expressions.Literal plain(Literal literal) {

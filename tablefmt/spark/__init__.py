@@ -1,6 +1,7 @@
-"""Tables from PySpark, on a classic session: rows are written and scanned by Spark itself.
+"""Tables from PySpark: rows are written and scanned by Spark itself, in its tasks.
 
-Importing this package imports no PySpark; `session`, `open`, `create`, `read` and `write` do.
+Where that cannot be (Spark Connect, a store that Hadoop cannot open) they go through Arrow in
+Spark's Python workers. Importing this package imports no PySpark; its functions do.
 """
 
 from __future__ import annotations

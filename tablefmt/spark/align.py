@@ -13,6 +13,7 @@ from typing import Any
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.defaults import default_sql
+from tablefmt.model.named import match_names
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, number_fields, walk
 from tablefmt.model.shapes import nullable, physical
 
@@ -150,37 +151,18 @@ def _has_fields(kind: Type) -> bool:
 
 def _match(frame: Any, schema: Schema, more: frozenset[str] = frozenset()) -> list[str | None]:
     """For every column of the table the name of its data; None where it is its default."""
-    given: dict[str, str] = {}
-    for name in frame.columns:
-        twin = given.setdefault(name.casefold(), name)
-        if twin is not name:
-            raise SchemaMismatchError(
-                f"the data has columns {twin!r} and {name!r}, the same but for case; drop one",
-                [twin, name],
-            )
-    extra = [name for name in frame.columns if schema.find(name) is None and name not in more]
-    if extra:
-        raise SchemaMismatchError(
-            f"the data has columns that the table lacks: {', '.join(map(repr, extra))}; "
-            f"the table has {', '.join(map(repr, schema.names))}",
-            extra,
-        )
-    sources = [given.get(f.name.casefold()) for f in schema.fields]
-    missing = [
-        f.name
-        for f, source in zip(schema.fields, sources, strict=True)
-        if source is None and not f.nullable and f.default is None
-    ]
-    if missing:
-        raise SchemaMismatchError(
-            f"the data lacks columns that are NOT NULL: {', '.join(map(repr, missing))}", missing
-        )
-    _check_inner(frame, schema)
-    return sources
+    names = frame.columns
+    found = match_names(names, schema, more)
+    check_inner(frame, schema)
+    return [None if at is None else names[at] for at in found]
 
 
-def _check_inner(frame: Any, schema: Schema) -> None:
-    """Fields of structs that the table lacks: Spark itself would drop them without a word."""
+def check_inner(frame: Any, schema: Schema) -> None:
+    """Refuse fields of structs that the table lacks: Spark itself would drop them without a word.
+
+    Raises:
+        SchemaMismatchError: there are some.
+    """
     for field in frame.schema.fields:
         target = schema.find(field.name)
         extra = _extra(field.dataType, target.type, field.name) if target else []

@@ -20,6 +20,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.model.ddl import schema_from, to_spark_json
+from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Schema
 from tablefmt.operations.context import CommitOptions
 from tablefmt.operations.create import create
@@ -304,8 +305,33 @@ def _native(session: Any, path: str, given: Any) -> bool:
 def _change(session: Any, command: Any) -> str:
     """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text."""
     said = json.loads(command.described())
-    commit = change_rows(_session(session), command, place(said["uri"]))
-    return counts(commit, said["verb"])
+    spark = _session(session)
+    done = change_rows(spark, command, place(said["uri"]))
+    if done.columns is not None:
+        follow(spark, _identifier(spark, said["name"]), done.columns)
+    return counts(done.commit, said["verb"])
+
+
+def follow(spark: Any, identifier: Any, schema: Schema) -> None:
+    """The columns that Spark's catalog keeps of a table become those of the table."""
+    columns = java.java_schema(spark, json.dumps(to_spark_json(schema)))
+    spark._jsparkSession.sessionState().catalog().alterTableSchema(identifier, columns)
+
+
+def _identifier(spark: Any, name: str) -> Any:
+    """Of a table of the session catalog, with that catalog's name before it or not."""
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    parts = parser.parseMultipartIdentifier(name)
+    last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
+    return parser.parseTableIdentifier(".".join(last))
+
+
+def _changed(name: str) -> None:
+    raise SchemaMismatchError(
+        f"column {name!r} has another type than when the statement was read: somebody altered the "
+        "table meanwhile; run the statement again",
+        [name],
+    )
 
 
 def _twice(name: str) -> None:
@@ -346,6 +372,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "truncate": _truncate,
     "native": _native,
     "change": _change,
+    "changed": _changed,
     "twice": _twice,
     "misfit": _misfit,
     "refuse": _refuse,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.conflict.facts import Ids, Output
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.write import write_data
 from tablefmt.errors import StoreError
@@ -30,6 +30,7 @@ from tablefmt.operations.rows import flagged, runs_of
 from tablefmt.spark import failures
 from tablefmt.spark.arrow_tasks import described, read_back
 from tablefmt.spark.failures import carrying
+from tablefmt.spark.jobs import told
 from tablefmt.spark.planes import plane_for
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -90,9 +91,11 @@ def carry_in_tasks(spark: Any) -> Carry:
             return None, ()
         failures.install()
         plane_for(spark, pinned.store)
+        step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
         try:
-            return _carried(spark, pinned, ids, gone, prefix)
+            with told(spark, step):
+                return _carried(spark, pinned, ids, gone, prefix)
         except BaseException:
             _remove(pinned, prefix, frozenset())
             raise
@@ -111,7 +114,7 @@ def _carried(
     read = files.select([n for n in _READ if n in files.column_names])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
     under = replace(pinned.target, constraints={})
-    stats = stats_columns(under.schema, under.properties.get("statsColumns"))
+    stats = stats_of(under)
     task = CarryTask(pinned.store, pinned.transaction, snapshot.schema, under, tuple(stats), prefix)
     parts: list[AddedFiles] = []
     carried: list[Output] = []

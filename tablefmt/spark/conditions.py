@@ -15,6 +15,12 @@ from tablefmt.model.predicate import Predicate, all_of, any_of, to_sql
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.translate import Relation, translate_condition
 from tablefmt.operations.target import TEXT_MAX, Target
+from tablefmt.spark.planes import functions_of
+
+_OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+
+_FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
+"""Midnight of a day in one of them is after that in the next, and before it."""
 
 
 def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | None = None) -> Target:
@@ -93,6 +99,31 @@ def target_of_parts(
     )
 
 
+def check_deterministic(rows: Any, condition: Any, text: str) -> None:
+    """Refuse a condition that may say yes once and no the next time. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        condition: a Column over it.
+        text: the condition, for people.
+
+    Raises:
+        InvalidPredicateError.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        # Spark tells a client only by refusing: an aggregate takes nothing that is a matter of
+        # chance. What else is wrong with a condition shows where it is put to use.
+        rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
+    except AnalysisException as error:
+        if _OF_CHANCE in str(error):
+            raise InvalidPredicateError(
+                f"the condition {text[:200]} is not deterministic: it may say yes once and no the "
+                "next time; put such values into a column first"
+            ) from None
+
+
 def either(targets: Sequence[Target]) -> Target | None:
     """What is understood of rows for which one of several conditions holds; None for none."""
     if not targets:
@@ -111,7 +142,22 @@ def either(targets: Sequence[Target]) -> Target | None:
     )
 
 
+def check_zoned(text: str, schema: Schema) -> None:
+    """Refuse a condition that means something else in another time zone. Spec: SQL-4.
+
+    Raises:
+        UnsupportedFeatureError: it does. InvalidPredicateError: as `parse_predicate`.
+    """
+    if len({to_sql(parse_predicate(text, schema, zone)) for zone in _FAR_ZONES}) > 1:
+        raise UnsupportedFeatureError(
+            f"the condition {text[:200]} has a time without a zone, and here Spark does not tell "
+            "the session's; write the zone (TIMESTAMP '2024-01-31 12:00:00Z'), or use "
+            "tablefmt.spark.write",
+            ["condition:zone"],
+        )
+
+
 def session_zone(spark: Any) -> str:
-    """The time zone in which a session reads times without one."""
+    """The time zone in which a session reads times without one. Spec: SQL-4."""
     zone: str = spark.conf.get("spark.sql.session.timeZone")
     return zone

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import (
     CommitRejectedError,
-    InvalidPredicateError,
     SchemaMismatchError,
     StoreError,
 )
@@ -32,7 +31,9 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target
 from tablefmt.spark.carry import carry_in_tasks
+from tablefmt.spark.conditions import check_deterministic
 from tablefmt.spark.failures import DOES_NOT_FIT
+from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW, located
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file, find_places
@@ -115,7 +116,10 @@ def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
         if read not in (None, pinned.version):
             return stage_delete(pinned_to(pinned, read), spark, where)
         count = int(pc.sum(files["rows"]).as_py())
-        with pinned.measured.timed(SCAN):
+        with (
+            told(spark, f"DELETE: finding rows in {files.num_rows} files"),
+            pinned.measured.timed(SCAN),
+        ):
             found = find_places(rows.select(FILE, ROW), ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=found)
@@ -145,7 +149,8 @@ def stage_update(
         read = version_read(pinned.store, pinned.view, frame)
         if read not in (None, pinned.version):
             return stage_update(pinned_to(pinned, read), spark, where, values, options)
-        with cleaning(spark, pinned):
+        step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
+        with cleaning(spark, pinned), told(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
             finish(spark, pinned, [written.files])
             if written.files is None:
@@ -178,17 +183,16 @@ def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> A
 
 
 def chosen(rows: Any, where: Where) -> Any:
-    """Those of `rows` for which the condition is true."""
+    """Those of `rows` for which the condition is true.
+
+    Raises:
+        InvalidPredicateError: the condition is not deterministic.
+    """
     if where.column is None:
         return rows
-    found = rows.where(where.column)
-    plan = getattr(found, "_jdf", None)
-    if plan is not None and not plan.queryExecution().analyzed().deterministic():
-        raise InvalidPredicateError(
-            f"the condition {where.target.text[:200]} is not deterministic: it may say yes once "
-            "and no the next time; put such values into a column first"
-        )
-    return found
+    if not where.target.exact:
+        check_deterministic(rows, where.column, where.target.text)
+    return rows.where(where.column)
 
 
 def ids_of(files: pa.Table) -> Any:

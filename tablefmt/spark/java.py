@@ -22,6 +22,7 @@ from typing import Any
 from tablefmt.errors import UnsupportedFeatureError
 
 SOURCES = (
+    "Assigned",
     "Bridge",
     "Conditions",
     "DefaultSource",
@@ -29,6 +30,7 @@ SOURCES = (
     "GroupValues",
     "Harmless",
     "LiveRows",
+    "MergeEvolution",
     "NativeScan",
     "NativeWrite",
     "Plain",

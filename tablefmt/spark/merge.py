@@ -34,12 +34,15 @@ from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.snapshot.files import added_table
 from tablefmt.spark.carry import carry_in_tasks
+from tablefmt.spark.conditions import check_deterministic
 from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
+from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.queried import version_read, with_query
+from tablefmt.spark.refit import refitted, spark_types
 from tablefmt.spark.rewrite import (
     ACTION,
     DELETED,
@@ -91,6 +94,10 @@ class Merge:
     """Ids of the columns that UPDATE clauses set to something new; None: any."""
     by_source: Target | None = None
     """What is understood of the conditions for rows not matched by the source; None: no clause."""
+    may_query: bool = True
+    """Whether an expression may have a sub-query, or a function with one."""
+    may_be_chance: bool = True
+    """Whether a clause's condition may be one that is not deterministic."""
     bind_source: Callable[[Any], Any] = lambda rows: rows
     """Gives stored rows of the source the names by which the expressions know them."""
     fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]] = lambda _, values: values
@@ -118,30 +125,50 @@ def merge_rows(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
         exceptions if a query fails. Only CommitUnknownError leaves files.
     """
-    head = context.begin()
+    version = context.begin().version
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
-    pinned = context.pin(head.version)
-    merge = merge_of(pinned)
-    read = version_read(pinned.store, pinned.view, merge.source)
-    if read not in (None, pinned.version):
-        pinned = context.pin(read)
+    while True:
+        pinned = context.pin(version)
         merge = merge_of(pinned)
-    plan = stage_merge(pinned, spark, merge, options)
-    if read is not None:
-        plan = with_query(plan, pinned)
-    return settle(context, with_metadata(plan, pinned), options.commit, None)
+        read = version_read(pinned.store, pinned.view, merge.source)
+        if read is not None:
+            version = min(version, read)
+        if version == pinned.version:
+            try:
+                plan = stage_merge(pinned, spark, merge, options, read)
+            except _OtherVersion as other:
+                version = other.version
+            else:
+                return settle(context, with_metadata(plan, pinned), options.commit, None)
+        if version > context.view.head.version:
+            context.view.refresh()
 
 
-def stage_merge(pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions) -> Plan:
-    """The MERGE at the pinned version; with nothing to do, a plan that is empty."""
+class _OtherVersion(Exception):
+    """An expression reads another version of the table than the one whose rows are changed."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def stage_merge(
+    pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions, read: int | None
+) -> Plan:
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        read: the version of the table that the source reads; None: it does not.
+    """
     if len(merge.of(Side.NOT_MATCHED)) < len(merge.clauses):
         check_may_remove(pinned.metadata)
     with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
-        work = _Work(pinned, spark, merge, options, source)
+        work = _Work(pinned, spark, merge, options, source, read)
         with cleaning(spark, pinned):
-            return work.plan()
+            plan = work.plan()
+        return plan if work.read is None else with_query(plan, pinned)
 
 
 def opened_files(pinned: Pinned, merge: Merge, source: SourceRows) -> tuple[Target, pa.Table]:
@@ -171,13 +198,22 @@ class _Work:
     """One MERGE under way."""
 
     def __init__(
-        self, pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions, source: SourceRows
+        self,
+        pinned: Pinned,
+        spark: Any,
+        merge: Merge,
+        options: WriteOptions,
+        source: SourceRows,
+        read: int | None,
     ) -> None:
         self.pinned = pinned
         self.spark = spark
         self.merge = merge
         self.options = options
         self.source = source
+        self.read = read
+        """The oldest version of the table that a query of the statement reads; None: none does."""
+        self._is_pinned = read is not None
         self.functions = functions_of(source.rows)
         self.matched = merge.of(Side.MATCHED)
         self.inserts = merge.of(Side.NOT_MATCHED)
@@ -186,10 +222,12 @@ class _Work:
     def plan(self) -> Plan:
         """Do the work; say what is to be committed."""
         pinned, merge = self.pinned, self.merge
-        target, files = opened_files(pinned, merge, self.source)
+        with told(self.spark, f"{NAME}: reading the source"):
+            target, files = opened_files(pinned, merge, self.source)
+            rows = self.source.count
         _log.info(
             "MERGE: %d source rows, %d of %d files opened",
-            self.source.count, files.num_rows, pinned.snapshot.files.num_rows,
+            rows, files.num_rows, pinned.snapshot.files.num_rows,
         )  # fmt: skip
         found = self._pairs(files)
         sources = found.column(SOURCE)
@@ -244,6 +282,7 @@ class _Work:
         joined = rows.join(source, self.merge.where.column, how)
         is_matched = source[SOURCE].isNotNull() if self.by_source else None
         chosen = self._first(clauses, is_matched)
+        self._check(joined, chosen, clauses)
         picked = joined.select("*", chosen.alias(_CLAUSE))
         clause = self.functions.col(_CLAUSE)
         if is_matched is not None:
@@ -254,9 +293,12 @@ class _Work:
             of = [i for i, c in enumerate(clauses) if c.action is kind]
             if of:
                 action = self.functions.when(clause.isin(of), lit(code)).otherwise(action)
+        step = f"{NAME}: finding matches in {files.num_rows} files"
         if not writes:
             picked = picked.select(FILE, ROW, SOURCE, action.cast("int").alias(ACTION))
-            return Rewritten(None, picked.toArrow())
+            self._look_at(picked)
+            with told(self.spark, step):
+                return Rewritten(None, picked.toArrow())
         values = [self._fitted(picked, c) for c in clauses]
         columns = [self._new(field, rows, values, writes, clause) for field in self._fields]
         if self._always_updates:
@@ -264,7 +306,24 @@ class _Work:
         else:
             columns.append(action.cast("int").alias(ACTION))
         frame = picked.select(*columns, FILE, ROW, SOURCE)
-        return rewrite(self.spark, self.pinned, frame, names, self.options)
+        self._look_at(frame)
+        with told(self.spark, f"{step} and writing new versions"):
+            return rewrite(self.spark, self.pinned, frame, names, self.options)
+
+    def _look_at(self, frame: Any) -> None:
+        """Find out which version of the table the expressions over a frame read.
+
+        Raises:
+            _OtherVersion: not the pinned one, and nothing else of the statement binds it to that.
+        """
+        if not self.merge.may_query:
+            return
+        read = version_read(self.pinned.store, self.pinned.view, frame)
+        if read is None:
+            return
+        if read < self.pinned.version or (read > self.pinned.version and not self._is_pinned):
+            raise _OtherVersion(read)
+        self.read = self.pinned.version
 
     @property
     def _fields(self) -> Sequence[Field]:
@@ -293,7 +352,9 @@ class _Work:
 
     def _fitted(self, frame: Any, clause: SparkClause) -> dict[int, Any]:
         """What a clause sets, by column."""
-        if len(self.merge.clauses) == 1 or not clause.values:
+        # Rows that come from one clause alone are fitted when they are written.
+        lone = len(self.merge.clauses) == 1 and clause.condition is None
+        if not clause.values or (lone and clause.side is not Side.NOT_MATCHED_BY_SOURCE):
             return {field.id: value for field, value in clause.values}
         return {field.id: value for field, value in self.merge.fits(frame, clause.values)}
 
@@ -309,11 +370,18 @@ class _Work:
         setting = [i for i, given in enumerate(values) if field.id in given]
         if self._always_updates and setting == list(writing) and len(setting) == 1:
             return values[setting[0]][field.id].alias(field.name)
-        there = self.pinned.snapshot.schema.find(field.name)
-        value = self.functions.lit(None) if there is None else rows[quote_name(there.name)]
+        value = self._old(field, rows)
         for at in setting:
             value = self.functions.when(clause == at, values[at][field.id]).otherwise(value)
         return value.alias(field.name)
+
+    def _old(self, field: Field, rows: Any) -> Any:
+        """A column as it was, in the type that it has from now on."""
+        there = next((f for f in self.pinned.snapshot.schema.fields if f.id == field.id), None)
+        if there is None:
+            return self.functions.lit(None)
+        old, new = spark_types([there, field]).fields
+        return refitted(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
 
     def _actions(self, found: Rewritten) -> NDArray[np.int64]:
         if ACTION in found.places.column_names:
@@ -349,6 +417,7 @@ class _Work:
         left = self.source.without(matched)
         chosen = self._first(self.inserts, None)
         if len(self.inserts) > 1 or self.inserts[0].condition is not None:
+            self._check(left, chosen, self.inserts)
             left = left.select("*", chosen.alias(_CLAUSE))
             clause = self.functions.col(_CLAUSE)
             left = left.where(clause >= 0)
@@ -368,8 +437,17 @@ class _Work:
         frame = left.select(*columns)
         if self.source.is_small:
             frame = frame.coalesce(1)
-        done = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
+        self._look_at(frame)
+        rows = self.source.count - len(matched)
+        with told(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
+            done = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
         return done.files
+
+    def _check(self, rows: Any, chosen: Any, clauses: Sequence[SparkClause]) -> None:
+        """Refuse conditions of clauses that are a matter of chance: InvalidPredicateError."""
+        if self.merge.may_be_chance and any(c.condition is not None for c in clauses):
+            names = dict.fromkeys(c.side.value.replace("_", " ").upper() for c in clauses)
+            check_deterministic(rows, chosen, f"of WHEN {' or '.join(names)}")
 
     def _left_out(self, field: Field) -> Any:
         """What an INSERT that does not name the column puts there (MRG-2)."""

@@ -23,7 +23,6 @@ from tablefmt.model.clauses import (
     resolve_clauses,
     source_column,
 )
-from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.on import parts_of
 from tablefmt.model.predicate import all_of
 from tablefmt.model.schema import Field, Schema
@@ -32,11 +31,12 @@ from tablefmt.model.translate import Relation
 from tablefmt.operations.columns import merged
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.target import TEXT_MAX, Target
-from tablefmt.spark.align import incoming, misfit
+from tablefmt.spark.align import check_inner, incoming, misfit
 from tablefmt.spark.conditions import either, session_zone, target_of_text
 from tablefmt.spark.dml import Where
 from tablefmt.spark.merge import Merge, SparkClause
 from tablefmt.spark.planes import functions_of
+from tablefmt.spark.refit import new_column, refitted, same_type, spark_types
 from tablefmt.spark.source_rows import EquatedColumn
 
 
@@ -91,20 +91,18 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
         UnsupportedFeatureError: the value is of another type and the session's casts are not ANSI.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql.types import StructType
 
     if not values:
         return ()
     with named():
         rows = frame.select(*(value.alias(field.name) for field, value in values))
         given = [field.dataType for field in rows.schema.fields]
-    schema = Schema(tuple(field for field, _ in values), max(f.id for f, _ in values))
-    described = to_spark_json(schema)["fields"]
-    for each in described:
-        each.update(nullable=True, metadata={})
-    wanted = StructType.fromJson({"type": "struct", "fields": described})
-    if [f.dataType for f in wanted.fields] == given:
+    fields = [field for field, _ in values]
+    wanted = spark_types(fields)
+    kinds = [field.dataType for field in wanted.fields]
+    if all(map(same_type, given, kinds)):
         return tuple(values)
+    check_inner(rows, Schema(tuple(fields), max(f.id for f in fields)))
     try:
         rows.to(wanted).schema  # noqa: B018
     except AnalysisException as error:
@@ -115,9 +113,10 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
             "(spark.sql.ansi.enabled is false); cast it in the statement",
             ["merge:cast-without-ansi"],
         )
+    functions = functions_of(frame)
     return tuple(
-        (field, value if kind == there.dataType else value.cast(there.dataType))
-        for (field, value), kind, there in zip(values, given, wanted.fields, strict=True)
+        (field, refitted(functions, value, kind, there))
+        for (field, value), kind, there in zip(values, given, kinds, strict=True)
     )
 
 
@@ -157,7 +156,7 @@ class _Text:
                     step.clause.side,
                     step.clause.action,
                     None if step.clause.condition is None else self._column(step.clause.condition),
-                    tuple((field, self._column(value)) for field, value in step.assignments),
+                    tuple((field, self._new(field, value)) for field, value in step.assignments),
                 )
                 for step in steps
             ),
@@ -175,12 +174,19 @@ class _Text:
                 )
             ),
             by_source=either(by_source),
+            may_query=not all(map(_is_plain, _expressions(statement.on, steps))),
+            may_be_chance=not all(_is_plain(step.clause.condition) for step in steps),
             bind_source=lambda rows: rows.alias(statement.source_alias),
             fits=fitted,
         )
 
     def _column(self, given: Any) -> Any:
         return self._functions.expr(given) if isinstance(given, str) else given
+
+    def _new(self, field: Field, value: Any) -> Any:
+        there = next((f for f in self._schema.fields if f.id == field.id), None)
+        place = (self._statement.target_alias,)
+        return new_column(self._functions, field, value, there, place)
 
     def _by_source(self, condition: Any | None) -> Target:
         if condition is not None and not isinstance(condition, str):
@@ -213,6 +219,19 @@ class _Text:
             if theirs.type == field.type or integers:
                 value = self._functions.expr(source_column(self._statement, theirs.name))
                 yield EquatedColumn(field, value, null_safe), theirs.name
+
+
+def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
+    yield on
+    for step in steps:
+        yield step.clause.condition
+        for _, value in step.assignments:
+            yield value
+
+
+def _is_plain(expression: Any | None) -> bool:
+    """Whether it has neither a function nor a sub-query: both need a bracket."""
+    return expression is None or (isinstance(expression, str) and "(" not in expression)
 
 
 def _is_same(value: Any, equated: str | None) -> bool:

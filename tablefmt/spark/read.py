@@ -42,7 +42,8 @@ def read(
 
     Raises:
         TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
-        UnsupportedFeatureError: a store that Spark cannot open yet.
+        UnsupportedFeatureError: it needs a newer reader (ENT-7); memory://, which Spark's workers
+            cannot see. StoreError: an address or an option that makes no sense, or no answer.
     """
     return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
 

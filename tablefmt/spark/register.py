@@ -7,12 +7,10 @@ source; either way a log line says which.
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.ddl import to_spark_json
 from tablefmt.spark import bridge, failures, java
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.options import parse_options
@@ -106,6 +104,4 @@ def sync(spark: Any, name: str) -> None:
     place = bridge.place(uri)
     context = open_context(open_store(place, parse_options(options).storage_options))
     schema = context.view.head.metadata.schema
-    catalog.alterTableSchema(
-        entry.identifier(), java.java_schema(spark, json.dumps(to_spark_json(schema)))
-    )
+    bridge.follow(spark, entry.identifier(), schema)

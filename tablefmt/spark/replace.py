@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.entry import Metadata
-from tablefmt.model.predicate import to_sql
 from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove
@@ -23,6 +22,7 @@ from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.conditions import session_zone, target_of_text
 from tablefmt.spark.dml import Where, chosen, cleaning, ids_of, located_rows
 from tablefmt.spark.failures import marked
+from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import find_places
@@ -32,17 +32,18 @@ from tablefmt.spark.rewrite import finish, rewrite
 
 NAME = "OVERWRITE"
 
-_ZONE = "UTC"
-"""Of times in `replaceWhere` without a zone, as with conditions on partitions; where the condition
-is not understood as a whole, Spark takes them for those of the session."""
 
+def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, Target | None]:
+    """The condition, read in the session's zone (SQL-4).
 
-def row_target(where: str | None, metadata: Metadata) -> Target | None:
-    """The condition, if partition values do not decide it; else None."""
-    if where is None:
-        return None
-    target = target_of_text(where, metadata.schema, _ZONE)
-    return None if target.decided_by(frozenset(metadata.partition_by)) else target
+    Returns:
+        Its text, in which times say their zone if it is understood as a whole; and what is
+        understood of it, or None if partition values decide it.
+    """
+    target = target_of_text(where, metadata.schema, session_zone(spark))
+    if target.decided_by(frozenset(metadata.partition_by)):
+        return target.text, None
+    return (target.text if target.exact else where), target
 
 
 def replace_rows(
@@ -58,7 +59,7 @@ def replace_rows(
     Args:
         context: the table, ready to write (`begin`).
         df: the new rows.
-        where: SQL text: which rows go, and what every new row has to match.
+        where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
         target: what is understood of it.
         metadata: to write under.
         options: of the commit and the files.
@@ -73,8 +74,6 @@ def replace_rows(
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
-    if not target.exact:
-        target = target_of_text(where, head.metadata.schema, session_zone(df.sparkSession))
     read = pin_query(context, df)
     pinned = read or context.pin(head.version)
     pinned.target = metadata
@@ -86,9 +85,7 @@ def replace_rows(
 
 def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOptions) -> Plan:
     spark, functions = df.sparkSession, functions_of(df)
-    # Times in it say their zone, where it is understood.
-    text = to_sql(target.predicate) if target.exact and target.predicate is not None else where
-    condition = functions.expr(text)
+    condition = functions.expr(where)
     error = ConstraintViolationError(
         f"a new row does not match the condition {where[:200]}; nothing was written"
     )
@@ -99,17 +96,20 @@ def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOp
     # Not deterministic, so that no part of it runs where rows are dropped later.
     always = functions.monotonically_increasing_id() >= 0
     files = pinned.snapshot.matching(target.predicate)
+    looked, rows = Where(target, condition), None
+    if files.num_rows:
+        rows = chosen(located_rows(spark, pinned, files, looked), looked)
     with cleaning(spark, pinned):
-        written = rewrite(
-            spark, pinned, df.where(matching.otherwise(always)), (), options, part="i"
-        )
+        with told(spark, f"{NAME}: writing new rows"):
+            written = rewrite(
+                spark, pinned, df.where(matching.otherwise(always)), (), options, part="i"
+            )
         finish(spark, pinned, [written.files])
         gone = {}
-        if files.num_rows:
-            looked = Where(target, condition)
-            rows = chosen(located_rows(spark, pinned, files, looked), looked)
+        if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())
-            gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
+            with told(spark, f"{NAME}: finding rows in {files.num_rows} files"):
+                gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
         changed = Changed(
             target=target,
             files=files,

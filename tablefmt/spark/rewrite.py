@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
@@ -95,7 +95,7 @@ def rewrite(
     under = pinned.target
     rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
     spread = layout(options.files, under, pinned.view.head, rows)
-    stats = stats_columns(under.schema, under.properties.get("statsColumns"))
+    stats = stats_of(under)
     shape = pa.schema([_FIELDS[name] for name in names])
     more = [
         {"name": field.name, "type": _KINDS[field.type], "nullable": True, "metadata": {}}

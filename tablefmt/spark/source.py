@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.entry import Metadata
@@ -48,6 +48,7 @@ from tablefmt.spark.arrow_tasks import (
     remove_losers,
     unpacked,
 )
+from tablefmt.spark.conditions import check_zoned
 from tablefmt.spark.failures import carrying
 from tablefmt.spark.native import Layout, layout
 from tablefmt.spark.opened import open_context, open_if_there
@@ -289,6 +290,8 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     if overwrite:
         where, dynamic = parsed.replace_where, parsed.dynamic_partitions
         check_overwritable(head.metadata, where, dynamic)
+        if where is not None:
+            check_zoned(where, head.metadata.schema)
     metadata = evolved(head.metadata, rows, parsed, partition_by)
     check_columns(rows, metadata.schema)
     applied = context.applied(parsed.commit, None, NAME) is not None
@@ -306,7 +309,7 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
 def _task(
     store: Store, transaction: str, metadata: Metadata, rows: Schema, spread: Layout
 ) -> WriteTask:
-    stats = tuple(stats_columns(metadata.schema, metadata.properties.get("statsColumns")))
+    stats = tuple(stats_of(metadata))
     names = tuple(rows.names)
     return WriteTask(
         store, transaction, metadata, stats, names, spread.compression, spread.rows_max

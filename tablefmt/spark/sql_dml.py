@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.model.clauses import Action, Side
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
+from tablefmt.model.clauses import Action, Side, columns_by_name
 from tablefmt.model.schema import Field, Schema
+from tablefmt.operations.columns import merged
 from tablefmt.operations.context import Commit
+from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.target import Target
+from tablefmt.spark.align import incoming
 from tablefmt.spark.conditions import either, target_of_parts
 from tablefmt.spark.dml import Where, delete_rows, update_rows
 from tablefmt.spark.merge import Merge, SparkClause, merge_rows
+from tablefmt.spark.merge_text import fitted
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.source_rows import EquatedColumn
@@ -26,7 +31,16 @@ from tablefmt.store.open import open_store
 _EVERY_ROW = Target("TRUE", None, None, True)
 
 
-def change_rows(spark: Any, command: Any, uri: str) -> Commit:
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a RowCommand."""
+
+    commit: Commit
+    columns: Schema | None = None
+    """Of the table from now on, if the statement may have changed them."""
+
+
+def change_rows(spark: Any, command: Any, uri: str) -> Done:
     """Carry out a RowCommand.
 
     Args:
@@ -44,11 +58,14 @@ def change_rows(spark: Any, command: Any, uri: str) -> Commit:
     schema = context.view.head.metadata.schema
     statement = _Statement(spark, command, said, schema)
     if said["verb"] == "DELETE":
-        return delete_rows(context, spark, statement.where(said["condition"]), options)
+        return Done(delete_rows(context, spark, statement.where(said["condition"]), options))
     if said["verb"] == "UPDATE":
         where, values = statement.where(said["condition"]), statement.values(said["set"])
-        return update_rows(context, spark, where, values, options)
-    return merge_rows(context, spark, lambda _: statement.merge(), options)
+        return Done(update_rows(context, spark, where, values, options))
+    commit = merge_rows(context, spark, statement.merge, options)
+    if commit.no_op or not statement.evolves:
+        return Done(commit)
+    return Done(commit, context.begin().metadata.schema)
 
 
 def counts(commit: Commit, verb: str) -> str:
@@ -83,20 +100,24 @@ class _Statement:
         """Columns with their new values."""
         return [(self._field(name), self._column(number)) for name, number in given.items()]
 
-    def merge(self) -> Merge:
-        """The whole MERGE."""
+    @property
+    def evolves(self) -> bool:
+        """Whether columns that only the source has come into the table."""
+        return any(clause["star"] for clause in self._said["clauses"])
+
+    def merge(self, pinned: Pinned) -> Merge:
+        """The whole MERGE, for a version of the table."""
         said, on = self._said, self._said["on"]
-        if said["evolution"]:
-            raise UnsupportedFeatureError(
-                "MERGE WITH SCHEMA EVOLUTION is not supported yet in SQL; use "
-                "SparkTable.merge(…, merge_schema=True)",
-                ["sql:MERGE WITH SCHEMA EVOLUTION"],
-            )
+        source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
+        if self.evolves:
+            pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
+        self._schema = pinned.target.schema
+        star = self._star() if self.evolves else {}
         numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
         clauses, by_source, changed = [], [], set()
         for clause in said["clauses"]:
             side, action = Side(clause["side"]), Action(clause["action"])
-            given = clause.get("set", {})
+            given = star if clause["star"] else clause.get("set", {})
             condition = clause["condition"]
             clauses.append(
                 SparkClause(
@@ -113,7 +134,7 @@ class _Statement:
                 changed |= {n for n, number in given.items() if keeps.get(n) != number}
         return Merge(
             where=Where(self._target(on, is_join=True), self._condition(on), self._bind),
-            source=self._frame(self._command.sourceRows(self._spark._jsparkSession)),
+            source=source,
             clauses=tuple(clauses),
             equated=tuple(
                 EquatedColumn(self._field(name), self._column(number), null_safe)
@@ -121,8 +142,17 @@ class _Statement:
             ),
             set_columns=tuple(sorted(self._field(name).id for name in changed)),
             by_source=either(by_source),
+            may_be_chance=False,
             bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
+            fits=fitted,
         )
+
+    def _star(self) -> dict[str, int]:
+        """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
+        numbers = dict(self._said["source"])
+        names = [name for name, _ in self._said["source"]]
+        found = columns_by_name(self._schema, names, partly=True)
+        return {field.name: numbers[name] for field, name in found}
 
     def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> Target:
         unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)

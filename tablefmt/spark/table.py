@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.clauses import MergeStatement, assigned
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, Alteration, alter
 from tablefmt.operations.context import Commit, commit_options
-from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge import MergeBuilder, begin_merge
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.spark.changes import changes_dataframe
 from tablefmt.spark.conditions import session_zone, target_of_text
@@ -20,6 +21,7 @@ from tablefmt.spark.merge_text import merge_of, named
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.read import find_row, read_at
+from tablefmt.spark.refit import new_column
 from tablefmt.spark.write import append_rows, overwrite_rows
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -27,7 +29,16 @@ from tablefmt.table import open as open_table
 
 
 class SparkTable:
-    """A table and a session. Reads and writes begin at the newest version."""
+    """A table and a session. Reads and writes begin at the newest version.
+
+    `options` of a method are those of `tablefmt.spark.write`. Methods that write raise, besides
+    what they name:
+
+        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
+        InvalidRangeError, UnsupportedFeatureError: an option. UnsafeStoreError: STO-12.
+        UnsupportedFeatureError: ENT-7, it needs a newer writer. Spark's own exceptions: a query
+        failed; nothing was committed.
+    """
 
     def __init__(self, spark: Any, table: Table) -> None:
         self.spark = spark
@@ -41,21 +52,34 @@ class SparkTable:
         """The table as a DataFrame pinned to a version; by default the newest there is now.
 
         Raises:
-            VersionNotFoundError, InvalidRangeError: no such version or time.
+            VersionNotFoundError, InvalidRangeError: no such version or time (TIM-4).
         """
         self.table.refresh()
         return read_at(self.spark, self.table.context, version, timestamp)
 
     def append(self, df: Any, **options: Any) -> Commit:
-        """Add the rows of a DataFrame. `options` and errors: as `tablefmt.spark.write`."""
+        """Add the rows of a DataFrame; columns by name (DAT-2), types by SQL-3.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError: the rows do not fit (DAT-3, DAT-13).
+        """
         return append_rows(self.table.context, df, parse_options(options))
 
     def overwrite(
         self, df: Any, *, where: str | None = None, dynamic_partitions: bool = False, **options: Any
     ) -> Commit:
-        """Replace the whole table, the partitions for which `where` holds, or those of `df`.
+        """Replace the whole table, the rows for which `where` is TRUE, or the partitions of `df`.
 
-        `options` and errors: as `tablefmt.spark.write`.
+        Args:
+            df: the new rows; every one has to make `where` TRUE (MRG-6).
+            where: SQL text; the same as the option replaceWhere.
+            dynamic_partitions: the same as partitionOverwriteMode=dynamic.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: the condition. SchemaMismatchError: the rows do not fit.
+            ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
+                append-only.
         """
         if where is not None:
             options["replaceWhere"] = where
@@ -63,9 +87,28 @@ class SparkTable:
             options["partitionOverwriteMode"] = "dynamic"
         return overwrite_rows(self.table.context, df, parse_options(options))
 
-    def truncate(self, **options: Any) -> Commit:
-        """Take out every row: an overwrite with nothing. `options`: those of the commit."""
-        return self.table.truncate(**options)
+    def truncate(self, where: str | None = None, **options: Any) -> Commit:
+        """Take out every row, or those of a condition: an overwrite with nothing.
+
+        Args:
+            where: SQL text that is understood without Spark; times without a zone are those of the
+                session (SQL-4).
+            options: those of the commit.
+
+        Raises:
+            UnsupportedFeatureError: a condition for which `delete` is needed.
+            As `Table.truncate`.
+        """
+        if where is None:
+            return self.table.truncate(**options)
+        schema = self.table.context.begin().metadata.schema
+        target = target_of_text(where, schema, session_zone(self.spark))
+        if not target.exact:
+            raise UnsupportedFeatureError(
+                f"only Spark understands all of the condition {where[:200]}; use delete",
+                ["truncate:condition"],
+            )
+        return self.table.truncate(target.text, **options)
 
     def delete(self, where: Any = None, **options: Any) -> Commit:
         """Take out the rows for which a condition is true; all of them for None.
@@ -76,9 +119,7 @@ class SparkTable:
 
         Raises:
             InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
-            ConstraintViolationError: the table is append-only.
-            IdempotenceError, CommitRejectedError, ConcurrentModificationException,
-            CommitUnknownError. Spark's own exceptions if the query fails.
+            ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
         """
         with named():
             return delete_rows(
@@ -89,17 +130,22 @@ class SparkTable:
         """Give the rows for which a condition is true new values.
 
         Args:
-            set: column -> SQL text over the old row, or a Column. Types go by Spark's rules for
-                INSERT.
+            set: column, or path of a field in a struct -> SQL text over the old row, or a Column.
+                Types go by Spark's rules for INSERT.
             where, options: as of `delete`.
 
         Raises:
             SchemaMismatchError: a column that is not there, or is set twice; a value that does not
-                fit. UnsupportedFeatureError: a part of a nested column. And as `delete`.
+                fit. UnsupportedFeatureError: something inside an array or a map.
+            ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
         """
         context = self.table.context
         schema = context.begin().metadata.schema
-        values = [(field, _column(self.spark, value)) for field, value in assigned(set, schema)]
+        functions = functions_of(self.spark)
+        values = [
+            (field, new_column(functions, field, value, field))
+            for field, value in assigned(set, schema)
+        ]
         with named():
             return update_rows(
                 context,
@@ -120,7 +166,7 @@ class SparkTable:
         merge_schema: bool = False,
         **options: Any,
     ) -> MergeBuilder[Commit]:
-        """Put together a MERGE; nothing happens before `execute`.
+        """Put together a MERGE (MRG-1); nothing is read, checked or raised before `execute`.
 
         Args:
             source: a DataFrame; read once. It may be this table at another version.
@@ -131,12 +177,6 @@ class SparkTable:
                 `INSERT *`.
             options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
         """
-        statement = MergeStatement(
-            on=on,
-            source_alias=source_alias,
-            target_alias=target_alias,
-            merge_schema=merge_schema,
-        )
 
         def run(asked: MergeStatement, commit: Mapping[str, Any]) -> Commit:
             parsed = parse_options({**options, **commit})
@@ -150,7 +190,7 @@ class SparkTable:
             with named():
                 return explained(pinned, merge_of(self.spark, asked, source)(pinned))
 
-        return MergeBuilder(statement, run, explain)
+        return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
 
     def _where(self, given: Any) -> Where:
         context = self.table.context
@@ -163,7 +203,7 @@ class SparkTable:
     @property
     def alter(self) -> Alter[Commit]:
         """Changes of schema, properties and constraints, as of `Table.alter`. Spark looks through
-        the rows there are, so a constraint's condition may be any that Spark understands.
+        the rows there are, so a constraint's condition may be any that Spark understands (ENT-10).
         """
         return Alter(self._alter)
 
@@ -179,7 +219,7 @@ class SparkTable:
         return changes_dataframe(self.spark, self.table.changes(**bounds))
 
     def history(self, limit: int | None = None) -> Any:
-        """`Table.history` as a DataFrame, newest first."""
+        """`Table.history` as a DataFrame, newest first; errors as there."""
         return self.spark.createDataFrame(self.table.history(limit))
 
 
@@ -189,7 +229,7 @@ def _column(spark: Any, given: Any) -> Any:
 
 
 def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:
-    """Open a table. Raises as `tablefmt.open`, and UnsupportedFeatureError for what Spark lacks."""
+    """Open a table; nothing is asked of Spark yet. Arguments and errors: as `tablefmt.open`."""
     return SparkTable(spark, open_table(uri, storage_options=storage_options))
 
 

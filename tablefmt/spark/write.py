@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import stats_of
 from tablefmt.errors import (
     CommitRejectedError,
     InvalidRangeError,
@@ -35,7 +35,7 @@ from tablefmt.spark.opened import open_if_there
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.queried import pin_query, with_query
-from tablefmt.spark.replace import replace_rows, row_target
+from tablefmt.spark.replace import replace_rows, replaced_by
 from tablefmt.spark.session import is_stopped
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
@@ -63,7 +63,9 @@ def write(
         TableExistsError: mode is error.
         SchemaMismatchError, ConstraintViolationError: the data does not fit.
         InvalidRangeError: a mode or an option's value that makes no sense.
-        UnsupportedFeatureError: an unknown option, a table that needs a newer writer, memory://.
+        InvalidPredicateError: replaceWhere.
+        UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
+            memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
         Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files,
         and tasks that Spark had not stopped yet: no entry names those.
@@ -147,7 +149,9 @@ def overwrite_rows(
     """
     head = context.begin()
     where, dynamic = options.replace_where, options.dynamic_partitions
-    rows = row_target(where, head.metadata)
+    rows = None
+    if where is not None:
+        where, rows = replaced_by(where, head.metadata, df.sparkSession)
     if where is not None and rows is not None:
         metadata = _evolved(head.metadata, df, options, partition_by)
         try:
@@ -233,7 +237,7 @@ def _files(
     """The one choice of a plane."""
     spark = df.sparkSession
     native = plane_for(spark, store).kind == "native"
-    stats = stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
+    stats = stats_of(metadata)
     session_rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
     spread = layout(options.files, metadata, head, session_rows)
     try:

@@ -52,13 +52,7 @@ def test_every_flight_goes_through_a_table_and_back(tmp_path: Path) -> None:
 def test_a_store_that_spark_cannot_open_is_fed_through_arrow(s3_server: Any) -> None:
     """On S3, with fewer flights; and a second run there is refused, for the tables exist."""
     uri = f"s3://{s3_server.new_bucket()}/demo"
-    options = [
-        f"key={s3_server.key}",
-        f"secret={s3_server.secret}",
-        f"endpoint_url={s3_server.endpoint}",
-        "client_kwargs.region_name=us-east-1",
-    ]
-    given = [part for text in options for part in ("--storage-option", text)]
+    given = s3_server.arguments
     done = tablefmt_command("demo", "--uri", uri, "--rows", "2400", *given)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "plane: Arrow in this process" in done.stdout

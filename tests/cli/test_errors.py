@@ -166,13 +166,7 @@ def test_a_storage_option_that_is_none_is_not_repeated(text: str) -> None:
 
 def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str) -> None:
     table = tablefmt.create(s3_uri, "x BIGINT", storage_options=s3_server.options)
-    options = [
-        f"key={s3_server.key}",
-        f"secret={s3_server.secret}",
-        f"endpoint_url={s3_server.endpoint}",
-        "client_kwargs.region_name=us-east-1",
-    ]
-    given = [part for text in options for part in ("--storage-option", text)]
+    given = s3_server.arguments
     assert run("describe", s3_uri, "--json", *given).document["id"] == table.id
     wrong = run("log", s3_uri + "-none", *given)
     assert (wrong.code, wrong.out) == (3, "")

@@ -348,7 +348,7 @@ def test_actions_that_rows_cannot_have_and_equal_names_are_refused() -> None:
         (Side.NOT_MATCHED_BY_SOURCE, Action.INSERT),
     ):
         statement = MergeStatement(on="t.id = s.id", clauses=(Clause(side, action),))
-        builder = MergeBuilder(statement, lambda statement, commit: None)
+        builder = MergeBuilder(statement, lambda statement, commit: None, str)
         with pytest.raises(InvalidPredicateError, match="those rows cannot have it"):
             builder.execute()
     with pytest.raises(InvalidPredicateError, match="give them two names"):

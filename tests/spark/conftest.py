@@ -45,6 +45,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
+def sessions(spark: Any) -> list[Any]:
+    """Two, of one context."""
+    both = [spark, spark.newSession()]
+    for session in both:
+        tablefmt.spark.register(session)
+    return both
+
+
+@pytest.fixture
 def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table with %41 : and ünïcode")
 

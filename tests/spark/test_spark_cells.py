@@ -212,15 +212,6 @@ def everyday() -> Iterator[Any]:
         yield pytest.param(scene, marks=() if chosen else pytest.mark.soak, id=str(scene))
 
 
-@pytest.fixture
-def sessions(spark: Any) -> list[Any]:
-    """Two, of one context."""
-    both = [spark, spark.newSession()]
-    for session in both:
-        tablefmt.spark.register(session)
-    return both
-
-
 _names = itertools.count()
 
 

@@ -21,7 +21,6 @@ from tablefmt.errors import (
     InvalidRangeError,
     MergeCardinalityError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from tablefmt.spark import places, planes
 from tablefmt.spark.located import FILE, ROW
@@ -281,27 +280,58 @@ def test_copy_on_write_leaves_no_deletion_vector(spark: Any, uri: str, plane: st
     assert set(snapshot.files["deleted"].to_pylist()) == {0}
 
 
-def test_a_task_that_fails_once_leaves_no_row_twice(
-    spark: Any, table: SparkTable, tmp_path: Path
-) -> None:
-    """Only what winning attempts wrote is in the table, and nothing else is left behind."""
-    marks = str(tmp_path)
+def flaky_in(spark: Any, folder: Path) -> None:
+    """A function `flaky`, id + 1000: the first attempt of a task fails at an id that ends in 9."""
+    marks = str(folder)
 
     def flaky(value: int) -> int:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        mark = os.path.join(marks, f"failed-{context.partitionId()}" if context else "none")
+        stage = f"{context.stageId()}-{context.partitionId()}" if context else "none"
+        mark = os.path.join(marks, f"failed-{stage}")
         if value % 10 == 9 and not os.path.exists(mark):
             open(mark, "w").close()
             raise RuntimeError("the first attempt")
         return value + 1000
 
     spark.udf.register("flaky", flaky, "long")
+
+
+def flaky_merge(spark: Any, table: SparkTable) -> list[Row]:
+    rows = source(spark, [(i, "s", float(i)) for i in (8, 9, 19, 49, 59)]).repartition(2)
+    merge = table.merge(rows, "t.id = s.id AND flaky(t.id) > 0")
+    merge = merge.when_matched_update({"v": "flaky(t.id)"}, "flaky(s.id) <> 1019")
+    merge = merge.when_matched_delete()
+    merge.when_not_matched_insert({"id": "s.id", "v": "flaky(s.id)"}).execute()
+    kept = [(i, p, i + 1000.0 if i in (8, 9) else v) for i, p, v in live() if i != 19]
+    return [*kept, (49, None, 1049.0), (59, None, 1059.0)]
+
+
+def flaky_update(spark: Any, table: SparkTable) -> list[Row]:
     table.update({"v": "flaky(id)"}, "id >= 5")
-    same(table, [(i, p, float(i + 1000) if i >= 5 else v) for i, p, v in live()])
-    assert os.listdir(marks) != []
-    assert data_files(table) <= named_files(table)
+    return [(i, p, float(i + 1000) if i >= 5 else v) for i, p, v in live()]
+
+
+def flaky_delete(spark: Any, table: SparkTable) -> list[Row]:
+    table.delete("flaky(id) % 3 = 0")
+    return live(lambda r: (r[0] + 1000) % 3 != 0)
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("statement", [flaky_update, flaky_delete, flaky_merge])
+def test_a_task_that_fails_once_leaves_no_row_twice(
+    spark: Any, table: SparkTable, tmp_path: Path, statement: Any, mode: str
+) -> None:
+    """Exactly the files that winning attempts wrote are in the table and on disk."""
+    table.alter.set_properties({"deleteMode": mode})
+    flaky_in(spark, tmp_path)
+    before = data_files(table), named_files(table)
+    expected = statement(spark, table)
+    assert [name for name in os.listdir(tmp_path) if name.startswith("failed-")] != []
+    same(table, expected)
+    assert data_files(table) - before[0] == named_files(table) - before[1]
+    assert table.table.verify(deep=True).ok
 
 
 def test_a_query_that_fails_leaves_the_table_and_no_file(spark: Any, table: SparkTable) -> None:
@@ -365,11 +395,33 @@ def test_what_makes_no_sense_is_refused(
     assert table.table.refresh().version == 1
 
 
-def test_a_condition_that_chance_decides_is_refused(spark: Any, uri: str) -> None:
+CHANCE = {
+    "delete": lambda t, s, c: t.delete(c),
+    "update": lambda t, s, c: t.update({"v": "1"}, f"id > 3 AND {c}"),
+    "on": lambda t, s, c: t.merge(s, f"t.id = s.id AND {c}").when_matched_delete().execute(),
+    "matched": lambda t, s, c: (
+        t.merge(s, "t.id = s.id").when_matched_delete("s.id = 1").when_matched_delete(c).execute()
+    ),
+    "not matched": lambda t, s, c: (
+        t.merge(s, "t.id = s.id").when_not_matched_insert_all(c).execute()
+    ),
+    "by source": lambda t, s, c: (
+        t.merge(s, "t.id = s.id").when_not_matched_by_source_delete(c).execute()
+    ),
+    "replaceWhere": lambda t, s, c: t.overwrite(s, where=c),
+}
+"""Statements with a condition, over a table and a source."""
+
+
+@pytest.mark.parametrize("name", CHANCE)
+def test_a_condition_that_chance_decides_is_refused(spark: Any, uri: str, name: str) -> None:
     tablefmt.create(uri, SCHEMA).append(arrow(start()))
     table = tablefmt.spark.open(spark, uri)
-    with pytest.raises(InvalidPredicateError, match="not deterministic"):
-        table.delete("rand() < 0.5")
+    given = source(spark, [(1, "x", 1.0), (99, "y", 2.0)])
+    with pytest.raises(InvalidPredicateError, match=r"(?i)deterministic"):
+        CHANCE[name](table, given, "rand() < 0.5")
+    assert table.table.refresh().version == 1
+    assert data_files(table) == named_files(table)
 
 
 def test_nothing_is_taken_out_of_a_table_that_only_grows(spark: Any, uri: str) -> None:
@@ -434,16 +486,6 @@ def test_an_empty_frame_replaces_no_partition_dynamically(spark: Any, uri: str, 
     done = table.overwrite(source(spark, []), dynamic_partitions=True)
     assert done.no_op
     same(table, start())
-
-
-def test_a_part_of_a_nested_column_is_set_by_name_only_as_a_whole(spark: Any, uri: str) -> None:
-    tablefmt.create(uri, "id long, s struct<a int, b int>")
-    table = tablefmt.spark.open(spark, uri)
-    table.append(spark.sql("SELECT 1L AS id, named_struct('a', 1, 'b', 2) AS s"))
-    with pytest.raises(UnsupportedFeatureError, match="whole column"):
-        table.update({"s.a": "5"})
-    table.update({"s": "named_struct('a', 5, 'b', s.b)"})
-    assert table.table.refresh().to_arrow().to_pylist() == [{"id": 1, "s": {"a": 5, "b": 2}}]
 
 
 def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri: str) -> None:

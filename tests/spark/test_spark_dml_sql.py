@@ -158,11 +158,6 @@ def test_what_cannot_be_done_is_refused_by_name(spark: Any, t: str) -> None:
             "MERGE INTO t USING (SELECT 3L AS id FROM range(2)) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET n = 0"
         )
-    with pytest.raises(UnsupportedFeatureError, match="SCHEMA EVOLUTION"):
-        spark.sql(
-            "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT * FROM range(2)) s ON t.id = s.id "
-            "WHEN MATCHED THEN DELETE"
-        )
     with pytest.raises(Exception, match="nope"):
         spark.sql("DELETE FROM t WHERE nope = 1")
     assert tablefmt.open(t).version == 1

@@ -63,15 +63,6 @@ PAIRS = [(one, other) for one in VERBS for other in VERBS]
 
 
 @pytest.fixture
-def sessions(spark: Any) -> list[Any]:
-    """Two, of one context."""
-    both = [spark, spark.newSession()]
-    for session in both:
-        tablefmt.spark.register(session)
-    return both
-
-
-@pytest.fixture
 def table(uri: str) -> str:
     """A table of one file."""
     made = tablefmt.create(uri, "k BIGINT, v BIGINT")

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark import relation
+from tablefmt.spark import carry, relation
 from tests.spark.looking import data_files, everything, scanned_files, strays
 
 ROWS = 20_000
@@ -118,6 +118,86 @@ def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **content(uri), "said": dict(commit.metrics)}
 
 
+def four_files(spark: Any, uri: str, **properties: Any) -> Any:
+    """Ids from 0 in four files, with a zero each."""
+    tablefmt.create(uri, "id BIGINT, n BIGINT", properties=properties)
+    table = tablefmt.spark.open(spark, uri)
+    table.append(spark.range(0, ROWS, 1, 4).selectExpr("id", "0L AS n"))
+    return table
+
+
+def changed(uri: str, before: list[str], expected: list[tuple[int, int]]) -> dict[str, Any]:
+    """Whether a table has exactly these rows, and what files on disk and in the log are new."""
+    table = tablefmt.open(uri)
+    columns = table.to_arrow().select(["id", "n"]).to_pydict().values()
+    named = {f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist()}
+    new = set(data_files(uri)) - set(before)
+    return {
+        "same_rows": sorted(zip(*columns, strict=True)) == expected,
+        "new_files": len(new),
+        "strays": sorted(new - named),
+        "missing": sorted(named - set(data_files(uri))),
+    }
+
+
+def slow_merge(spark: Any, uri: str) -> dict[str, Any]:
+    """The first attempt at the rows of one file hangs within a new value; another one wins."""
+    from pyspark.sql import functions
+
+    table = four_files(spark, uri)
+    before = data_files(uri)
+
+    def hanging(value: int) -> int:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if value % 5000 == 4000 and context.partitionId() == 3 and context.attemptNumber() == 0:
+            time.sleep(120)
+        return value + 1
+
+    spark.udf.register("hanging", functions.udf(hanging, "long"))
+    source = spark.range(0, ROWS + 10, 2).withColumnRenamed("id", "k")
+    started = time.monotonic()
+    merge = table.merge(source, "t.id = s.k").when_matched_update({"n": "hanging(t.id)"})
+    merge.when_not_matched_insert({"id": "s.k", "n": "-1"}).execute()
+    won = time.monotonic() - started < 110
+    expected = [(i, i + 1 if i % 2 == 0 else 0) for i in range(ROWS)]
+    expected += [(i, -1) for i in range(ROWS, ROWS + 10, 2)]
+    return {"won": won, **changed(uri, before, expected)}
+
+
+class HangingCarry(carry.CarryTask):
+    """Hangs when the first attempt has written what stays of the last file."""
+
+    __slots__ = ()
+
+    def carry(self, file: pa.Table, number: int) -> Any:
+        import time
+
+        from pyspark import TaskContext
+
+        done = carry.CarryTask.carry(self, file, number)
+        if number == 3 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(120)
+        return done
+
+
+def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
+    """Copy-on-write: the first attempt at one file hangs when its file is written already."""
+    table = four_files(spark, uri, deleteMode="copy-on-write")
+    before = data_files(uri)
+    usual, carry.CarryTask = carry.CarryTask, HangingCarry  # type: ignore[misc]
+    started = time.monotonic()
+    try:
+        table.delete("id % 2 = 0")
+    finally:
+        carry.CarryTask = usual  # type: ignore[misc]
+    won = time.monotonic() - started < 110
+    return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
+
+
 def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
     """The session is stopped while a write runs. Comes last."""
     return stopped(spark, uri, lambda frame: tablefmt.spark.write(frame, uri))
@@ -198,6 +278,8 @@ SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
         killed_executor,
         failing_task,
         slow_attempt,
+        slow_merge,
+        slow_delete,
         stopped_session,
         stopped_format,
         first_write,
@@ -214,7 +296,7 @@ def main(master: str, folder: str, *names: str) -> None:
             "spark.driver.memory": "1g",
             "spark.executor.memory": "700m",
             "spark.sql.shuffle.partitions": "2",
-            "spark.speculation": str("slow_attempt" in names).lower(),
+            "spark.speculation": str(any(name.startswith("slow_") for name in names)).lower(),
             "spark.speculation.interval": "100ms",
             "spark.speculation.quantile": "0.5",
             "spark.speculation.minTaskRuntime": "1s",

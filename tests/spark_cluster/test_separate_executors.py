@@ -114,7 +114,7 @@ def test_two_processes_that_make_the_same_table_both_have_their_rows_in_it(
     assert tablefmt.open(str(tmp_path / "first_write")).to_arrow().num_rows == 100
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def two_hosts() -> Iterator[str]:
     """A standalone cluster of two hosts: Spark speculates on another host alone."""
     import pyspark
@@ -145,9 +145,33 @@ def two_hosts() -> Iterator[str]:
         process.wait(30)
 
 
+@pytest.fixture(scope="module")
+def speculated(two_hosts: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One application whose slow attempts all lose."""
+    names = ("slow_attempt", "slow_merge", "slow_delete")
+    return answers(start(two_hosts, tmp_path_factory.mktemp("speculated"), *names))
+
+
 @pytest.mark.soak
-def test_a_speculative_attempt_that_wins_leaves_one_copy(two_hosts: str, tmp_path: Path) -> None:
-    found = answers(start(two_hosts, tmp_path, "slow_attempt"))["slow_attempt"]
+def test_a_speculative_attempt_that_wins_leaves_one_copy(speculated: dict[str, Any]) -> None:
+    found = speculated["slow_attempt"]
     said = found.pop("said")
     assert found == {"won": True, "rows": 20_000, "one_copy_each": True, "no_leftovers": True}
     assert said["numFiles"] == 12
+
+
+CHANGED = {"won": True, "same_rows": True, "strays": [], "missing": []}
+
+
+@pytest.mark.soak
+def test_a_merge_whose_slow_attempt_loses_has_each_row_once(speculated: dict[str, Any]) -> None:
+    """DAT-6: only what winning attempts wrote is in the log, and on disk."""
+    assert speculated["slow_merge"] == {**CHANGED, "new_files": 5}
+
+
+@pytest.mark.soak
+def test_a_delete_by_copies_whose_slow_attempt_loses_has_each_row_once(
+    speculated: dict[str, Any],
+) -> None:
+    """The attempt that loses has written its copy: it is gone from the disk."""
+    assert speculated["slow_delete"] == {**CHANGED, "new_files": 4}

@@ -58,3 +58,46 @@ def test_what_is_refused(connect: Any, table: Any) -> None:
     with pytest.raises(InvalidPredicateError):
         table.delete("nope = 1")
     assert rows(table) == sorted(ROWS)
+
+
+CHANCE = {
+    "rand": "rand() < 0.5",
+    "UDF": "chance({0}id) = 1",
+    "with sub-queries": "uuid() < 'a' AND {0}id = (SELECT max(x) FROM others WHERE k = {0}id)",
+}
+
+
+@pytest.mark.parametrize("name", CHANCE)
+def test_a_condition_that_chance_decides_is_refused(connect: Any, table: Any, name: str) -> None:
+    """The client has no plan to look at: the server is asked in a way that it has to refuse."""
+    from pyspark.sql.connect.functions import udf
+    from pyspark.sql.types import LongType
+
+    same = udf(lambda value: value, LongType(), useArrow=False)
+    connect.udf.register("chance", same.asNondeterministic())
+    connect.sql("SELECT 1L AS k, 1L AS x").createOrReplaceTempView("others")
+    source = connect.createDataFrame([(1, "x", 1.0), (99, "y", 2.0)], "id long, s string, v double")
+    condition = CHANCE[name].format
+
+    def merge() -> Any:
+        return table.merge(source, "t.id = s.id")
+
+    statements = [
+        lambda: merge().when_matched_delete(condition("t.")).execute(),
+        lambda: merge().when_not_matched_insert_all(condition("s.")).execute(),
+        lambda: table.delete(condition("")),
+        lambda: table.update({"v": "1"}, "id > 2 AND " + condition("")),
+    ]
+    if name == "rand":
+        statements.append(lambda: table.overwrite(source, where=condition("")))
+    for statement in statements:
+        with pytest.raises(InvalidPredicateError, match="not deterministic"):
+            statement()
+    assert rows(table) == sorted(ROWS)
+    assert table.table.version == 2
+
+
+def test_values_may_be_a_matter_of_chance(connect: Any, table: Any) -> None:
+    table.update({"v": "rand() + 100"}, "id + length(s) > 10")
+    found = {i: v for i, _, v in rows(table)}
+    assert [100 <= v < 101 for i, v in found.items() if i > 8] == [True] * 3

@@ -144,6 +144,26 @@ def test_replacing_partitions(connect: Any, uri: str) -> None:
     assert everything(uri) == before
 
 
+def test_times_without_a_zone_are_refused_where_the_zone_is_not_told(
+    connect: Any, uri: str
+) -> None:
+    """SQL-4: `format` runs where the session's zone is not known; `write` asks the session."""
+    new_year = "2020-01-01 00:00:00"
+    days = "SELECT {0} AS id, TIMESTAMP '2019-12-31 22:00:00' AS c"
+    save(connect.sql(days.format(1)), uri, partitionBy="c")
+    for where in (f"c < '{new_year}'", f"c < TIMESTAMP '{new_year}'"):
+        with pytest.raises(UnsupportedFeatureError, match="without a zone"):
+            save(connect.sql(days.format(2)), uri, "overwrite", replaceWhere=where)
+    where = f"c < '{new_year}'"
+    tablefmt.spark.write(connect.sql(days.format(2)), uri, mode="overwrite", replaceWhere=where)
+    assert tablefmt.open(uri).to_arrow()["id"].to_pylist() == [2]
+    where = f"c < '{new_year}-05:00'"
+    save(connect.sql(days.format(3)), uri, "overwrite", replaceWhere=where)
+    assert tablefmt.open(uri).to_arrow()["id"].to_pylist() == [3]
+    tablefmt.spark.open(connect, uri).delete(f"c < '{new_year}' AND upper(id) = '3'")
+    assert tablefmt.open(uri).to_arrow().num_rows == 0
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "word"),
     [

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,15 +14,20 @@ from tablefmt.model.entry import OperationClass
 from tablefmt.operations.rows import Change
 from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
 from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.transactions.world import (
     Row,
     Rows,
+    Watch,
+    attempt,
     begin,
     copy_of,
     data,
+    handle,
     memory,
     new_table,
+    of_data,
     rows_at,
     rows_by_specification,
 )
@@ -243,3 +249,27 @@ def after(rows: Iterable[Row], doing: Doing) -> Rows:
         left.subtract(doing.removed)
         assert all(count >= 0 for count in left.values())
     return tuple(sorted([*left.elements(), *doing.added]))
+
+
+def overtaken(
+    store: Store, version: int, first: Doing, second: Doing, shared: bool
+) -> tuple[Any, Exception | None]:
+    """Stage both at `version`, commit the first, then try to commit the second.
+
+    No data file is touched by the commit of the second (CMT-5). With `shared` both have one handle.
+
+    Returns:
+        The second's receipt, or the conflict.
+    """
+    one, two = handle(store), handle(store)
+    late = one if shared else two
+    watch = Watch(late)
+    winner, loser = begin(one), begin(late)
+    first.stage(winner)
+    second.stage(loser)
+    assert winner.read_version == loser.read_version == version
+    winner.commit()
+    assert of_data(watch.seen())
+    receipt, error = attempt(loser.commit)
+    assert of_data(watch.seen()) == []
+    return receipt, error

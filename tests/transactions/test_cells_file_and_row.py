@@ -26,16 +26,9 @@ from tests.transactions.scenes import (
     base,
     base_rows,
     file_of,
+    overtaken,
 )
-from tests.transactions.world import (
-    Watch,
-    assert_rows,
-    attempt,
-    begin,
-    forget,
-    handle,
-    of_data,
-)
+from tests.transactions.world import assert_rows, forget
 
 MATRIX = Path(__file__).resolve().parents[2] / "spec" / "matrices" / "file_and_row.json"
 CELLS: list[dict[str, Any]] = json.loads(MATRIX.read_text("utf-8"))["cells"]
@@ -122,17 +115,7 @@ def play(
     With `keep` the table stays, for the oracle that looks at every table after a test.
     """
     store, version = base(isolationLevel=cell["isolation"], **PROFILES[cell["profile"]])
-    one, two = handle(store), handle(store)
-    late = one if shared else two
-    watch = Watch(late)
-    winner, loser = begin(one), begin(late)
-    first.stage(winner)
-    second.stage(loser)
-    assert winner.read_version == loser.read_version == version
-    winner.commit()
-    assert of_data(watch.seen())
-    receipt, error = attempt(loser.commit)
-    assert of_data(watch.seen()) == []
+    receipt, error = overtaken(store, version, first, second, shared)
     expected = [tuple(sorted(base_rows()))]
     expected.append(after(expected[0], first))
     if error is not None:

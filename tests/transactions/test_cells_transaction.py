@@ -11,8 +11,8 @@ import pytest
 from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 from tests.transactions import scenes
-from tests.transactions.scenes import HERE, PLACES, Doing, Place, after, base, base_rows
-from tests.transactions.world import Watch, assert_rows, attempt, begin, copy_to, handle, of_data
+from tests.transactions.scenes import HERE, PLACES, Doing, Place, after, base, base_rows, overtaken
+from tests.transactions.world import assert_rows, copy_to
 
 MATRIX = Path(__file__).resolve().parents[2] / "spec" / "matrices" / "transaction.json"
 PUBLISHED: dict[str, dict[str, str]] = json.loads(MATRIX.read_text("utf-8"))["earlier_then_later"]
@@ -86,17 +86,8 @@ def test_a_cell_of_granularity_transaction(
     store: Store = memory if parted else copy_to(memory, LocalStore(tmp_path / "table"))
     place = PLACES[scenes.ELSEWHERE if scopes == DISJOINT else scenes.ROWS]
     first, second = EARLIER[earlier](place, parted), LATER[later](parted)
-    one, two = handle(store), handle(store)
-    late = one if (at // 2 + parted) % 2 == 0 else two
-    watch = Watch(late)
-    winner, loser = begin(one), begin(late)
-    first.stage(winner)
-    second.stage(loser)
-    assert winner.read_version == loser.read_version == version
-    winner.commit()
-    assert of_data(watch.seen())
-    receipt, error = attempt(loser.commit)
-    assert of_data(watch.seen()) == []
+    shared = (at // 2 + parted) % 2 == 0
+    receipt, error = overtaken(store, version, first, second, shared)
 
     expected = [tuple(sorted(base_rows()))]
     expected.append(after(expected[0], first))

@@ -1,0 +1,52 @@
+"""Columns that are given, found by the names of a table's. Pure. Spec: DAT-2."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import Schema
+
+
+def match_names(
+    given: Sequence[str], schema: Schema, more: Collection[str] = ()
+) -> list[int | None]:
+    """For every top-level column of the table its position in `given`; None where it is not there.
+
+    Names match exactly, or else with case ignored.
+
+    Args:
+        given: names of the data's columns.
+        schema: the table's.
+        more: names of columns that come besides.
+
+    Raises:
+        SchemaMismatchError: DAT-2, columns that the table lacks, that are doubled, or that are
+            missing though they are NOT NULL and have no default; names them all.
+    """
+    positions: dict[str, int] = {}
+    for at, name in enumerate(given):
+        first = given[positions.setdefault(name.casefold(), at)]
+        if positions[name.casefold()] != at:
+            raise SchemaMismatchError(
+                f"the data has columns {first!r} and {name!r}, the same but for case; drop one",
+                [first, name],
+            )
+    extra = [name for name in given if schema.find(name) is None and name not in more]
+    if extra:
+        raise SchemaMismatchError(
+            f"the data has columns that the table lacks: {', '.join(map(repr, extra))}; "
+            f"the table has {', '.join(map(repr, schema.names))}",
+            extra,
+        )
+    found = [positions.get(field.name.casefold()) for field in schema.fields]
+    missing = [
+        field.name
+        for field, at in zip(schema.fields, found, strict=True)
+        if at is None and not field.nullable and field.default is None
+    ]
+    if missing:
+        raise SchemaMismatchError(
+            f"the data lacks columns that are NOT NULL: {', '.join(map(repr, missing))}", missing
+        )
+    return found

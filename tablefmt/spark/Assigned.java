@@ -1,0 +1,148 @@
+package tablefmt;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What SET or an INSERT gives a column: a value, or values for parts of it. A struct that is set in
+ * parts is put together from them and from what was there, as Spark's AssignmentUtils does it.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+class Assigned {
+  private final Expression place;
+  private final String name;
+  private Expression value;
+  private final Map parts = new LinkedHashMap();
+
+  private Assigned(Expression place, String name) {
+    this.place = place;
+    this.name = name;
+  }
+
+  /**
+   * By column, the new values.
+   *
+   * @param names gives a column the name that the table has for it
+   * @param inserts whether they are those of an INSERT, which has no parts
+   */
+  static List of(scala.collection.immutable.Seq given, RowCommand names, boolean inserts) {
+    Map columns = new LinkedHashMap();
+    for (int i = 0; i < given.size(); i++) {
+      Assignment one = (Assignment) given.apply(i);
+      List path = new ArrayList();
+      Expression at = one.key();
+      while (at instanceof GetStructField) {
+        path.add(0, at);
+        at = ((GetStructField) at).child();
+      }
+      if (!(at instanceof Attribute)) {
+        Bridge.call("refuse", new Object[] {"SET of something inside an array or a map"});
+      }
+      if (inserts && !path.isEmpty()) {
+        Bridge.call("refuse", new Object[] {"INSERT of a part of a nested column"});
+      }
+      String name = names.name((Attribute) at);
+      Assigned column = (Assigned) columns.get(name);
+      if (column == null) {
+        column = new Assigned(at, name);
+        columns.put(name, column);
+      }
+      column.add(path, one.value());
+    }
+    return new ArrayList(columns.values());
+  }
+
+  private void add(List path, Expression given) {
+    if (value != null || (path.isEmpty() && !parts.isEmpty())) {
+      Bridge.call("twice", new Object[] {name});
+    }
+    if (path.isEmpty()) {
+      value = given;
+      return;
+    }
+    GetStructField first = (GetStructField) path.get(0);
+    Integer ordinal = Integer.valueOf(first.ordinal());
+    Assigned part = (Assigned) parts.get(ordinal);
+    if (part == null) {
+      StructField field = ((StructType) place.dataType()).fields()[first.ordinal()];
+      part = new Assigned(first, name + "." + field.name());
+      parts.put(ordinal, part);
+    }
+    part.add(path.subList(1, path.size()), given);
+  }
+
+  /** Of the column. */
+  String name() {
+    return name;
+  }
+
+  /** The new value; of a type with fields perhaps in another order, which go by their names. */
+  Expression value() {
+    if (value != null) {
+      return fitting();
+    }
+    StructField[] fields = ((StructType) place.dataType()).fields();
+    Object[] made = new Object[2 * fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      Assigned part = (Assigned) parts.get(Integer.valueOf(i));
+      made[2 * i] = Literal$.MODULE$.apply(fields[i].name());
+      made[2 * i + 1] = part == null
+          ? new GetStructField(place, i, scala.Option.apply(fields[i].name()))
+          : part.value();
+    }
+    return new CreateNamedStruct(RowCommand.seq(made));
+  }
+
+  private Expression fitting() {
+    Expression given = plain(value);
+    DataType wanted = place.dataType();
+    if (isNested(wanted) && isNested(given.dataType())) {
+      return given;
+    }
+    if (!Cast$.MODULE$.canANSIStoreAssign(given.dataType(), wanted)) {
+      Bridge.call("misfit", new Object[] {name, wanted.sql(), given.dataType().sql()});
+    }
+    return (Expression) value.transform(new Unasserted());
+  }
+
+  private static boolean isNested(DataType type) {
+    return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
+  }
+
+  // The value itself: Spark has put a cast and a check for NULL around it. NULL where there may be
+  // none is for the table to refuse, by name.
+  private static Expression plain(Expression value) {
+    if (value instanceof Cast
+        && ((Cast) value).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined()) {
+      return plain(((Cast) value).child());
+    }
+    return value instanceof AssertNotNull ? plain(((AssertNotNull) value).child()) : value;
+  }
+
+  private static class Unasserted extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AssertNotNull;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      return isDefinedAt(node) ? ((AssertNotNull) node).child() : otherwise.apply(node);
+    }
+  }
+}

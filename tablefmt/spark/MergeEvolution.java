@@ -1,0 +1,78 @@
+package tablefmt;
+
+import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
+import org.apache.spark.sql.catalyst.plans.logical.InsertStarAction;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeAction;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateStarAction;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.classic.SparkSession;
+
+/**
+ * Analyzer rule, before names are resolved: MERGE WITH SCHEMA EVOLUTION into a table of ours loses
+ * its stars. Spark would ask for every column of the table in the source, or alter the table while
+ * it only reads the statement; what a star stands for is found out when the command runs.
+ *
+ * A clause without assignments stays in a star's place: nobody can write one.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
+  private final SparkSession session;
+
+  public MergeEvolution(SparkSession session) {
+    this.session = session;
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    if (!plan.containsPattern(TreePattern$.MODULE$.COMMAND())) {
+      return plan;
+    }
+    return ((LogicalPlan) plan).resolveOperators(new Starless());
+  }
+
+  static boolean isStar(MergeAction action) {
+    return action instanceof UpdateAction && ((UpdateAction) action).assignments().isEmpty()
+        || action instanceof InsertAction && ((InsertAction) action).assignments().isEmpty();
+  }
+
+  private class Starless extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof MergeIntoTable
+          && ((MergeIntoTable) node).withSchemaEvolution()
+          && isOurs(((MergeIntoTable) node).targetTable());
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      MergeIntoTable merge = (MergeIntoTable) node;
+      return new MergeIntoTable(merge.targetTable(), merge.sourceTable(), merge.mergeCondition(),
+          starless(merge.matchedActions()), starless(merge.notMatchedActions()),
+          merge.notMatchedBySourceActions(), false);
+    }
+  }
+
+  private boolean isOurs(LogicalPlan target) {
+    return RowCommand.isOurs(
+        (LogicalPlan) session.sessionState().analyzer().execute(target));
+  }
+
+  private static scala.collection.immutable.Seq starless(scala.collection.immutable.Seq actions) {
+    Object[] made = new Object[actions.size()];
+    for (int i = 0; i < made.length; i++) {
+      MergeAction action = (MergeAction) actions.apply(i);
+      made[i] = action;
+      if (action instanceof UpdateStarAction) {
+        made[i] = new UpdateAction(action.condition(), RowCommand.seq(new Object[0]), true);
+      } else if (action instanceof InsertStarAction) {
+        made[i] = new InsertAction(action.condition(), RowCommand.seq(new Object[0]));
+      }
+    }
+    return RowCommand.seq(made);
+  }
+}
