@@ -198,7 +198,8 @@ class Table:
         """Give the rows for which the condition is TRUE new values; all rows for None.
 
         Args:
-            set: column -> SQL text over the old row; stored by SQL-3.
+            set: column, or path of a field in a struct (SQL-5) -> SQL text over the old row; stored
+                by SQL-3.
             where: SQL text, or a pyarrow expression.
             commit: see the class.
 

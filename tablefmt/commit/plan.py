@@ -272,19 +272,21 @@ def _measured(
 ) -> Operation:
     """The operation with Delta's metric names; removals are known only on a parent."""
     metrics = dict(plan.operation.metrics)
+    changes_rows = plan.operation.cls is OperationClass.UPDATE
+    rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
+    count = len(add) if add is not None else 0
     if add is not None or plan.replacing is not None:
-        rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
-        count = len(add) if add is not None else 0
         metrics.update(numFiles=count, numOutputRows=rows, numOutputBytes=size)
-        if plan.operation.cls is OperationClass.UPDATE:
-            metrics.update(numAddedFiles=count, numAddedBytes=size)
+    if changes_rows or "numFiles" in metrics:
+        metrics.update(numOutputRows=rows, numAddedFiles=count, numRemovedFiles=len(removed.ids))
+    if changes_rows:
+        metrics.update(numAddedBytes=size, numRemovedBytes=removed.bytes)
     if plan.replacing is not None:
         metrics.update(numDeletedRows=removed.rows - removed.deleted)
     if plan.replacing is not None or removed.ids:
         metrics.update(numRemovedFiles=len(removed.ids), numRemovedBytes=removed.bytes)
-    if deletes is not None:
+    if deletes is not None or changes_rows:
         gone = frozenset(removed.ids)
-        changed = sum(file not in gone for file in deletes.file)
-        known = metrics.get("numDeletionVectorsUpdated", 0)
-        metrics.update(numDeletionVectorsAdded=max(0, changed - known))
+        marked = () if deletes is None else deletes.file
+        metrics.update(numDeletionVectorsAdded=sum(file not in gone for file in marked))
     return replace(plan.operation, metrics=metrics) if metrics else plan.operation

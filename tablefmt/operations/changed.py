@@ -103,7 +103,7 @@ def changed_plan(pinned: Pinned, name: str, changed: Changed, carry: Carry = car
             name=name,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text, **changed.parameters},
-            metrics=_metrics(pinned, name, changed, out, says),
+            metrics=_metrics(name, changed, out),
         ),
         scope=written_scope(target.predicate, joined([updated, inserted]), pinned.target),
         predicate=target.text,
@@ -174,43 +174,44 @@ def _keyed(changed: Changed) -> AddedFiles | None:
     return AddedFiles({**files.columns, "keys": [encode_hashes(hashes)] * len(files)})
 
 
-def _metrics(
-    pinned: Pinned, name: str, changed: Changed, out: _Out, writes: bool
-) -> dict[str, int]:
+def _metrics(name: str, changed: Changed, out: _Out) -> dict[str, int]:
     """Delta's names; what a caller gives stands."""
     deleted = sum(map(len, changed.deleted.values()))
     updated = sum(map(len, changed.updated.values()))
     copied = 0 if out.carried_files is None else out.carried_files.rows
     inserted = 0 if changed.inserted_files is None else changed.inserted_files.rows
+    found = target_rows(inserted, updated, deleted, copied)
     if name == "MERGE":
-        found = {
-            "numTargetRowsInserted": inserted,
-            "numTargetRowsUpdated": updated,
-            "numTargetRowsDeleted": deleted,
-            "numTargetRowsCopied": copied,
-            "numTargetFilesAdded": sum(
-                len(part)
-                for part in (out.carried_files, changed.updated_files, changed.inserted_files)
-                if part is not None
-            ),
-            "numTargetFilesRemoved": len(out.removes),
-        }
-    elif name == "UPDATE":
-        found = {"numUpdatedRows": updated}
+        found["numTargetFilesAdded"] = sum(
+            len(part)
+            for part in (out.carried_files, changed.updated_files, changed.inserted_files)
+            if part is not None
+        )
+        found["numTargetFilesRemoved"] = len(out.removes)
     else:
-        found = {"numDeletedRows": deleted}
-    if name != "MERGE" and pinned.property("deleteMode") == COPY_ON_WRITE:
-        found["numCopiedRows"] = copied
+        said = ("numUpdatedRows", updated) if name == "UPDATE" else ("numDeletedRows", deleted)
+        found |= dict([said, ("numCopiedRows", copied)])
     return {**found, **_vector_metrics(changed.files, out), **changed.metrics}
 
 
+def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[str, int]:
+    """What every operation of class UPDATE says of rows, beside Delta's own names for it."""
+    return {
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": updated,
+        "numTargetRowsDeleted": deleted,
+        "numTargetRowsCopied": copied,
+    }
+
+
 def _vector_metrics(files: pa.Table, out: _Out) -> dict[str, int]:
-    """Files of which rows were gone before and more are now, and those that go."""
+    """Files of which rows were gone before: more are now, which counts as a vector in place of
+    another, or the file goes with its vector.
+    """
     had = files["id"].to_numpy()[files["deleted"].to_numpy() > 0]
     marked = np.fromiter(out.deletes, np.int64, len(out.deletes))
     more = np.setdiff1d(np.intersect1d(had, marked), out.removes)
-    found = {
+    return {
         "numDeletionVectorsUpdated": len(more),
-        "numDeletionVectorsRemoved": len(np.intersect1d(had, out.removes)),
+        "numDeletionVectorsRemoved": len(more) + len(np.intersect1d(had, out.removes)),
     }
-    return {name: count for name, count in found.items() if count}

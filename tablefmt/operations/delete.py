@@ -12,7 +12,7 @@ import numpy as np
 from tablefmt.commit.plan import Plan
 from tablefmt.data.selection import Condition
 from tablefmt.model.entry import Operation, OperationClass
-from tablefmt.operations.changed import Changed, changed_plan
+from tablefmt.operations.changed import Changed, changed_plan, target_rows
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove, live_rows, scope_of
 from tablefmt.operations.rows import select
@@ -56,13 +56,14 @@ def stage_delete(pinned: Pinned, where: Condition) -> Plan:
 def delete_files(pinned: Pinned, target: Target) -> Plan:
     """Whole files, chosen by their partition values; none is read."""
     files = pinned.snapshot.in_scope(target.predicate)
+    rows = live_rows(files)
     return Plan(
         transaction=pinned.transaction,
         operation=Operation(
             name=NAME,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text},
-            metrics={"numDeletedRows": live_rows(files)},
+            metrics={"numDeletedRows": rows, **target_rows(0, 0, rows, 0)},
         ),
         scope=scope_of(target.predicate, pinned.metadata),
         predicate=target.text,

@@ -37,7 +37,7 @@ class MergeBuilder(Generic[Made]):
     def when_matched_update(
         self, set: Values, condition: Expression | None = None
     ) -> MergeBuilder[Made]:
-        """Matched rows get new values: column -> expression."""
+        """Matched rows get new values: column, or path of a field in a struct -> expression."""
         return self._with(Side.MATCHED, Action.UPDATE, condition, set)
 
     def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Made]:

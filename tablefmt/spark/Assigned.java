@@ -93,7 +93,7 @@ class Assigned {
     return name;
   }
 
-  /** The new value; of a type with fields perhaps in another order, which go by their names. */
+  /** The new value; if its fields have other names than the column's, of a type of its own. */
   Expression value() {
     if (value != null) {
       return fitting();
@@ -113,7 +113,7 @@ class Assigned {
   private Expression fitting() {
     Expression given = plain(value);
     DataType wanted = place.dataType();
-    if (isNested(wanted) && isNested(given.dataType())) {
+    if (!sameNames(given.dataType(), wanted)) {
       return given;
     }
     if (!Cast$.MODULE$.canANSIStoreAssign(given.dataType(), wanted)) {
@@ -122,8 +122,26 @@ class Assigned {
     return (Expression) value.transform(new Unasserted());
   }
 
-  private static boolean isNested(DataType type) {
-    return type instanceof StructType || type instanceof ArrayType || type instanceof MapType;
+  // Spark's cast goes by places: it is of use only where all fields have the same names there.
+  private static boolean sameNames(DataType given, DataType wanted) {
+    if (given instanceof StructType && wanted instanceof StructType) {
+      StructField[] ours = ((StructType) wanted).fields();
+      StructField[] theirs = ((StructType) given).fields();
+      boolean same = ours.length == theirs.length;
+      for (int i = 0; same && i < ours.length; i++) {
+        same = ours[i].name().equalsIgnoreCase(theirs[i].name())
+            && sameNames(theirs[i].dataType(), ours[i].dataType());
+      }
+      return same;
+    }
+    if (given instanceof ArrayType && wanted instanceof ArrayType) {
+      return sameNames(((ArrayType) given).elementType(), ((ArrayType) wanted).elementType());
+    }
+    if (given instanceof MapType && wanted instanceof MapType) {
+      return sameNames(((MapType) given).keyType(), ((MapType) wanted).keyType())
+          && sameNames(((MapType) given).valueType(), ((MapType) wanted).valueType());
+    }
+    return true;
   }
 
   // The value itself: Spark has put a cast and a check for NULL around it. NULL where there may be

@@ -8,7 +8,6 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
-import org.apache.spark.sql.catalyst.expressions.BitwiseGet;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -19,6 +18,8 @@ import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.ShiftRight;
 import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -92,25 +93,42 @@ public class DeletedRows {
     return firsts[i];
   }
 
+  /** Where none of the array is: the rows of a file of which none is gone. */
+  long nowhere() {
+    return Integer.MIN_VALUE;
+  }
+
   /**
    * True for rows that are there, and never NULL.
    *
    * @param row position in the file
-   * @param first of the file; NULL for a file of which no row is gone
+   * @param first of the file, or nowhere()
    */
-  public Expression left(SparkContext context, Expression row, Expression first) {
+  public Expression left(final SparkContext context, final Expression row, final Expression first) {
+    // It is worked out for every row: without checks for overflow, of which there is none.
+    SQLConf plain = SQLConf$.MODULE$.get().clone();
+    plain.setConfString("spark.sql.ansi.enabled", "false");
+    return (Expression) SQLConf$.MODULE$.withExistingConf(
+        plain, new scala.runtime.AbstractFunction0() {
+          public Object apply() {
+            return there(context, new KnownNotNull(row), first);
+          }
+        });
+  }
+
+  private Expression there(SparkContext context, Expression row, Expression first) {
     Expression word;
     if (paged) {
-      Expression page = item(context, sum(first, new ShiftRight(row, number(PAGE))));
-      Expression within =
-          new BitwiseAnd(new ShiftRight(row, number(6)), number(WORDS - 1L));
-      word = item(context, sum(page, within));
+      Expression page = item(context, new Add(first, new ShiftRight(row, number(PAGE))));
+      Expression within = new BitwiseAnd(new ShiftRight(row, number(6)), number(WORDS - 1L));
+      word = item(context, new Add(page, within));
     } else {
-      word = item(context, sum(first, new ShiftRight(row, number(6))));
+      word = item(context, new Add(first, new ShiftRight(row, number(6))));
     }
-    Expression bit = new Cast(new BitwiseAnd(row, number(63L)), DataTypes.IntegerType,
-        (scala.Option) scala.None$.MODULE$);
-    return new Not(new EqualNullSafe(new BitwiseGet(word, bit), new Literal(Byte.valueOf((byte) 1), DataTypes.ByteType)));
+    // A shift looks at the last six bits of how far alone.
+    Expression far = new Cast(row, DataTypes.IntegerType, (scala.Option) scala.None$.MODULE$);
+    Expression bit = new BitwiseAnd(new ShiftRight(word, far), number(1L));
+    return new Not(new EqualNullSafe(bit, number(1L)));
   }
 
   private static Expression number(int value) {
@@ -119,10 +137,6 @@ public class DeletedRows {
 
   private static Expression number(long value) {
     return new Literal(Long.valueOf(value), DataTypes.LongType);
-  }
-
-  private static Expression sum(Expression left, Expression right) {
-    return new Add(left, right);
   }
 
   /** NULL where the array ends, and before it begins. */

@@ -154,7 +154,8 @@ public class RowCommand extends SaveIntoDataSourceCommand {
       described.put("clauses", clauses);
       described.put("source", numbers(from.output()));
       if (merge.withSchemaEvolution()) {
-        Bridge.call("refuse", new Object[] {"MERGE WITH SCHEMA EVOLUTION in this form"});
+        Bridge.call("refuse", new Object[] {
+            "MERGE WITH SCHEMA EVOLUTION, where Spark's analyzer takes no rule,"});
       }
     }
     this.source = from;

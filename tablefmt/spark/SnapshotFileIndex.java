@@ -147,11 +147,12 @@ public class SnapshotFileIndex implements FileIndex {
     }
     int[] touched = deleted.files();
     int known = all.values.length;
-    this.partitions = all.partitions.add(first, DataTypes.LongType, true);
+    this.partitions = all.partitions.add(first, DataTypes.LongType, false);
     this.groups = java.util.Arrays.copyOf(all.groups, all.groups.length);
     this.values = new InternalRow[known + touched.length];
     for (int g = 0; g < known; g++) {
-      values[g] = GroupValues.with(all.values[g], all.partitions, null);
+      values[g] = GroupValues.with(
+          all.values[g], all.partitions, Long.valueOf(deleted.nowhere()));
     }
     for (int i = 0; i < touched.length; i++) {
       values[known + i] = GroupValues.with(all.values[all.groups[touched[i]]], all.partitions,

@@ -75,6 +75,15 @@ def alignment(
     return Alignment(choose, logical if casts else None, rename + along)
 
 
+def check_frame(given: Any) -> None:
+    """Refuse what is no DataFrame, before anything is done with it."""
+    if not hasattr(given, "sparkSession"):
+        raise SchemaMismatchError(
+            f"{type(given).__name__} is no DataFrame: make one with spark.createDataFrame(), or "
+            "write it with tablefmt.open()"
+        )
+
+
 def incoming(frame: Any, schema: Schema) -> Schema:
     """The columns of `frame`, as far as the table may take them over.
 

@@ -23,6 +23,25 @@ _FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
 """Midnight of a day in one of them is after that in the next, and before it."""
 
 
+def as_column(functions: Any, given: Any) -> Any:
+    """SQL text, or a Column, as a Column.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        given: what a caller wrote.
+
+    Raises:
+        InvalidPredicateError: it is neither.
+    """
+    from pyspark.sql import Column
+
+    if isinstance(given, str):
+        return functions.expr(given)
+    if not isinstance(given, Column):
+        raise InvalidPredicateError(f"{given!r:.100} is no expression; give SQL text or a Column")
+    return given
+
+
 def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | None = None) -> Target:
     """What is understood of a condition over the table, as SQL text.
 
@@ -99,6 +118,14 @@ def target_of_parts(
     )
 
 
+def left_to_chance(text: str) -> InvalidPredicateError:
+    """What to say of a condition that is not deterministic."""
+    return InvalidPredicateError(
+        f"the condition {text[:200]} is not deterministic: it may say yes once and no the next "
+        "time; put such values into a column first"
+    )
+
+
 def check_deterministic(rows: Any, condition: Any, text: str) -> None:
     """Refuse a condition that may say yes once and no the next time. Runs nothing.
 
@@ -118,10 +145,7 @@ def check_deterministic(rows: Any, condition: Any, text: str) -> None:
         rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
     except AnalysisException as error:
         if _OF_CHANCE in str(error):
-            raise InvalidPredicateError(
-                f"the condition {text[:200]} is not deterministic: it may say yes once and no the "
-                "next time; put such values into a column first"
-            ) from None
+            raise left_to_chance(text) from None
 
 
 def either(targets: Sequence[Target]) -> Target | None:

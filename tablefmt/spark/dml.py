@@ -31,7 +31,7 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target
 from tablefmt.spark.carry import carry_in_tasks
-from tablefmt.spark.conditions import check_deterministic
+from tablefmt.spark.conditions import check_deterministic, left_to_chance
 from tablefmt.spark.failures import DOES_NOT_FIT
 from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW, located
@@ -112,7 +112,8 @@ def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
         rows = chosen(located_rows(spark, pinned, files, where), where)
-        read = version_read(pinned.store, pinned.view, rows)
+        if not target.exact:
+            read = version_read(pinned.store, pinned.view, rows)
         if read not in (None, pinned.version):
             return stage_delete(pinned_to(pinned, read), spark, where)
         count = int(pc.sum(files["rows"]).as_py())
@@ -190,9 +191,13 @@ def chosen(rows: Any, where: Where) -> Any:
     """
     if where.column is None:
         return rows
-    if not where.target.exact:
+    found = rows.where(where.column)
+    plan = getattr(found, "_jdf", None)
+    if plan is None and not where.target.exact:
         check_deterministic(rows, where.column, where.target.text)
-    return rows.where(where.column)
+    elif plan is not None and not plan.queryExecution().analyzed().deterministic():
+        raise left_to_chance(where.target.text)
+    return found
 
 
 def ids_of(files: pa.Table) -> Any:

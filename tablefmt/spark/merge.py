@@ -100,6 +100,8 @@ class Merge:
     """Whether a clause's condition may be one that is not deterministic."""
     bind_source: Callable[[Any], Any] = lambda rows: rows
     """Gives stored rows of the source the names by which the expressions know them."""
+    by_name: bool = False
+    """Whether expressions call columns by names that Spark has not resolved yet."""
     fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]] = lambda _, values: values
     """Gives new values, worked out over a DataFrame, the types of their columns."""
 
@@ -277,6 +279,7 @@ class _Work:
             return Rewritten(None, shape.empty_table())
         lit, clauses = self.functions.lit, [*self.matched, *self.by_source]
         rows = located_rows(self.spark, self.pinned, files, self.merge.where)
+        self._check_by_source(rows)
         source = self.source.for_join()
         how = "left" if self.by_source else "inner"
         joined = rows.join(source, self.merge.where.column, how)
@@ -309,6 +312,15 @@ class _Work:
         self._look_at(frame)
         with told(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.pinned, frame, names, self.options)
+
+    def _check_by_source(self, rows: Any) -> None:
+        """Refuse the source's columns where there is no source row (MRG-1): beside it they would
+        be NULL. Raises AnalysisException.
+        """
+        given = [c.condition for c in self.by_source if c.condition is not None]
+        given += [value for c in self.by_source for _, value in c.values]
+        if self.merge.by_name and given:
+            rows.select(*given).schema  # noqa: B018
 
     def _look_at(self, frame: Any) -> None:
         """Find out which version of the table the expressions over a frame read.

@@ -31,8 +31,8 @@ from tablefmt.model.translate import Relation
 from tablefmt.operations.columns import merged
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.target import TEXT_MAX, Target
-from tablefmt.spark.align import check_inner, incoming, misfit
-from tablefmt.spark.conditions import either, session_zone, target_of_text
+from tablefmt.spark.align import check_frame, check_inner, incoming, misfit
+from tablefmt.spark.conditions import as_column, either, session_zone, target_of_text
 from tablefmt.spark.dml import Where
 from tablefmt.spark.merge import Merge, SparkClause
 from tablefmt.spark.planes import functions_of
@@ -53,6 +53,7 @@ def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pi
     """
 
     def made(pinned: Pinned) -> Merge:
+        check_frame(source)
         given = incoming(source, pinned.target.schema)
         stars = any(c.values is None and c.action is not Action.DELETE for c in statement.clauses)
         if statement.merge_schema and stars:
@@ -177,11 +178,12 @@ class _Text:
             may_query=not all(map(_is_plain, _expressions(statement.on, steps))),
             may_be_chance=not all(_is_plain(step.clause.condition) for step in steps),
             bind_source=lambda rows: rows.alias(statement.source_alias),
+            by_name=True,
             fits=fitted,
         )
 
     def _column(self, given: Any) -> Any:
-        return self._functions.expr(given) if isinstance(given, str) else given
+        return as_column(self._functions, given)
 
     def _new(self, field: Field, value: Any) -> Any:
         there = next((f for f in self._schema.fields if f.id == field.id), None)

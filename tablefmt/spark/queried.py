@@ -32,6 +32,10 @@ from tablefmt.store.protocol import Store
 _READ = re.compile(r"\btablefmt_arrow_([0-9a-f]{32})_v(\d+)_")
 _SCANNED = re.compile(r"\bRelationV2\[[^\n]*\] (?:\S+ )?tablefmt(?:_arrow)?\b")
 
+_LOCAL = frozenset({"LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range"})
+_ON_TOP = frozenset({"SubqueryAlias", "ToDF", "ToSchema", "Repartition", "Limit"})
+"""Nodes of a Connect client's plan: with no expression, so with no sub-query."""
+
 _walkers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
@@ -58,14 +62,24 @@ def _version_said(view: LogView, query: Any) -> int | None:
     that a scan by format() will take when it runs.
     """
     plan = getattr(query, "_jdf", None)
-    if plan is None:
-        text = query._explain_string(extended=True)
+    if plan is not None:
+        text = plan.queryExecution().analyzed().toString()
+    elif _is_local(query):
+        return None
     else:
-        text = plan.queryExecution().toString()
+        text = query._explain_string(extended=True)
     versions = [int(found[2]) for found in _READ.finditer(text) if found[1] == view.head.table]
     if _SCANNED.search(text):
         versions.append(view.head.version)
     return min(versions, default=None)
+
+
+def _is_local(query: Any) -> bool:
+    """Whether a Connect client's query is rows that it has itself: its server need not be asked."""
+    plan = getattr(query, "_plan", None)
+    while type(plan).__name__ in _ON_TOP:
+        plan = getattr(plan, "_child", None)
+    return type(plan).__name__ in _LOCAL
 
 
 def pinned_to(pinned: Pinned, version: int) -> Pinned:

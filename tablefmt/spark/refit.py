@@ -14,6 +14,7 @@ from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Struct, Type
 from tablefmt.model.shapes import nullable
+from tablefmt.spark.conditions import as_column
 
 
 def spark_types(fields: Sequence[Field]) -> Any:
@@ -86,7 +87,7 @@ def new_column(
         name = field.name if there is None else there.name
         old = None if there is None else there.type
         return _put_together(functions, field.type, value, old, (*place, name))
-    return functions.expr(value) if isinstance(value, str) else value
+    return as_column(functions, value)
 
 
 def _put_together(

@@ -96,9 +96,14 @@ class _Statement:
         target = self._target(condition)
         return Where(target, self._condition(condition), self._bind)
 
-    def values(self, given: Mapping[str, int]) -> list[tuple[Field, Any]]:
-        """Columns with their new values."""
-        return [(self._field(name), self._column(number)) for name, number in given.items()]
+    def values(
+        self, given: Mapping[str, int], schema: Schema | None = None
+    ) -> list[tuple[Field, Any]]:
+        """Columns, by default as they are now, with their new values."""
+        return [
+            (_field(schema or self._schema, name), self._column(number))
+            for name, number in given.items()
+        ]
 
     @property
     def evolves(self) -> bool:
@@ -111,8 +116,9 @@ class _Statement:
         source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
         if self.evolves:
             pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
-        self._schema = pinned.target.schema
-        star = self._star() if self.evolves else {}
+        # Files are looked through for keys of the types that they have.
+        self._schema, schema = pinned.snapshot.schema, pinned.target.schema
+        star = self._star(schema) if self.evolves else {}
         numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
         clauses, by_source, changed = [], [], set()
         for clause in said["clauses"]:
@@ -124,7 +130,7 @@ class _Statement:
                     side,
                     action,
                     None if condition is None else self._condition(condition),
-                    tuple(self.values(given)),
+                    tuple(self.values(given, schema)),
                 )
             )
             if side is Side.NOT_MATCHED_BY_SOURCE:
@@ -137,21 +143,21 @@ class _Statement:
             source=source,
             clauses=tuple(clauses),
             equated=tuple(
-                EquatedColumn(self._field(name), self._column(number), null_safe)
+                EquatedColumn(_field(self._schema, name), self._column(number), null_safe)
                 for name, number, null_safe in on["equated"]
             ),
-            set_columns=tuple(sorted(self._field(name).id for name in changed)),
+            set_columns=tuple(sorted(_field(schema, name).id for name in changed)),
             by_source=either(by_source),
             may_be_chance=False,
             bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
             fits=fitted,
         )
 
-    def _star(self) -> dict[str, int]:
+    def _star(self, schema: Schema) -> dict[str, int]:
         """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
         numbers = dict(self._said["source"])
         names = [name for name, _ in self._said["source"]]
-        found = columns_by_name(self._schema, names, partly=True)
+        found = columns_by_name(schema, names, partly=True)
         return {field.name: numbers[name] for field, name in found}
 
     def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> Target:
@@ -181,8 +187,9 @@ class _Statement:
 
         return DataFrame(data, self._spark)
 
-    def _field(self, name: str) -> Field:
-        field = self._schema.find(name)
-        if field is None:
-            raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
-        return field
+
+def _field(schema: Schema, name: str) -> Field:
+    field = schema.find(name)
+    if field is None:
+        raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
+    return field

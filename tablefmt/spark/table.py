@@ -14,7 +14,7 @@ from tablefmt.operations.context import Commit, commit_options
 from tablefmt.operations.merge import MergeBuilder, begin_merge
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.spark.changes import changes_dataframe
-from tablefmt.spark.conditions import session_zone, target_of_text
+from tablefmt.spark.conditions import as_column, session_zone, target_of_text
 from tablefmt.spark.dml import Where, delete_rows, update_rows
 from tablefmt.spark.merge import explained, merge_rows
 from tablefmt.spark.merge_text import merge_of, named
@@ -198,7 +198,8 @@ class SparkTable:
         if given is None or isinstance(given, str):
             target = target_of_text(given, schema, session_zone(self.spark))
             return Where(target, None if given is None else _column(self.spark, given))
-        return Where(Target(str(given)[:TEXT_MAX], None, None, False, reasoned=False), given)
+        column = _column(self.spark, given)
+        return Where(Target(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column)
 
     @property
     def alter(self) -> Alter[Commit]:
@@ -225,7 +226,7 @@ class SparkTable:
 
 def _column(spark: Any, given: Any) -> Any:
     """SQL text, or a Column, as a Column."""
-    return functions_of(spark).expr(given) if isinstance(given, str) else given
+    return as_column(functions_of(spark), given)
 
 
 def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:

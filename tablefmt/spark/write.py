@@ -28,7 +28,7 @@ from tablefmt.operations.overwrite import check_overwritable, overwrite_files, o
 from tablefmt.operations.staging import settle
 from tablefmt.snapshot.head import Head
 from tablefmt.spark import failures
-from tablefmt.spark.align import incoming, narrowed
+from tablefmt.spark.align import check_frame, incoming, narrowed
 from tablefmt.spark.arrow_plane import files_arrow
 from tablefmt.spark.native import layout, write_native
 from tablefmt.spark.opened import open_if_there
@@ -70,6 +70,7 @@ def write(
         Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files,
         and tasks that Spark had not stopped yet: no entry names those.
     """
+    check_frame(df)
     parsed = parse_options(options)
     mode = _mode(mode, parsed)
     store = open_store(uri, parsed.storage_options)
@@ -90,6 +91,7 @@ def write(
 
 def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
     """Append to an open table. Raises as `write`."""
+    check_frame(df)
     head = context.begin()
     already = context.applied(options.commit, None, NAME)
     if already is not None:
@@ -147,6 +149,7 @@ def overwrite_rows(
 
     Raises as `write`.
     """
+    check_frame(df)
     head = context.begin()
     where, dynamic = options.replace_where, options.dynamic_partitions
     rows = None

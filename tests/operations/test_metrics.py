@@ -73,10 +73,67 @@ def test_every_commit_tells_its_time_and_requests(name: str) -> None:
     assert set(found) >= TIMES if changes else TIMES & set(found) == {"executionTimeMs"}
 
 
+ROWS_AND_FILES = (
+    "numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsCopied",
+    "numOutputRows", "numAddedFiles", "numRemovedFiles", "numDeletionVectorsAdded",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        (
+            "merge-on-read",
+            {
+                "delete": [0, 0, 1, 0, 0, 0, 0, 1],
+                "update": [0, 1, 0, 0, 1, 1, 0, 1],
+                "merge": [1, 1, 0, 0, 2, 2, 0, 1],
+                "delete all": [0, 0, 3, 0, 0, 0, 1, 0],
+                "overwrite rows": [1, 0, 1, 0, 1, 1, 0, 1],
+            },
+        ),
+        (
+            "copy-on-write",
+            {
+                "delete": [0, 0, 1, 2, 2, 1, 1, 0],
+                "update": [0, 1, 0, 2, 3, 2, 1, 0],
+                "merge": [1, 1, 0, 2, 4, 3, 1, 0],
+                "delete all": [0, 0, 3, 0, 0, 0, 1, 0],
+                "overwrite rows": [1, 0, 1, 2, 3, 2, 1, 0],
+            },
+        ),
+    ],
+)
+def test_every_change_of_rows_says_all_of_rows_and_files(
+    mode: str, wanted: dict[str, list[int]]
+) -> None:
+    """The same names whatever the verb, 0 too; of three rows in one file, id 1 to 3."""
+    verbs = OPERATIONS | {
+        "delete all": lambda table: table.delete(),
+        "overwrite rows": lambda table: table.overwrite(rows(1), where="id = 1"),
+    }
+    found = {}
+    for name in wanted:
+        table = new_table(deleteMode=mode)
+        table.append(rows(1, 2, 3))
+        told_of = verbs[name](table).metrics
+        found[name] = [told_of[each] for each in ROWS_AND_FILES]
+        assert set(told_of) >= TIMES
+    assert found == wanted
+
+
+def test_an_append_counts_its_files_as_added() -> None:
+    table = new_table()
+    metrics = table.append(rows(1, 2, 3)).metrics
+    assert (metrics["numAddedFiles"], metrics["numRemovedFiles"], metrics["numOutputRows"]) == (
+        1, 0, 3,
+    )  # fmt: skip
+
+
 def test_the_names_are_those_of_delta() -> None:
     """What DELETE, UPDATE and MERGE say of files and rows, in both modes."""
     wanted = {
-        "delete": {"numDeletedRows": 1, "numDeletionVectorsAdded": 1},
+        "delete": {"numDeletedRows": 1, "numDeletionVectorsAdded": 1, "numCopiedRows": 0},
         "update": {
             "numUpdatedRows": 1, "numAddedFiles": 1, "numOutputRows": 1,
             "numDeletionVectorsAdded": 1,
@@ -101,13 +158,13 @@ def test_the_names_are_those_of_delta() -> None:
 
 
 def test_files_that_lost_rows_before_are_told_apart() -> None:
-    """A vector that is new, one that grows, and one that goes with its file."""
+    """A vector that is new, one in place of another, and one that goes with its file."""
     table = new_table()
     table.append(rows(1, 2, 3))
     names = ["numDeletionVectorsAdded", "numDeletionVectorsUpdated", "numDeletionVectorsRemoved"]
     told = [table.delete(f"id = {n}").metrics for n in (1, 2)]
     told.append(table.delete("id > 0").metrics)
-    assert [[m.get(n, 0) for n in names] for m in told] == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert [[m.get(n, 0) for n in names] for m in told] == [[1, 0, 0], [1, 1, 1], [0, 0, 1]]
 
 
 def test_times_are_those_of_the_clock() -> None:

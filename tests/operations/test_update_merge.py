@@ -93,6 +93,23 @@ def test_an_update_computes_all_values_from_the_old_row(mode: str) -> None:
     assert table.update({"n": "0"}, "id = 99").no_op
 
 
+def test_nested_columns_are_set_to_null() -> None:
+    """SQL-3: NULL goes into a column of any type, by UPDATE and by MERGE; NOT NULL is kept."""
+    ddl = "id INT, l ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<x: INT>, n ARRAY<INT> NOT NULL"
+    table = tablefmt.create(f"memory://update-merge/{uuid.uuid4().hex}", ddl)
+    held = {"l": [1], "m": [("k", 1)], "s": {"x": 1}, "n": [1]}
+    table.append(pa.Table.from_pylist([{"id": i, **held} for i in (1, 2, 3)], table.schema))
+    table.update({"l": "NULL", "m": "NULL", "s": "NULL"}, "id = 1")
+    merge = table.merge(pa.table({"k": [2]}), "t.id = s.k")
+    merge.when_matched_update({"l": "NULL", "m": "NULL", "s": "NULL"}).execute()
+    with pytest.raises(ConstraintViolationError, match="'n' is NOT NULL"):
+        table.update({"n": "NULL"})
+    gone = {"l": None, "m": None, "s": None, "n": [1]}
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, **gone}, {"id": 2, **gone}, {"id": 3, **held},
+    ]  # fmt: skip
+
+
 def test_an_update_of_a_partition_column_moves_the_row() -> None:
     """ADD-4: to a file of the other partition; the old one's file goes if it was the last row."""
     table = new([(1, "a", 1), (2, "b", 2)], [(3, "c", 1)], partition_by=["n"])

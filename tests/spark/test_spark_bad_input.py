@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -340,6 +341,20 @@ for call in (
         print(type(error).__name__, "register(spark)" in str(error), "\\tat " in str(error))
 spark.stop()
 """
+
+
+def test_what_is_no_dataframe_is_refused(spark: Any, uri: str) -> None:
+    table = tablefmt.spark.create(spark, uri, "id BIGINT")
+    calls = [
+        lambda given: table.append(given),
+        lambda given: table.overwrite(given),
+        lambda given: table.merge(given, "t.id = s.id").when_matched_delete().execute(),
+        lambda given: tablefmt.spark.write(given, uri),
+    ]
+    for call, given in itertools.product(calls, ("x", None, [1])):
+        with pytest.raises(SchemaMismatchError, match="is no DataFrame: make one"):
+            call(given)
+    assert table.table.refresh().version == 0
 
 
 def test_a_session_that_is_not_registered_says_what_to_do(uri: str) -> None:

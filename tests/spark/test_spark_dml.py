@@ -318,8 +318,17 @@ def flaky_delete(spark: Any, table: SparkTable) -> list[Row]:
     return live(lambda r: (r[0] + 1000) % 3 != 0)
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-@pytest.mark.parametrize("statement", [flaky_update, flaky_delete, flaky_merge])
+@pytest.mark.parametrize(
+    ("statement", "mode"),
+    [
+        (flaky_update, "merge-on-read"),
+        (flaky_delete, "copy-on-write"),
+        (flaky_merge, "merge-on-read"),
+        pytest.param(flaky_update, "copy-on-write", marks=pytest.mark.soak),
+        pytest.param(flaky_delete, "merge-on-read", marks=pytest.mark.soak),
+        pytest.param(flaky_merge, "copy-on-write", marks=pytest.mark.soak),
+    ],
+)
 def test_a_task_that_fails_once_leaves_no_row_twice(
     spark: Any, table: SparkTable, tmp_path: Path, statement: Any, mode: str
 ) -> None:
@@ -361,6 +370,23 @@ def test_statements_on_other_rows_of_one_file_both_commit(spark: Any, table: Spa
         (lambda t, s: t.update({"nope": "1"}), SchemaMismatchError),
         (lambda t, s: t.update({"id": "1", "`id`": "2"}), SchemaMismatchError),
         (lambda t, s: t.update({}), InvalidPredicateError),
+        (lambda t, s: t.update({"v": 1}), InvalidPredicateError),
+        (lambda t, s: t.delete(1), InvalidPredicateError),
+        (lambda t, s: t.merge(s, 1).when_matched_delete().execute(), InvalidPredicateError),
+        (
+            lambda t, s: (
+                t.merge(s, "t.id = s.id").when_not_matched_by_source_update({"v": "s.v"}).execute()
+            ),
+            InvalidPredicateError,
+        ),
+        (
+            lambda t, s: (
+                t.merge(s, "t.id = s.id")
+                .when_not_matched_by_source_delete("s.id IS NULL")
+                .execute()
+            ),
+            InvalidPredicateError,
+        ),
         (lambda t, s: t.update({"id": "array(1)"}), SchemaMismatchError),
         (lambda t, s: t.merge(s, "t.id = s.id").execute(), InvalidPredicateError),
         (lambda t, s: t.merge(s, "id = 1").when_matched_delete().execute(), InvalidPredicateError),

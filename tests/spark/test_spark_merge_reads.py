@@ -48,7 +48,9 @@ def summed(spark: Any, uri: str, key: int, by: str) -> Any:
     return merge.when_matched_update({"v": SUM}).execute()
 
 
-@pytest.mark.parametrize("by", ["SQL", "verb", "verb on the Arrow plane"])
+@pytest.mark.parametrize(
+    "by", ["SQL", pytest.param("verb", marks=pytest.mark.soak), "verb on the Arrow plane"]
+)
 def test_two_that_each_write_what_the_other_has_read_have_an_order(
     spark: Any, own: str, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
@@ -79,7 +81,16 @@ CLAUSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CLAUSES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "condition",
+        "inserted",
+        "by source",
+        pytest.param("deleted", marks=pytest.mark.soak),
+        pytest.param("insert condition", marks=pytest.mark.soak),
+    ],
+)
 def test_rows_that_a_clause_has_read_must_be_there_still(spark: Any, own: str, name: str) -> None:
     key, clause, _ = CLAUSES[name]
     table = tablefmt.open(own)

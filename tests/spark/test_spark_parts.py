@@ -222,7 +222,16 @@ def test_structs_go_by_the_names_of_fields_in_every_statement(spark: Any, uri: s
     def updated_in_sql(a: int) -> None:
         spark.sql(f"UPDATE t SET s = named_struct('b', {a + 1}, 'A', {a}L)")
 
-    for a, change in enumerate((merged, merged_in_sql, updated_in_sql), 1):
+    def merged_without_ansi(a: int) -> None:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        spark.sql(
+            f"MERGE INTO t USING (SELECT * FROM range({a}, {a + 1})) q ON t.id = 1 "
+            "WHEN MATCHED AND t.id > 0 THEN UPDATE SET s = named_struct('a', q.id, 'b', q.id + 1)"
+        )
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+    every = (merged, merged_in_sql, updated_in_sql, merged_without_ansi)
+    for a, change in enumerate(every, 1):
         change(a * 10)
         assert found(uri) == [{"id": 1, "s": {"a": a * 10, "b": a * 10 + 1}}]
 
@@ -282,6 +291,19 @@ def test_columns_that_only_the_source_has_come_in_with_the_rows(spark: Any, uri:
                   key=lambda row: row["id"])  # fmt: skip
     assert rows == expected
     assert (tablefmt.open(uri).version, found(uri, 1)) == (2, ROWS)
+
+
+def test_a_key_gets_the_wider_type_of_the_source(spark: Any, uri: str) -> None:
+    """MRG-1, SCH-8: files there are have the narrow one."""
+    filled(uri, "id INT, v INT", [{"id": 1, "v": 1}, {"id": 2, "v": 2}])
+    named(spark, uri)
+    spark.sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO t "
+        "USING (SELECT * FROM VALUES (2L, 20L), (3000000000L, 30L) AS q(id, v)) q ON t.id = q.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert found(uri) == [{"id": 1, "v": 1}, {"id": 2, "v": 20}, {"id": 3000000000, "v": 30}]
+    assert spark.table("t").dtypes == [("id", "bigint"), ("v", "bigint")]
 
 
 def test_without_a_star_or_anything_new_the_columns_stay(spark: Any, uri: str) -> None:

@@ -53,7 +53,12 @@ def new_row(spark: Any, name: str) -> Any:
 
 @pytest.mark.parametrize(
     ("plane", "kind"),
-    [("native", "partition"), ("native", "unknown"), ("arrow", "row"), ("arrow", "partition")],
+    [
+        ("native", "partition"),
+        ("native", "unknown"),
+        ("arrow", "row"),
+        pytest.param("arrow", "partition", marks=pytest.mark.soak),
+    ],
 )
 def test_every_verb_takes_them_for_those_of_the_session(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, plane: str, kind: str
@@ -80,7 +85,7 @@ def test_every_verb_takes_them_for_those_of_the_session(
     assert rows_of(uri) == expected
 
 
-@pytest.mark.parametrize("kind", ["partition", "unknown"])
+@pytest.mark.parametrize("kind", ["partition", pytest.param("unknown", marks=pytest.mark.soak)])
 def test_every_statement_takes_them_for_those_of_the_session(
     spark: Any, uri: str, kind: str
 ) -> None:
@@ -108,7 +113,7 @@ def test_every_statement_takes_them_for_those_of_the_session(
     assert rows_of(uri) == expected | {(name, LONG_BEFORE, 1) for name in "rw"}
 
 
-@pytest.mark.parametrize("kind", ["partition", "row"])
+@pytest.mark.parametrize("kind", ["partition", pytest.param("row", marks=pytest.mark.soak)])
 def test_replace_where_by_format_takes_them_for_those_of_the_session(
     spark: Any, uri: str, kind: str
 ) -> None:

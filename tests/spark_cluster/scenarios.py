@@ -295,6 +295,8 @@ def main(master: str, folder: str, *names: str) -> None:
         **{
             "spark.driver.memory": "1g",
             "spark.executor.memory": "700m",
+            # What is carried runs Python of ours there.
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
             "spark.sql.shuffle.partitions": "2",
             "spark.speculation": str(any(name.startswith("slow_") for name in names)).lower(),
             "spark.speculation.interval": "100ms",

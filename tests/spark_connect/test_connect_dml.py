@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import InvalidPredicateError, MergeCardinalityError
+from tablefmt.errors import InvalidPredicateError, MergeCardinalityError, SchemaMismatchError
+from tests.parts import DDL, Row, with_parts
 
 ROWS = [(i, f"n{i % 3}", None if i % 4 == 0 else i * 1.5) for i in range(12)]
 
@@ -49,6 +51,7 @@ def test_one_statement_after_the_other(connect: Any, table: Any) -> None:
     del expected[2], expected[11]
     assert rows(table) == sorted([*expected.values(), (20, "m", 3.0)])
     assert done.metrics["numTargetRowsUpdated"] == 1
+    assert connect.getTags() == set(), "those of its steps are gone with them"
 
 
 def test_what_is_refused(connect: Any, table: Any) -> None:
@@ -101,3 +104,41 @@ def test_values_may_be_a_matter_of_chance(connect: Any, table: Any) -> None:
     table.update({"v": "rand() + 100"}, "id + length(s) > 10")
     found = {i: v for i, _, v in rows(table)}
     assert [100 <= v < 101 for i, v in found.items() if i > 8] == [True] * 3
+
+
+def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
+    """SQL-5, MRG-1: beside a model in plain Python; fields that are new come in."""
+    place = str(tmp_path / "parts")
+    day = dt.date(2020, 1, 1)
+    given = [
+        {"id": 1, "v": 5, "s": {"a": 1, "c": {"d": "x", "e": day}, "b": "b"}},
+        {"id": 2, "v": None, "s": None},
+        {"id": 3, "v": 7, "s": {"a": 3, "c": None, "b": None}},
+    ]
+    made = tablefmt.create(place, DDL)
+    made.append(pa.Table.from_pylist(given, made.to_arrow().schema))
+    table = tablefmt.spark.open(connect, place)
+    table.update({"s.a": "v + 1", "S.c.`d`": "id"}, "id < 3")
+    first, second = (
+        with_parts(row, {("s", "a"): new, ("s", "c", "d"): str(row["id"])})
+        for row, new in zip(given[:2], (6, None), strict=True)
+    )
+    third = given[2]
+
+    def found() -> list[Row]:
+        kept: list[Row] = table.table.refresh().to_arrow().to_pylist()
+        return sorted(kept, key=lambda row: row["id"])
+
+    assert found() == [first, second, third]
+    source = connect.sql("SELECT 1L AS id, named_struct('n', 'new', 'a', 9) AS s, 2.5D AS w")
+    merge = table.merge(source, "t.id = q.id", source_alias="q", merge_schema=True)
+    merge = merge.when_matched_update_all("t.v = 5").when_matched_update({"s.b": "q.w"})
+    merge.when_not_matched_by_source_update({"s.c.d": "concat('r', t.id)"}).execute()
+    all_new = {"a": 9, "c": None, "b": None, "n": "new"}
+    rest = [with_parts(row, {("s", "c", "d"): f"r{row['id']}"}) for row in (second, third)]
+    assert found() == [
+        {"id": 1, "v": 5, "s": all_new, "w": 2.5},
+        *({**row, "s": {**row["s"], "n": None}, "w": None} for row in rest),
+    ]
+    with pytest.raises(SchemaMismatchError, match="set twice"):
+        table.update({"s.a": "1", "s": "NULL"})
