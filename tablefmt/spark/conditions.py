@@ -166,6 +166,23 @@ def either(targets: Sequence[Target]) -> Target | None:
     )
 
 
+def bound(rows: Any, column: Any) -> Any:
+    """An expression that knows the columns of `rows` alone, wherever it is used later. A Connect
+    session only checks that it does not need others.
+
+    Raises: AnalysisException.
+    """
+    chosen = rows.select(column.alias("bound"))
+    if getattr(chosen, "_jdf", None) is None:
+        chosen.schema  # noqa: B018
+        return column
+    from pyspark.sql.classic.column import Column
+
+    expression = chosen._jdf.queryExecution().analyzed().projectList().apply(0).child()
+    classic = chosen.sparkSession._jvm.org.apache.spark.sql.classic
+    return Column(classic.ExpressionUtils.column(expression))
+
+
 def check_zoned(text: str, schema: Schema) -> None:
     """Refuse a condition that means something else in another time zone. Spec: SQL-4.
 

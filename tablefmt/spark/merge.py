@@ -34,7 +34,7 @@ from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.snapshot.files import added_table
 from tablefmt.spark.carry import carry_in_tasks
-from tablefmt.spark.conditions import check_deterministic
+from tablefmt.spark.conditions import bound, check_deterministic
 from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
 from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW
@@ -77,6 +77,12 @@ class SparkClause:
     action: Action
     condition: Any | None = None
     values: tuple[Assigned, ...] = ()
+
+    def over(self, rows: Any) -> SparkClause:
+        """The same, its names those of `rows` alone (MRG-1). Raises AnalysisException."""
+        condition = None if self.condition is None else bound(rows, self.condition)
+        values = tuple((field, bound(rows, value)) for field, value in self.values)
+        return replace(self, condition=condition, values=values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,9 +283,11 @@ class _Work:
         shape = pa.schema([(name, pa.int64()) for name in names])
         if files.num_rows == 0 or (self.source.count == 0 and not self.by_source):
             return Rewritten(None, shape.empty_table())
-        lit, clauses = self.functions.lit, [*self.matched, *self.by_source]
         rows = located_rows(self.spark, self.pinned, files, self.merge.where)
-        self._check_by_source(rows)
+        if self.merge.by_name:
+            # Beside the source's columns a name of the table's could be one of theirs.
+            self.by_source = tuple(clause.over(rows) for clause in self.by_source)
+        lit, clauses = self.functions.lit, [*self.matched, *self.by_source]
         source = self.source.for_join()
         how = "left" if self.by_source else "inner"
         joined = rows.join(source, self.merge.where.column, how)
@@ -312,15 +320,6 @@ class _Work:
         self._look_at(frame)
         with told(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.pinned, frame, names, self.options)
-
-    def _check_by_source(self, rows: Any) -> None:
-        """Refuse the source's columns where there is no source row (MRG-1): beside it they would
-        be NULL. Raises AnalysisException.
-        """
-        given = [c.condition for c in self.by_source if c.condition is not None]
-        given += [value for c in self.by_source for _, value in c.values]
-        if self.merge.by_name and given:
-            rows.select(*given).schema  # noqa: B018
 
     def _look_at(self, frame: Any) -> None:
         """Find out which version of the table the expressions over a frame read.

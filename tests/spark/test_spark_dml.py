@@ -157,7 +157,7 @@ def test_all_clauses_of_a_merge_apply_in_order(spark: Any, table: SparkTable) ->
         .when_not_matched_insert_all("s.id < 45")
         .when_not_matched_insert({"id": "s.id"}, "s.id > 46")
         .when_not_matched_by_source_update({"p": "'old'"}, "t.id < 5")
-        .when_not_matched_by_source_delete("t.id < 8")
+        .when_not_matched_by_source_delete("id < 8")
         .execute()
     )
     expected: list[Row] = []
