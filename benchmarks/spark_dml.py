@@ -40,6 +40,8 @@ _ICEBERG = {
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
+    # As the session has it for Spark's own scans.
+    "read.split.open-file-cost": "262144",
 }
 _MERGED = 100_000
 

@@ -34,6 +34,16 @@ def test_java_that_is_missing_or_old_is_said_so(
     assert caught.value.features == ["java"]
 
 
+def test_a_local_session_deals_files_out_by_their_bytes(spark: Any, uri: str) -> None:
+    """One large file and twenty small ones: the large one has a task of its own."""
+    rows = spark.range(0, 400_000, 1, 1).selectExpr("id", "uuid() AS u")
+    tablefmt.spark.write(rows, uri)
+    tablefmt.spark.write(spark.range(0, 20, 1, 20).selectExpr("id", "uuid() AS u"), uri)
+    read = tablefmt.spark.read(spark, uri)
+    tasks = read.selectExpr("spark_partition_id() AS task", "id").groupBy("task").count().collect()
+    assert sorted(row["count"] for row in tasks) == [20, 400_000]
+
+
 def test_stores_that_spark_cannot_open_yet_are_refused_by_name(spark: Any) -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         tablefmt.spark.write(spark.range(1), "memory://t")
