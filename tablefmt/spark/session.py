@@ -48,7 +48,8 @@ def session(
         master: Spark's master.
         s3: True adds the jars that Spark needs for s3:// (12 MB, brought from Maven Central the
             first time; TABLEFMT_MAVEN names another repository); or a folder that has them.
-        conf: `**{"spark.x": …}`, on top of `DEFAULTS`, and of memory and OPEN_COST where it is local.
+        conf: `**{"spark.x": …}`, on top of `DEFAULTS`, and of memory and OPEN_COST where Spark
+            is local.
 
     Raises:
         UnsupportedFeatureError: Java is missing or older than 17, PySpark is missing or older than
