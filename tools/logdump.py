@@ -353,7 +353,9 @@ def state_lines(state: Json) -> list[str]:
     )
     for field in state["schema"]["fields"]:
         null = "" if field["nullable"] else " not null"
-        lines.append(f"  column {compact(field['name'])} {compact(field['type'])}{null}")
+        lines.append(
+            f"  column {compact(field['name'])} {compact(field.get('text', field['type']))}{null}"
+        )
     for name in ("partition_by", "properties", "protocol", "totals", "applications"):
         lines.append(f"  {name} {compact(state[name])}")
     return lines + [f"    {file_line(file)}" for file in state["files"]]

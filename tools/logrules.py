@@ -154,7 +154,7 @@ BASIS = {
 }
 SUMS = {**dict.fromkeys(TOTALS, _natural), "deleted?": _positive}
 FIELD = {"id": int, "name": str, "nullable": bool, "physical": str, "type": (str, dict)}
-FIELD |= dict.fromkeys(("default?", "initial?"), (bool, int, float, str))
+FIELD |= dict.fromkeys(("default?", "initial?"), (bool, int, float, str)) | {"text?": str}
 SCHEMA: dict[str, Any] = {"fields": [FIELD], "last_id": int}
 SCHEMA["dropped?"] = lambda value: value and _ascending(str)(value)
 METADATA = {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}
@@ -387,6 +387,20 @@ def _check_values(schema: Json, fields: list[Json]) -> None:
                 decode(field[name], field["type"])
             except Refusal as refusal:
                 raise Refusal("SCH-7", refusal.args[1]) from None
+        if "text" in field:
+            _check_text(field, id(field) in top)
+
+
+def _check_text(field: Json, top: bool) -> None:
+    """Refuse a length that is none, and a default of another one (SCH-10)."""
+    match = re.fullmatch(r"(var)?char\(([1-9]\d{0,9})\)", str(field["text"]), re.ASCII)
+    if not match or int(match[2]) >= 1 << 31 or not top or field["type"] != "string":
+        said = f"has the length {field['text']!r:.100} of {field['name']!r:.100}"
+        raise Refusal("SCH-1", said)
+    for name in {"default", "initial"} & set(field):
+        value, most = field[name], int(match[2])
+        fits = len(value) <= most if match[1] else len(value) == most
+        require(fits, "SCH-10", f"has a {name} {value!r:.100} of another length")
 
 
 def _check_dropped(schema: Json, before: Json, ids: set[str]) -> None:

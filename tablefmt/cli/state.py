@@ -66,7 +66,7 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         return
     partitioned = snapshot.partition_ids
     rows = [
-        [f.id, f.name, str(f.type), f.nullable, f.id in partitioned, f.default]
+        [f.id, f.name, f.text or str(f.type), f.nullable, f.id in partitioned, f.default]
         for f in snapshot.schema.fields
     ]
     print_table(("id", "column", "type", "nullable", "partition", "default"), rows)

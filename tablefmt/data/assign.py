@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.data.conform import fitted, misfit, nulls
 from tablefmt.data.engine import Engine
+from tablefmt.data.lengths import fit_length
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.clauses import Assignment, Parts
@@ -93,7 +94,8 @@ def computed(
 
     Raises:
         InvalidPredicateError: a value that does not fit, or has no result.
-        ConstraintViolationError: DAT-3, a struct set in parts has no value where it must.
+        ConstraintViolationError: DAT-3, a struct set in parts has no value where it must; DAT-14,
+            text that is too long.
     """
     leaves = list(_leaves(values))
     known, made = {}, []
@@ -111,7 +113,8 @@ def computed(
     found = {}
     for value in values:
         old = None if value.old is None else fitted(rows[value.old], value.field)
-        found[value.field.id] = _whole(value, old, known, rows.num_rows, value.field.name)
+        whole = _whole(value, old, known, rows.num_rows, value.field.name)
+        found[value.field.id] = fit_length(whole, value.field)
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.lengths import fit_length
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
 from tablefmt.model.defaults import default_array
@@ -170,7 +171,7 @@ def conform(
     Raises:
         SchemaMismatchError: SCH-5, a value that does not fit its column; SCH-6, bytes that are no
             variant.
-        ConstraintViolationError: DAT-3, NULL in a NOT NULL column.
+        ConstraintViolationError: DAT-3, NULL in a NOT NULL column; DAT-14, text that is too long.
     """
     arrays = []
     for column, at, field in zip(schema.fields, positions, shape, strict=True):
@@ -178,7 +179,7 @@ def conform(
         if at is None:
             arrays.append(absent(column, field.type, batch.num_rows))
             continue
-        values = _cast(batch.column(at), target, column.name)
+        values = fit_length(_cast(batch.column(at), target, column.name), column)
         if not column.nullable and values.null_count:
             raise ConstraintViolationError(
                 f"column {column.name!r} is NOT NULL, and {values.null_count} of "

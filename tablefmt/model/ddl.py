@@ -18,6 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.casts import cast_target
+from tablefmt.model.lengths import is_length
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import (
     DEPTH_MAX,
@@ -37,6 +38,8 @@ DDL_MAX = 1_000_000
 
 _SPARK = Dialect.get_or_raise("spark")
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Spark's name, in a column's metadata, for the type that its STRING was declared as."""
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
@@ -110,7 +113,8 @@ def _type_to_json(kind: Type, field_ids: bool) -> Any:
 
 
 def from_spark_json(value: Mapping[str, Any]) -> Schema:
-    """A new schema from Spark's JSON form. Field ids are given out anew, metadata is ignored.
+    """A new schema from Spark's JSON form. Field ids are given out anew; of the metadata, what
+    speaks of lengths and collations is looked at.
 
     Raises:
         SchemaMismatchError: SCH-2 .. SCH-5, or not the JSON form of a StructType.
@@ -152,10 +156,17 @@ def _type_from_json(value: Any, path: str, depth: int) -> Type:
 def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     name = value["name"]
     where = f"{path}.{name}" if path else name
-    if (value.get("metadata") or {}).get("__COLLATIONS"):
+    metadata = value.get("metadata") or {}
+    if metadata.get("__COLLATIONS"):
         # Text would compare otherwise than the column said, without a word.
         raise _refused(where, "STRING with a collation")
-    return Field(0, name, name, _type_from_json(value["type"], where, depth + 1), value["nullable"])
+    kind, text = value["type"], None
+    if not path and is_length(kind):
+        kind, text = "string", kind
+    elif not path and kind == "string" and is_length(metadata.get(_RAW_TYPE)):
+        text = metadata[_RAW_TYPE]
+    found = _type_from_json(kind, where, depth + 1)
+    return Field(0, name, name, found, value["nullable"], text=text)
 
 
 def _refused(path: str, kind: str) -> SchemaMismatchError:
@@ -166,8 +177,8 @@ def _refused(path: str, kind: str) -> SchemaMismatchError:
 
 def _no_length(path: str, kind: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"column {path!r} has type {kind.upper()}, and a table neither keeps nor checks the length "
-        "of text; use STRING",
+        f"column {path!r} has type {kind.upper()}, and a table keeps and checks the length of text "
+        "from 1 on, and only of whole columns; use STRING",
         [path],
     )
 
@@ -215,13 +226,17 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
             raise SchemaMismatchError(
                 f"column {where!r}: {constraint.sql('spark')} is not supported in a schema", [where]
             )
-    return Field(0, name, name, _ddl_type(node.args["kind"], where), nullable)
+    given: exp.DataType = node.args["kind"]
+    text = given.sql("spark").lower()
+    if not path and is_length(text):
+        return Field(0, name, name, Primitive("string"), nullable, text=text)
+    return Field(0, name, name, _ddl_type(given, where), nullable)
 
 
 def _ddl_type(node: exp.DataType, path: str) -> Type:
     kinds = exp.DataType.Type
     if node.this in (kinds.VARCHAR, kinds.CHAR):
-        raise _no_length(path, node.sql("spark"))
+        raise _no_length(path, node.sql("spark") if node.expressions else node.this.value)
     if node.this == kinds.STRUCT:
         return Struct(tuple(_ddl_field(f, path) for f in node.expressions))
     if node.this in (kinds.LIST, kinds.ARRAY) and len(node.expressions) == 1:
@@ -246,7 +261,8 @@ def to_ddl(schema: Schema) -> str:
 
 def _ddl_column(field: Field, between: str) -> str:
     required = "" if field.nullable else " NOT NULL"
-    return f"{quote_name(field.name)}{between}{_ddl_name(field.type)}{required}"
+    kind = field.text.upper() if field.text is not None else _ddl_name(field.type)
+    return f"{quote_name(field.name)}{between}{kind}{required}"
 
 
 def _ddl_name(kind: Type) -> str:

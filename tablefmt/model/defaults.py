@@ -11,6 +11,7 @@ import pyarrow as pa
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.coerce import kind_name
+from tablefmt.model.lengths import fitted_text
 from tablefmt.model.literals import literal_sql
 from tablefmt.model.schema import Primitive, Schema, Type, is_nested
 from tablefmt.model.values import decode, decode_value, encode
@@ -107,6 +108,11 @@ def check_values(schema: Schema) -> None:
                     f"column {field.name!r} has a default that is none: {error.detail}",
                     rule="SCH-7",
                 ) from None
+            if field.text is not None and fitted_text(value, field.text) != value:
+                raise CorruptEntryError(
+                    f"column {field.name!r} is {field.text} and has a default of another length",
+                    rule="SCH-10",
+                )
 
 
 def default_sql(value: Any, kind: Type) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.defaults import default_of, recoded
+from tablefmt.model.lengths import fits_within, fitted_default
 from tablefmt.model.paths import path_of
 from tablefmt.model.schema import (
     Array,
@@ -135,7 +136,7 @@ def replaced_schema(table: Schema, incoming: Schema) -> Schema:
     kept = {}
     for field in incoming.fields:
         there = table.find(field.name)
-        if there is not None and _same_type(there.type, field.type):
+        if there is not None and _same_column(there, field):
             kept[field.name] = replace(there, name=field.name, nullable=field.nullable)
     fields: list[Field] = []
     for field in incoming.fields:
@@ -144,6 +145,10 @@ def replaced_schema(table: Schema, incoming: Schema) -> Schema:
     staying = {f.id for f in kept.values()}
     gone = [f for f in table.fields if f.id not in staying]
     return _checked(Schema(tuple(fields), ids.last, _dropped(table, gone)))
+
+
+def _same_column(ours: Field, theirs: Field) -> bool:
+    return ours.text == theirs.text and _same_type(ours.type, theirs.type)
 
 
 def _same_type(ours: Type, theirs: Type) -> bool:
@@ -182,6 +187,10 @@ def with_field(
     parts = path_of(schema, name, new=True)
     if len(parts) > 1 and field.initial is not None:
         raise SchemaMismatchError(f"{name!r} is inside a column, and cannot have a default", [name])
+    if len(parts) > 1 and field.text is not None:
+        raise SchemaMismatchError(
+            f"{name!r} is inside a column, and cannot be {field.text.upper()}; use STRING", [name]
+        )
     ids = _Ids(schema)
 
     def add(fields: Fields) -> Fields:
@@ -263,16 +272,17 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
     return replace(schema, fields=_at_siblings(schema.fields, parts, move, name))
 
 
-def widened(schema: Schema, name: str, kind: Type) -> Schema:
+def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> Schema:
     """The schema with a wider type for a column, a field, elements, keys or values.
 
     Args:
         schema: the table's.
         name: a column, or a path: `s.f`, `list.element`, `map.key`, `map.value`.
         kind: the new type; the one that it is changes nothing.
+        text: the declared length of a string; None for none.
 
     Raises:
-        SchemaMismatchError: no such column, or `is_widening` is false.
+        SchemaMismatchError: no such column, or `is_widening`, or `fits_within`, is false.
     """
     parts = path_of(schema, name)
 
@@ -286,7 +296,18 @@ def widened(schema: Schema, name: str, kind: Type) -> Schema:
             )
         return kind
 
-    return replace(schema, fields=_at_type(schema.fields, parts, widen, name))
+    fields = _at_type(schema.fields, parts, widen, name)
+    at = _find(fields, parts[0], name)
+    was = fields[at].text if len(parts) == 1 else None
+    if not fits_within(was, text):
+        raise SchemaMismatchError(
+            f"column {name!r} is {(was or 'string').upper()} and cannot become "
+            f"{str(text).upper()}: a length can only grow, as VARCHAR, or go, as STRING",
+            [name],
+        )
+    if text != was:
+        fields = (*fields[:at], replace(fields[at], text=text), *fields[at + 1 :])
+    return replace(schema, fields=fields)
 
 
 def with_default(schema: Schema, name: str, value: Any) -> Schema:
@@ -303,7 +324,8 @@ def with_default(schema: Schema, name: str, value: Any) -> Schema:
     field = schema.find(name)
     if field is None:
         raise _missing(name, schema.fields, name)
-    new = replace(field, default=default_of(value, field.type, name))
+    default = fitted_default(default_of(value, field.type, name), field.text, name)
+    new = replace(field, default=default)
     return replace(schema, fields=tuple(new if f.id == field.id else f for f in schema.fields))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
+from tablefmt.model.lengths import is_length
 
 COLUMNS_MAX = 10_000
 """More top-level columns than this are refused: every file carries statistics a column."""
@@ -116,6 +117,8 @@ class Field:
     """The value of a row that is written without the column, as of VAL-1; None is NULL. SCH-7."""
     initial: Any = None
     """The value of all rows of a file that lacks the column, as of VAL-1; None is NULL. SCH-7."""
+    text: str | None = None
+    """`char(n)` or `varchar(n)` for a top-level string of a declared length. SCH-10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
-    values = {name: getattr(field, name) for name in ("default", "initial")}
+    values = {name: getattr(field, name) for name in ("default", "initial", "text")}
     return {
         "id": field.id,
         "name": field.name,
@@ -344,7 +347,11 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
             raise TypeError(f"a field's {key} is no value")
         if key in value and depth > 1:
             raise TypeError(f"a field inside a column has a {key}")
-    return Field(identity, name, physical, kind, nullable, *values)
+    text = value.get("text")
+    if "text" in value and (depth > 1 or kind != Primitive("string") or not is_length(text)):
+        raise TypeError("a field's text is no length, or it is no column of strings")
+    default, initial = values
+    return Field(identity, name, physical, kind, nullable, default, initial, text)
 
 
 def _type_from_json(value: Any, depth: int) -> Type:

@@ -346,11 +346,11 @@ def move_column(name: str, *, after: str | None = None, first: bool = False) -> 
 
 def widen_column(name: str, kind: Any) -> Alteration:
     """As `Alter.widen_column`."""
-    wider = columns.type_of(name, kind)
+    wider = columns.wider_of(name, kind)
     return Alteration(
         "CHANGE COLUMN",
         lambda metadata: columns.widened(metadata, name, wider),
-        {"column": name, "type": str(wider)},
+        {"column": name, "type": wider.text or str(wider.type)},
     )
 
 

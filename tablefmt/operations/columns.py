@@ -18,6 +18,7 @@ from tablefmt.model.constraints import check_columns_stay
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.defaults import default_of
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.lengths import fitted_default
 from tablefmt.model.paths import path_of
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Type, is_nested
@@ -39,7 +40,7 @@ def column_of(name: str, kind: Any, default: Any = None, *, required: bool = Fal
     """
     column = _one_column(name, kind)
     column = replace(column, nullable=column.nullable and not required)
-    value = default_of(default, column.type, name)
+    value = fitted_default(default_of(default, column.type, name), column.text, name)
     if not column.nullable and value is None:
         raise SchemaMismatchError(
             f"column {name!r} cannot be NOT NULL: it is NULL in all rows there are; give a default",
@@ -51,6 +52,11 @@ def column_of(name: str, kind: Any, default: Any = None, *, required: bool = Fal
 def type_of(name: str, kind: Any) -> Type:
     """The type of a column that is to change. Raises SchemaMismatchError."""
     return _one_column(name, kind).type
+
+
+def wider_of(name: str, kind: Any) -> Field:
+    """A column as it is to become: its type and length count. Raises SchemaMismatchError."""
+    return _one_column(name, kind)
 
 
 def _one_column(name: str, kind: Any) -> Field:
@@ -102,15 +108,16 @@ def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Meta
     return with_schema(metadata, evolve.moved(metadata.schema, name, after=after, first=first))
 
 
-def widened(metadata: Metadata, name: str, kind: Type) -> Metadata:
-    """With a wider type.
+def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
+    """With the type and the length of `wider`.
 
     Raises:
         SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
     """
     _check_not_partition(metadata, name, "widened")
     _check_unused(metadata, name, "widened")
-    return with_schema(metadata, evolve.widened(metadata.schema, name, kind))
+    schema = evolve.widened(metadata.schema, name, wider.type, wider.text)
+    return with_schema(metadata, schema)
 
 
 def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:

@@ -7,7 +7,7 @@ Pure but for the DataFrame's schema, which Spark is asked for once. Spec: DAT-2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
@@ -16,6 +16,7 @@ from tablefmt.model.defaults import default_sql
 from tablefmt.model.named import match_names
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, number_fields, walk
 from tablefmt.model.shapes import nullable, physical
+from tablefmt.spark.checks import length_sql
 
 Columns = list[dict[str, Any]]
 """An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,
@@ -32,6 +33,9 @@ class Alignment:
     """The schema to fit to by the rules of INSERT; None where the types are right already."""
     rename: Columns | None = None
     """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
+    lengths: Columns | None = None
+    """After `fit`, before `rename`: text as its declared length wants it; None where none has one.
+    """
 
 
 def alignment(
@@ -56,7 +60,8 @@ def alignment(
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]
     casts = bool(_casts(frame, schema))
-    if not casts and not named:
+    lengths = _lengths(schema)
+    if not casts and not named and lengths is None:
         return Alignment(
             [
                 _column(source, field, kind, cast=source is None or _has_fields(field.type))
@@ -72,7 +77,30 @@ def alignment(
     logical["fields"] += more
     pairs = zip(schema.fields, physical(schema).fields, kinds, strict=True)
     rename = [_column(old.name, old, kind, cast=old.type != new.type) for old, new, kind in pairs]
-    return Alignment(choose, logical if casts else None, rename + along)
+    if lengths is not None:
+        lengths += along
+    return Alignment(choose, logical if casts else None, rename + along, lengths)
+
+
+def _lengths(schema: Schema) -> Columns | None:
+    if all(field.text is None for field in schema.fields):
+        return None
+    columns: Columns = []
+    for field in schema.fields:
+        sql = length_sql(field)
+        value = {"source": field.name} if sql is None else {"value": sql}
+        columns.append({"name": field.name, **value})
+    return columns
+
+
+def with_lengths(frame: Any, schema: Schema, functions: Any) -> Any:
+    """The frame with its text as the declared lengths of the table's columns want it (DAT-14)."""
+    found = {}
+    for name in frame.columns:
+        column = schema.find(name)
+        if column is not None and column.text is not None:
+            found[name] = functions.expr(str(length_sql(replace(column, name=name))))
+    return frame.withColumns(found) if found else frame
 
 
 def check_frame(given: Any) -> None:

@@ -222,15 +222,22 @@ def _together(frame: Any, names: Sequence[str]) -> Any:
 
 def _aligned(df: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = ()) -> Any:
     """The rows with exactly the table's columns, by their logical names; and those of `more`."""
+    steps = alignment(df, _as_named(schema), more)
+    frame = _chosen(df, steps.choose)
+    if steps.fit is not None:
+        frame = _fitted(frame, steps.fit)
+    if steps.lengths is None:
+        return frame
+    failures.install()
+    return _chosen(frame, steps.lengths)
+
+
+def _fitted(frame: Any, schema: dict[str, Any]) -> Any:
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
-    steps = alignment(df, _as_named(schema), more)
-    frame = _chosen(df, steps.choose)
-    if steps.fit is None:
-        return frame
     try:
-        frame = frame.to(StructType.fromJson(steps.fit))
+        frame = frame.to(StructType.fromJson(schema))
         # Connect analyses when it is asked for a schema that it cannot know by itself.
         frame.select("*").schema  # noqa: B018
     except AnalysisException as error:

@@ -259,13 +259,19 @@ def _define(
 
 
 def _check_same(wanted: Schema, there: Schema, uri: str) -> None:
-    ours, theirs = (_shapes(json.dumps(to_spark_json(s))) for s in (there, wanted))
+    ours, theirs = _declared(there), _declared(wanted)
     if ours != theirs:
         raise SchemaMismatchError(
             f"there is a table at {uri} with other columns: {_shown(ours)}, not {_shown(theirs)}; "
             "leave the columns out of CREATE TABLE to take it as it is",
             _different(ours, theirs),
         )
+
+
+def _declared(schema: Schema) -> _Shapes:
+    found = _shapes(json.dumps(to_spark_json(schema)))
+    pairs = zip(found, schema.fields, strict=True)
+    return [(name, field.text or kind) for (name, kind), field in pairs]
 
 
 def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

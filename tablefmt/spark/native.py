@@ -256,6 +256,8 @@ def _run(
         write.select(json.dumps(steps.choose))
         if steps.fit is not None:
             write.fit(json.dumps(steps.fit))
+        if steps.lengths is not None:
+            write.select(json.dumps(steps.lengths))
         if check is not None:
             write.filter(check)
         if steps.rename is not None:

@@ -18,6 +18,7 @@ from tablefmt.operations.context import Commit, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import Target
+from tablefmt.spark.align import with_lengths
 from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.conditions import session_zone, target_of_text
 from tablefmt.spark.dml import Where, chosen, cleaning, ids_of, located_rows
@@ -85,7 +86,7 @@ def replace_rows(
 
 def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOptions) -> Plan:
     spark, functions = df.sparkSession, functions_of(df)
-    condition = functions.expr(where)
+    df, condition = with_lengths(df, pinned.target.schema, functions), functions.expr(where)
     error = ConstraintViolationError(
         f"a new row does not match the condition {where[:200]}; nothing was written"
     )

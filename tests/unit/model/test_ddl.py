@@ -121,12 +121,14 @@ def test_synonyms_become_the_types_they_are() -> None:
 @pytest.mark.parametrize(
     ("value", "columns", "word"),
     [
-        ("c CHAR(3)", ["c"], r"CHAR\(3\).*use STRING"),
+        ("c VARCHAR", ["c"], "VARCHAR.*use STRING"),
+        ("c CHAR(0)", ["c"], r"CHAR\(0\).*use STRING"),
+        ("m MAP<STRING, CHAR(3)>", ["m.value"], r"CHAR\(3\).*use STRING"),
         ("s STRUCT<a: ARRAY<VARCHAR(9)>>", ["s.a.element"], r"VARCHAR\(9\).*use STRING"),
         (
-            {"type": "struct", "fields": [{"name": "c", "type": "char(3)", "nullable": True}]},
+            {"type": "struct", "fields": [{"name": "c", "type": "char(0)", "nullable": True}]},
             ["c"],
-            r"CHAR\(3\).*use STRING",
+            r"CHAR\(0\).*use STRING",
         ),
         ("i INTERVAL DAY", ["i"], "INTERVAL"),
         ("t TIME", ["t"], "TIME"),

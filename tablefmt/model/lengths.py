@@ -1,0 +1,80 @@
+"""Text of a declared length: CHAR(n) and VARCHAR(n), counted in code points. Pure. Spec: SCH-10."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+
+LENGTH_MAX = (1 << 31) - 1
+"""The greatest n."""
+
+SHOWN = 100
+"""Characters that an error shows of a value."""
+
+_LENGTH = re.compile(r"(var)?char\(([1-9]\d{0,9})\)")
+
+
+def length_of(text: str) -> tuple[bool, int]:
+    """Whether values are padded, and how many characters they have at most.
+
+    Args:
+        text: `char(n)` or `varchar(n)`, with n from 1 to `LENGTH_MAX`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    found = _LENGTH.fullmatch(text)
+    if found is None or int(found[2]) > LENGTH_MAX:
+        raise ValueError(f"{text!r:.100} is neither char(n) nor varchar(n)")
+    return found[1] is None, int(found[2])
+
+
+def is_length(value: Any) -> bool:
+    """Whether `length_of` takes it."""
+    try:
+        return isinstance(value, str) and bool(length_of(value))
+    except ValueError:
+        return False
+
+
+def fits_within(old: str | None, new: str | None) -> bool:
+    """Whether all values that `old` lets in are such as `new` has them; None: STRING."""
+    if old == new or new is None:
+        return True
+    if old is None:
+        return False
+    padded, most = length_of(new)
+    return not padded and length_of(old)[1] <= most
+
+
+def fitted_text(value: str, text: str) -> str | None:
+    """The value as a column of that length has it; None if it is too long."""
+    padded, most = length_of(text)
+    if len(value) > most:
+        return value[:most] if len(value.rstrip(" ")) <= most else None
+    return value.ljust(most) if padded else value
+
+
+def fitted_default(value: Any, text: str | None, name: str) -> Any:
+    """A default, as of VAL-1, as the column has it. Raises SchemaMismatchError: it is too long."""
+    if value is None or text is None:
+        return value
+    fitted = fitted_text(value, text)
+    if fitted is None:
+        raise SchemaMismatchError(
+            f"{value!r:.{SHOWN}} cannot be the default of column {name!r} ({text.upper()}): it has "
+            f"{len(value)} characters",
+            [name],
+        )
+    return fitted
+
+
+def too_long(name: str, text: str, characters: int, value: str) -> ConstraintViolationError:
+    """The error of a value that is too long; `value` may be cut."""
+    return ConstraintViolationError(
+        f"column {name!r} is {text.upper()}, and a value has {characters} characters: "
+        f"{value!r:.{SHOWN}}; nothing was written",
+        row={name: value},
+    )

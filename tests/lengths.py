@@ -1,0 +1,28 @@
+"""A plain model of CHAR(n) and VARCHAR(n), and values to try it with."""
+
+from __future__ import annotations
+
+GOOD: list[tuple[str | None, str | None]] = [
+    ("ab", "x"),
+    ("abc", "abcd"),
+    ("a      ", "ab     "),
+    ("", ""),
+    (None, None),
+    ("\u00e9\u20ac", "\U0001f600\U0001f600\U0001f600\U0001f600"),
+    ("   x"[3:], " a b"),
+]
+BAD: list[tuple[str | None, str | None]] = [("abcd", None), (None, "a    b"), ("    x", None)]
+
+
+def stored(value: str | None, kind: str, most: int) -> str | None:
+    """What a column `kind(most)` keeps of a value. ValueError: it is too long."""
+    if value is None:
+        return None
+    characters = list(value)
+    while len(characters) > most and characters[-1] == " ":
+        characters.pop()
+    if len(characters) > most:
+        raise ValueError(value)
+    while kind == "char" and len(characters) < most:
+        characters.append(" ")
+    return "".join(characters)
