@@ -102,7 +102,7 @@ def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, plane: str, na
     WRITES[name](spark, frame_of(spark, GOOD), uri)
     assert found(uri) == expected(GOOD)
     column, said = ("c", "abcd") if plane == "native" else ("v", "a    b")
-    bad = tuple(said if each == column else None for each in "cv")
+    bad = (said, None) if column == "c" else (None, said)
     message = rf"'{column}' is (VAR)?CHAR\([34]\), and a value has {len(said)} characters"
     with pytest.raises(ConstraintViolationError, match=message) as caught:
         WRITES[name](spark, frame_of(spark, [GOOD[0], bad]), uri)
