@@ -13,7 +13,7 @@ LENGTH_MAX = (1 << 31) - 1
 SHOWN = 100
 """Characters that an error shows of a value."""
 
-_LENGTH = re.compile(r"(var)?char\(([1-9]\d{0,9})\)")
+_LENGTH = re.compile(r"(var)?char\(([1-9][0-9]{0,9})\)")
 
 
 def length_of(text: str) -> tuple[bool, int]:

@@ -197,7 +197,9 @@ def test_a_schema_and_its_texts_keep_the_length() -> None:
     assert to_ddl(found) == "`x` CHAR(4), `y` VARCHAR(7), `z` ARRAY<STRING>"
 
 
-@pytest.mark.parametrize("text", ["char(0)", "varchar(2147483648)", "char(03)", "text", 3, None])
+@pytest.mark.parametrize(
+    "text", ["char(0)", "char(1\u0663)", "varchar(2147483648)", "char(03)", "text", 3, None]
+)
 def test_a_length_that_is_none_is_no_schema(text: Any) -> None:
     document = json.loads(json.dumps(schema_to_json(schema_from("a CHAR(3)"))))
     document["fields"][0]["text"] = text
