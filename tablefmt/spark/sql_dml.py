@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.clauses import Action, Side, columns_by_name
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.columns import merged
@@ -19,7 +19,7 @@ from tablefmt.operations.context import Commit
 from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.target import Target
 from tablefmt.spark.align import incoming
-from tablefmt.spark.conditions import either, target_of_parts
+from tablefmt.spark.conditions import either, left_to_chance, target_of_parts
 from tablefmt.spark.dml import Where, delete_rows, update_rows
 from tablefmt.spark.merge import Merge, SparkClause, merge_rows
 from tablefmt.spark.merge_text import fitted
@@ -168,10 +168,7 @@ class _Statement:
 
     def _condition(self, condition: Mapping[str, Any]) -> Any:
         if not condition["deterministic"]:
-            raise InvalidPredicateError(
-                f"the condition {condition['text'][:200]} is not deterministic: it may say yes "
-                "once and no the next time; put such values into a column first"
-            )
+            raise left_to_chance(condition["text"])
         return self._column(condition["number"])
 
     def _bind(self, rows: Any) -> Any:
