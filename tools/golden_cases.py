@@ -424,6 +424,7 @@ def bad_entries() -> Iterator[Maker]:
         "size-zero": ("ADD-1", lambda entry: entry["add"].update(size=[0])),
         "rows-negative": ("ADD-1", lambda entry: entry["add"].update(rows=[-1])),
         "time-back": ("TIM-1", lambda entry: entry.update(timestamp=START, time_version=START)),
+        "time-far": ("ENT-3", lambda e: e.update(timestamp=1 << 62, time_version=1 << 62)),
         "time-version": ("TIM-2", lambda entry: entry.update(time_version=START + 5)),
     }
     for name, (rule, change) in changes.items():

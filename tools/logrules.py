@@ -127,6 +127,10 @@ def _natural(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _time(value: Any) -> bool:
+    return _natural(value) and value < 253_402_300_800_000_000
+
+
 def _positive(value: Any) -> bool:
     return type(value) is int and value > 0
 
@@ -177,8 +181,8 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "format": ("ENT-3", int),
     "table": ("ENT-3", HEX32),
     "version": ("ENT-3", _natural),
-    "timestamp": ("ENT-3", int),
-    "time_version": ("ENT-3", int),
+    "timestamp": ("ENT-3", _time),
+    "time_version": ("ENT-3", _time),
     "transaction": ("ENT-3", HEX32),
     "previous": ("ENT-3", (None, HEX64)),
     "operation": ("ENT-4", OPERATION),

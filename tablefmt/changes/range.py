@@ -91,7 +91,8 @@ def _begin(bounds: Bounds, timeline: Timeline) -> int:
     if bounds.after_version is not None:
         return timeline.check_version(_whole(bounds.after_version)) + 1
     if bounds.starting_timestamp is not None:
-        return bisect_left(timeline.time_versions, _in_history(bounds.starting_timestamp, timeline))
+        _in_history(bounds.starting_timestamp, timeline)
+        return bisect_left(timeline.time_versions, to_micros(bounds.starting_timestamp, up=True))
     assert bounds.after_timestamp is not None
     return bisect_right(timeline.time_versions, _in_history(bounds.after_timestamp, timeline))
 

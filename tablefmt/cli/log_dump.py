@@ -113,7 +113,7 @@ def _check_order(since: Point, until: Point) -> None:
 
 def _is_at_or_after(entry: Entry, point: Point) -> bool:
     if isinstance(point, str):
-        return entry.time_version >= to_micros(point)
+        return entry.time_version >= to_micros(point, up=True)
     return point is None or entry.version >= point
 
 

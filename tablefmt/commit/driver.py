@@ -52,12 +52,18 @@ from tablefmt.commit.results import (
     Unknown,
 )
 from tablefmt.conflict.verdict import Passed
-from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureError
+from tablefmt.errors import (
+    CorruptTableError,
+    StoreError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.log.outline import outlines
 from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
+from tablefmt.model.times import MICROS_MAX
 from tablefmt.snapshot.head import advance, check_writable, same_table
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
@@ -86,6 +92,8 @@ class Done:
     """The winners since the version that was read that this commit went on top of."""
     left_out: list[str] = field(default_factory=list)
     """Paths of files of the plan that did not come: compactions that won have done their work."""
+    refused: TablefmtError | None = None
+    """Why no entry could be made, if `outcome` is Rejected for that."""
 
 
 class Driver:
@@ -107,6 +115,7 @@ class Driver:
         self.aside = Aside(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
+        self.refused: TablefmtError | None = None
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
@@ -176,7 +185,7 @@ class Driver:
         if isinstance(following, Conflicted):
             return Done(_stopped(following.conflict), None, passed)
         if not isinstance(following, Committed):
-            return Done(following, None, passed)
+            return Done(following, None, passed, refused=self.refused)
         try:
             stored = self._committed(following.version)
         except StoreError as error:
@@ -202,6 +211,10 @@ class Driver:
                 body = self._bytes(request.version)
             except StoreError as error:
                 return Refused(str(error).rstrip("."))
+            except TablefmtError as error:
+                # No entry of ours can go on this head: nothing of it was sent (CMT-7).
+                self.refused = error
+                return Refused(str(error).rstrip("."))
             reply = self.store.put_if_absent(entry_key(request.version), body)
             self.written = isinstance(reply, Written)
             if isinstance(reply, NoAnswer):
@@ -216,6 +229,8 @@ class Driver:
             if head is not None:
                 check_writable(head)
             entry = entry_on(self.plan, self.judge.mine, head, self._removed(), self._now_us())
+            if entry.timestamp > MICROS_MAX:
+                raise StoreError("the commit would be after the year 9999; set the clock right.")
             entry = self.aside.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode(entry)

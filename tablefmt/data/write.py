@@ -121,6 +121,7 @@ def remove_data(store: Store, transaction: str, prefixes: tuple[str, ...] = ("",
     for found in list(store.list_after(folder)):
         if found.key.startswith(wanted):
             store.delete(found.key)
+    store.remove_empty(folder)
 
 
 def _run(write: Any, jobs: list[Any]) -> Iterable[dict[str, Any]]:

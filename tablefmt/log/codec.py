@@ -43,6 +43,7 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.schema import Schema, is_nested, schema_from_json, schema_to_json
+from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 
 ENTRY_BYTES_MAX = 64 << 20
 """ENT-2. Far above what a writer makes, who moves `add` aside at 1 MiB."""
@@ -297,8 +298,8 @@ def _checked(document: dict[str, Any]) -> Entry:
     entry = Entry(
         table=document["table"],
         version=version,
-        timestamp=_integer(document, "timestamp"),
-        time_version=_integer(document, "time_version"),
+        timestamp=_time(document, "timestamp"),
+        time_version=_time(document, "time_version"),
         transaction=document["transaction"],
         previous=previous,
         operation=_operation(document["operation"]),
@@ -323,6 +324,13 @@ def _integer(mapping: Mapping[str, Any], name: str, low: int = _INTEGER_MIN) -> 
     value = mapping[name]
     if type(value) is not int or not low <= value <= _INTEGER_MAX:
         raise _bad("ENT-2", f"`{name}` is not an integer from {low} to 2**63 - 1")
+    return value
+
+
+def _time(mapping: Mapping[str, Any], name: str) -> int:
+    value = _integer(mapping, name)
+    if not MICROS_MIN <= value <= MICROS_MAX:
+        raise _bad("ENT-3", f"`{name}` is {value}, no time from 1970 to 9999")
     return value
 
 

@@ -11,23 +11,33 @@ from tablefmt.errors import InvalidRangeError
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ZULU = re.compile(r"[zZ]$")
 _SHORT_ZONE = re.compile(r"([+-]\d{2})(\d{2})?$")
-_FRACTION = re.compile(r"\.(\d+)")
+_FRACTION = re.compile(r"[.,](\d{1,6})(\d*)")
 _HAS_TIME = re.compile(r"\d{2}:\d{2}")
 
 Time = Union[datetime, str]  # noqa: UP007 - run time
 """An aware datetime, or ISO 8601 text; text without a zone is UTC."""
 
+MICROS_MIN, MICROS_MAX = 0, 253_402_300_799_999_999
+"""ENT-3: commits are from 1970 to the end of 9999, as every calendar in use knows them."""
 
-def to_micros(when: Time) -> int:
+
+def to_micros(when: Time, *, up: bool = False) -> int:
     """A point in time as µs since 1970 UTC.
+
+    Args:
+        when: the point; pandas' timestamps and text may be finer than a µs.
+        up: what is finer goes to the next µs, as "at or after" asks for. Else to the one before,
+            as "at or before" and "after" do: commits have whole µs, so all three are exact (TIM-4).
 
     Raises:
         InvalidRangeError: a naive datetime (it does not say which instant it is), or a text that
             is not ISO 8601.
     """
+    finer = False
     if isinstance(when, str):
-        when = _parse(when)
-    elif not isinstance(when, datetime):
+        when, finer = _parse(when)
+    elif not isinstance(when, datetime) or when != when:
+        # pandas' NaT is a datetime.
         kind = "date" if isinstance(when, date) else type(when).__name__
         raise InvalidRangeError(
             f"{when!r} is a {kind}, not a point in time; pass an aware datetime or ISO text"
@@ -37,15 +47,19 @@ def to_micros(when: Time) -> int:
             f"{when!r} is naive: it does not say which instant it is. "
             "Add tzinfo (datetime.timezone.utc), or pass text, which is UTC"
         )
-    return (when - _EPOCH) // timedelta(microseconds=1)
+    else:
+        # A pandas Timestamp is a datetime that has ns besides.
+        finer = bool(getattr(when, "nanosecond", 0))
+    return (when - _EPOCH) // timedelta(microseconds=1) + (up and finer)
 
 
-def _parse(text: str) -> datetime:
-    """ISO 8601 as Python 3.11 reads it, on 3.10 too."""
+def _parse(text: str) -> tuple[datetime, bool]:
+    """ISO 8601 as Python 3.11 reads it, on 3.10 too; and whether there is something below a µs."""
     cleaned = _ZULU.sub("+00:00", text.strip())
     if _HAS_TIME.search(cleaned):
         cleaned = _SHORT_ZONE.sub(lambda m: f"{m[1]}:{m[2] or '00'}", cleaned)
-    cleaned = _FRACTION.sub(lambda m: "." + m[1][:6].ljust(6, "0"), cleaned)
+    fractions = _FRACTION.findall(cleaned)
+    cleaned = _FRACTION.sub(lambda m: "." + m[1].ljust(6, "0"), cleaned)
     try:
         when = datetime.fromisoformat(cleaned)
     except ValueError:
@@ -53,7 +67,8 @@ def _parse(text: str) -> datetime:
             f"{text!r} is not a time; write it as 2026-11-21, 2026-11-21T10:00:00 or "
             "2026-11-21T10:00:00.123456+01:00 (UTC without a zone)"
         ) from None
-    return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
+    finer = any(rest.strip("0") for _, rest in fractions)
+    return (when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)), finer
 
 
 def from_micros(micros: int) -> datetime:
@@ -62,5 +77,10 @@ def from_micros(micros: int) -> datetime:
 
 
 def show_time(micros: int) -> str:
-    """ISO text in UTC with µs, which `to_micros` reads back."""
-    return from_micros(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """ISO text in UTC with µs, which `to_micros` reads back; of a time that no calendar here has
+    (a bound may be one, never a commit), the µs.
+    """
+    try:
+        return from_micros(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except OverflowError:
+        return f"{micros} µs after 1970"

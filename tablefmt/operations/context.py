@@ -308,7 +308,8 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     """The commit, or the exception that its outcome is.
 
     Raises:
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError; what says why no
+        entry could be made: UnsupportedFeatureError (ENT-2, ENT-7), CorruptTableError.
     """
     outcome = done.outcome
     if isinstance(outcome, Committed):
@@ -319,7 +320,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
         raise CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
     discard(store, plan.transaction)
     if isinstance(outcome, Rejected):
-        raise CommitRejectedError(outcome.reason)
+        raise done.refused or CommitRejectedError(outcome.reason)
     if isinstance(outcome, Conflicted):
         assert isinstance(outcome.conflict, Conflict)
         raise outcome.conflict.exception()

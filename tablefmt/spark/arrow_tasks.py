@@ -218,6 +218,8 @@ def remove_losers(store: Store, transaction: str, added: AddedFiles | None) -> N
         for found in list(store.list_after(data_folder(transaction))):
             if found.key not in kept:
                 store.delete(found.key)
+        if not kept:
+            store.remove_empty(data_folder(transaction))
     except (StoreError, KeyNotFoundError):
         # What stays is named by no entry.
         return

@@ -92,6 +92,10 @@ class LocalStore:
 
     def __init__(self, path: str | os.PathLike[str], *, unsafe_single_writer: bool = False) -> None:
         self.uri = os.path.realpath(os.fspath(path))
+        if not _is_unicode(self.uri):
+            raise StoreError(
+                f"the path {self.uri!r} is not UTF-8, and entries and Spark hold text. Use another."
+            )
         self.identity = f"file://{self.uri}"
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
@@ -220,6 +224,10 @@ class LocalStore:
             except FileNotFoundError:
                 return
             os.fsync(directory.fd)
+
+    def remove_empty(self, folder: str) -> None:
+        """As far as nothing is in it (STO-15)."""
+        self._directories.remove_empty(check_prefix(folder).rstrip("/"))
 
     def sync(self, keys: Iterable[str]) -> None:
         """Fsync the files, then every directory from theirs up to the root and the root's name."""

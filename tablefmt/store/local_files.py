@@ -91,6 +91,24 @@ class Directories:
                 del self._handles[next(f for f in self._handles if f not in KEPT)]
         return handle
 
+    def remove_empty(self, folder: str) -> None:
+        """Remove `folder` and what is below it as far as it holds nothing; symbolic links stay.
+
+        The system removes none in which something is made meanwhile.
+        """
+        above, _, name = folder.rpartition("/")
+        try:
+            handle = self.open(folder, create=False)
+            with os.scandir(handle.fd) as entries:
+                below = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+            for inner in below:
+                self.remove_empty(f"{folder}/{inner}")
+            os.rmdir(name, dir_fd=self.open(above, create=False).fd)
+        except OSError:
+            return
+        with self._lock:
+            self._handles.pop(folder, None)
+
     def _open_root(self, create: bool) -> Handle:
         if create:
             _make_root(self._root)

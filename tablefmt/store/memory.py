@@ -139,6 +139,9 @@ class MemoryStore:
         with _LOCK:
             self._files.store.pop(path, None)
 
+    def remove_empty(self, folder: str) -> None:
+        """There are no directories."""
+
     def sync(self, keys: Iterable[str]) -> None:
         """Nothing to make durable."""
         for key in keys:

@@ -36,9 +36,9 @@ def open_store(
     unsafe = options.pop("unsafe_single_writer", False)
     if not isinstance(unsafe, bool):
         raise StoreError("the option unsafe_single_writer is refused: pass True or False.")
-    text = os.fspath(uri)
-    if not isinstance(text, str):
-        raise StoreError("the address of a table is text, not bytes.")
+    if not isinstance(uri, str | os.PathLike) or not isinstance(text := os.fspath(uri), str):
+        raise StoreError(f"the address of a table is text or a path, not {type(uri).__name__}.")
+    _check_text(text)
     scheme, rest = _scheme(text)
     if scheme in ("s3", "s3a"):
         # s3fs comes with an extra and costs half a second to import.
@@ -63,6 +63,16 @@ def open_store(
     return LocalStore(_local_path(scheme, rest), unsafe_single_writer=unsafe)
 
 
+def _check_text(text: str) -> None:
+    """Refuse what no file system or bucket takes for a name."""
+    if "\0" in text:
+        raise StoreError("the address of a table holds a NUL. Pass a path without.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise StoreError(f"the address {text!r} is not Unicode text. Use another.") from None
+
+
 def _scheme(text: str) -> tuple[str, str]:
     if text.startswith("file:/") and not text.startswith("file://"):
         return "file", text[len("file:") :]
@@ -71,14 +81,19 @@ def _scheme(text: str) -> tuple[str, str]:
 
 
 def _local_path(scheme: str, rest: str) -> str:
-    if not rest or "\0" in rest:
-        raise StoreError("the address of a table is empty or holds a NUL. Pass a path.")
+    if not rest:
+        raise StoreError("the address of a table is empty. Pass a path.")
     if not scheme:
         return rest
     path = rest[len("localhost") :] if rest.startswith("localhost/") else rest
     if not path.startswith("/"):
         raise StoreError("a file:// address names this machine: write file:///absolute/path.")
-    return unquote(path)
+    try:
+        path = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        raise StoreError("the escapes of a file:// address are not UTF-8. Use others.") from None
+    _check_text(path)
+    return path
 
 
 def _bucket(rest: str) -> tuple[str, str]:

@@ -161,6 +161,12 @@ class Store(Protocol):
     def delete(self, key: str) -> None:
         """Remove `key`; absent is fine."""
 
+    def remove_empty(self, folder: str) -> None:
+        """Remove the directory `folder`, with those below it, as far as they hold nothing (STO-15).
+
+        Never an error: only a local store has directories, and one that stays does no harm.
+        """
+
     def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
         """A stream that becomes the object at exit; nothing is left if the body raises (STO-7)."""
 

@@ -228,6 +228,9 @@ class S3Store:
         except KeyNotFoundError:
             return
 
+    def remove_empty(self, folder: str) -> None:
+        """There are no directories."""
+
     def sync(self, keys: Iterable[str]) -> None:
         """Nothing to do: an object that can be seen is durable."""
         for key in keys:

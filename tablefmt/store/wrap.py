@@ -72,6 +72,10 @@ class ForwardingStore:
         """As the inner store."""
         self.inner.delete(key)
 
+    def remove_empty(self, folder: str) -> None:
+        """As the inner store."""
+        self.inner.remove_empty(folder)
+
     def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
         """As the inner store."""
         return self.inner.open_output(key)

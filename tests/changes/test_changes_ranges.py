@@ -120,6 +120,28 @@ def test_every_kind_of_range_covers_what_it_says(given: dict[str, int], expected
     assert covered(bounds, line(), 10**12) == Covered(*expected, settled=True)
 
 
+@pytest.mark.parametrize("zeros", ["", "000"])
+@pytest.mark.parametrize("pandas", [False, True])
+@pytest.mark.parametrize("micros", [100, 199, 200, 300])
+def test_a_bound_finer_than_the_commits_is_exact(micros: int, pandas: bool, zeros: str) -> None:
+    """TIM-4, INC-2: as if one ns were kept, by comparing ns of every commit."""
+    text = f"{at(micros)[:-1]}001{zeros}Z"
+    when: Any = pd.Timestamp(text) if pandas else text
+    nanos, commits = micros * 1_000 + 1, [t * 1_000 for t in line().time_versions]
+    first = {
+        ST: next((v for v, t in enumerate(commits) if t >= nanos), 5),
+        AT: next((v for v, t in enumerate(commits) if t > nanos), 5),
+    }
+    for name, begin in first.items():
+        assert covered(Bounds(**{name: when}), line(), 0) == Covered(begin, 4, True), name
+    last = max(v for v, t in enumerate(commits) if t <= nanos)
+    found = covered(Bounds(starting_version=0, ending_timestamp=when), line(), 0)
+    assert found == Covered(0, last, True)
+    assert line().version_at(to_micros(when)) == last
+    with pytest.raises(VersionNotFoundError):
+        covered(Bounds(starting_timestamp=f"{at(99)[:-1]}999Z"), line(), 0)
+
+
 @pytest.mark.parametrize(
     ("end", "now", "settled"),
     [
@@ -155,6 +177,7 @@ POINTS: list[tuple[Any, int]] = [
     ("1970-01-01 00:00:01.5", 1_500_000),
     ("1970-01-01T00:00:00.123456Z", 123_456),
     ("1970-01-01T00:00:00.1234569z", 123_456),
+    ("1970-01-01T00:00:00,5Z", 500_000),
     ("1970-01-01T01:00:00+01:00", 0),
     ("1970-01-01T01:00+01", 0),
     ("1969-12-31T18:30:00-0530", 0),
@@ -190,6 +213,7 @@ NO_TIMES = [
     "2026-01-01T25:00:00Z",
     "12:00:00",
     b"2026-01-01",
+    pd.NaT,
 ]
 
 

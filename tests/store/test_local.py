@@ -133,6 +133,49 @@ def test_things_that_are_not_files_are_no_objects(store: LocalStore):
     assert [one.key for one in store.list_after("")] == ["data/x"]
 
 
+def test_empty_directories_are_removed_and_nothing_else(store: LocalStore, tmp_path: Path):
+    """STO-15: a folder below with something in it stays, and what is made again works."""
+    store.put("data/a/x/1", b"1")
+    store.put("data/a/y/2", b"2")
+    os.makedirs(tmp_path / "table/data/a/z/deep")
+    os.symlink(tmp_path, tmp_path / "table/data/a/x/link")
+    store.delete("data/a/x/1")
+    for _ in range(2):
+        store.remove_empty("data/a/")
+        assert sorted(os.listdir(tmp_path / "table/data/a")) == ["x", "y"]
+    os.unlink(tmp_path / "table/data/a/x/link")
+    store.delete("data/a/y/2")
+    store.remove_empty("data/a/")
+    store.remove_empty("data/a/")
+    assert os.listdir(tmp_path / "table/data") == []
+    with store.open_output("data/a/x/1") as stream:
+        stream.write(b"3")
+    assert store.get("data/a/x/1") == b"3"
+
+
+def test_directories_in_which_others_write_meanwhile_are_safe(store: LocalStore):
+    """STO-15: two handles of one store, one that removes and one that makes names anew."""
+    other, done = LocalStore(store.uri), threading.Event()
+
+    def remove() -> None:
+        while not done.is_set():
+            other.remove_empty("data/a")
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    try:
+        answers = []
+        for number in range(200):
+            answers.append(store.put_if_absent(f"data/a/{number}", b"x"))
+            written = isinstance(answers[-1], Written)
+            assert [o.key for o in store.list_after("data/a/")] == [f"data/a/{number}"] * written
+            store.delete(f"data/a/{number}")
+    finally:
+        done.set()
+        thread.join()
+    assert {type(answer) for answer in answers} <= {Written, Refused}
+
+
 def test_short_writes_are_continued(store: LocalStore, monkeypatch: pytest.MonkeyPatch):
     """STO-3."""
     write = os.write

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,12 +64,31 @@ def test_other_schemes_are_refused_by_name(uri: str):
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "s3://", "s3:///x", "s3://b/../x", "memory://", "file://host/x", "a\0b"]
+    "uri",
+    [
+        *("", "s3://", "s3:///x", "s3://b/../x", "memory://", "file://host/x", "a\0b"),
+        *("file:///a%00b", "file:///a%ffb", "file:///a/%ed%a0%80", "s3://b/\0", "s3://b\0/x"),
+        *("/a\udcff", "s3://b/\udcff", "memory://\ud800", b"/a", None, 5, Path("a\0b")),
+    ],
 )
-def test_addresses_without_sense_are_refused(uri: str):
+def test_addresses_without_sense_are_refused(uri: Any):
     """STO-11."""
     with pytest.raises(StoreError):
         open_store(uri)
+
+
+def test_a_path_that_is_not_text_is_refused_wherever_it_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-11: a working directory or the end of a link counts too."""
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(odd)
+    os.symlink(odd, tmp_path / "link")
+    monkeypatch.chdir(odd)
+    for uri in ("t", tmp_path / "link"):
+        with pytest.raises(StoreError, match="not UTF-8"):
+            open_store(uri)
+    assert os.listdir(odd) == []
 
 
 def test_credentials_in_an_address_are_refused_and_not_repeated():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,14 +29,17 @@ from tablefmt.errors import (
     StoreError,
     TableExistsError,
     TableReplacedError,
+    UnsupportedFeatureError,
 )
+from tablefmt.log import codec
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.model.times import to_micros
+from tablefmt.model.times import MICROS_MAX, from_micros, to_micros
 from tablefmt.operations.create import create
+from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import NoAnswer, Store, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table, open_at
@@ -124,6 +129,43 @@ def test_a_refused_commit_leaves_nothing(fault: str) -> None:
         late.append(rows(3))
     assert ids(handle(store)) == [1]
     assert data_files(store) == live_files(store)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("local", [False, True])
+def test_an_entry_that_cannot_be_made_leaves_nothing(
+    silent: bool, local: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMT-1, CMT-7, ENT-2, STO-15: its files and their folder go, for nothing of it was sent."""
+    table = new_table(LocalStore(tmp_path / "t") if local else None)
+    table.append(rows(1))
+    store = table.context.store
+    monkeypatch.setattr(codec, "ENTRY_BYTES_MAX", 3_000)
+    late, _ = faulty(table, "lost_request", None) if silent else (table, None)
+    notes = {"long": "x" * 4_000}
+    with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces") as caught:
+        late.append(rows(3), user_metadata=notes)
+    assert caught.value.features == ["entry-size"]
+    with pytest.raises(UnsupportedFeatureError):
+        late.transaction().append(rows(3)).commit(user_metadata=notes)
+    late.transaction().append(rows(3)).abort()
+    assert late.append(rows(4)).version == 2
+    assert ids(handle(store)) == [1, 4]
+    assert data_files(store) == live_files(store)
+    if local:
+        assert len(os.listdir(tmp_path / "t/data")) == 2
+
+
+def test_no_commit_is_made_after_the_last_time_there_is() -> None:
+    """ENT-3, CMT-7: what no reader would take is not sent."""
+    table, store, clock = one_row()
+    clock.micros = MICROS_MAX
+    table.append(rows(2))
+    with pytest.raises(CommitRejectedError, match="year 9999"):
+        table.append(rows(3))
+    assert ids(handle(store)) == [1, 2]
+    assert data_files(store) == live_files(store)
+    assert handle(store).timestamp == from_micros(MICROS_MAX)
 
 
 @pytest.mark.parametrize("fault", ["refused", "no_space"])

@@ -32,6 +32,7 @@ from tablefmt.model.entry import (
     SideFile,
     Totals,
 )
+from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 from tablefmt.operations.pinned import joined
 
 TABLE, TRANSACTION = "ab" * 16, "0f" * 16
@@ -174,8 +175,8 @@ def entries(draw: st.DrawFn) -> Entry:
         version,
         table=draw(HEX32),
         transaction=draw(HEX32),
-        timestamp=draw(INTEGER),
-        time_version=draw(INTEGER),
+        timestamp=draw(st.integers(MICROS_MIN, MICROS_MAX)),
+        time_version=draw(st.integers(MICROS_MIN, MICROS_MAX)),
         operation=Operation(
             name=draw(TEXT),
             cls=draw(st.sampled_from(OperationClass)),
@@ -438,6 +439,9 @@ def wrong(path: str, value: Any) -> Any:
         wrong("version", -3),
         wrong("timestamp", "now"),
         wrong("timestamp", True),
+        wrong("timestamp", -1),
+        wrong("timestamp", MICROS_MAX + 1),
+        wrong("time_version", 1 << 62),
         wrong("time_version", None),
         wrong("protocol", None),
         wrong("protocol", {"reader": ["b", "a"], "writer": []}),
