@@ -12,7 +12,6 @@ import asyncio
 import inspect
 import io
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -48,6 +47,8 @@ from tablefmt.store.tally import Request, Tally
 
 try:
     import s3fs
+
+    from tablefmt.store.s3_files import shared_files
 except ImportError:
     s3fs = None
 
@@ -92,7 +93,6 @@ class S3Store:
         self.identity = f"{self.uri}@{_endpoint(self._options)}"
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
-        self._lock = threading.Lock()
         self._opened: tuple[int, Any] | None = None
         self._server_time: tuple[int, float] | None = None
         """What the server's clock said, and what ours that never jumps said then."""
@@ -107,19 +107,17 @@ class S3Store:
     @property
     def _files(self) -> Any:
         """The file system of this process: clients do not survive a fork."""
-        with self._lock:
-            if self._opened is None or self._opened[0] != os.getpid():
-                # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
-                options = {"default_cache_type": "none", **self._options}
-                options["use_listings_cache"] = False
-                try:
-                    files = s3fs.S3FileSystem(**options)
-                except (TypeError, ValueError, KeyError) as error:
-                    raise StoreError(
-                        f"s3fs refuses the storage options ({type(error).__name__}); check them."
-                    ) from None
-                self._opened = (os.getpid(), files)
-            return self._opened[1]
+        opened = self._opened
+        if opened is None or opened[0] != os.getpid():
+            try:
+                files = shared_files(self._options)
+            except (TypeError, ValueError, KeyError) as error:
+                raise StoreError(
+                    f"s3fs refuses the storage options ({type(error).__name__}); check them."
+                ) from None
+            # Two threads may both come here; they were given the same.
+            opened = self._opened = (os.getpid(), files)
+        return opened[1]
 
     def _key(self, key: str) -> str:
         return self._start + check_key(key)

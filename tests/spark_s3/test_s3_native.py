@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-import s3fs
 
 import tablefmt
 import tablefmt.spark
@@ -174,8 +173,6 @@ def test_the_environment_counts_where_no_options_are_given(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    # s3fs keeps what it opened by its arguments; an earlier test's environment is not among them.
-    s3fs.S3FileSystem.clear_instance_cache()
     s3_server.seen.clear()
     tablefmt.spark.write(spark.range(7), root)
     assert tablefmt.spark.read(spark, root).count() == 7

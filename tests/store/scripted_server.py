@@ -34,8 +34,11 @@ def s3_error(status: int, code: str) -> Answer:
 
 
 class ScriptedServer:
+    """`says_continue`: whether a client that asks before it sends a body is told to go on."""
+
     def __init__(self, script: Callable[[int, Request], Answer]) -> None:
         self.seen: list[Request] = []
+        self.says_continue = True
         lock = threading.Lock()
         server = self
 
@@ -66,6 +69,9 @@ class ScriptedServer:
                     pass  # the client had given up
 
             do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer
+
+            def handle_expect_100(self) -> bool:
+                return super().handle_expect_100() if server.says_continue else True
 
             def log_message(self, *arguments: object) -> None:
                 pass

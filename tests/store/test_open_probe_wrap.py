@@ -18,10 +18,11 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.store import s3 as s3_module
+from tablefmt.store import s3_files
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe, probe
-from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Written
+from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Store, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.s3server import S3Server
@@ -136,6 +137,43 @@ def test_the_environment_leads_to_the_endpoint(
     assert store.put_if_absent("_log/0", b"x") == Written()
     assert open_store(s3_uri, s3_server.options).get("_log/0") == b"x"
     assert store.identity == open_store(s3_uri, s3_server.options).identity
+
+
+def test_a_store_opened_after_the_environment_changed_goes_by_the_new_one(
+    s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-11: whether options name no credentials or no region; an open store keeps its own."""
+
+    def signers(*stores: Store) -> list[str]:
+        s3_server.seen.clear()
+        for store in stores:
+            store.get_many(["_log/0"])
+        bucket = f"/{s3_uri.split('/')[2]}/"
+        return [one.signed_by for one in s3_server.seen if one.path.startswith(bucket)]
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    before = open_store(s3_uri)
+    assert signers(before) == ["first"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "second")
+    after = open_store(s3_uri)
+    given = open_store(s3_uri, {"key": "given", "secret": "a secret"})
+    assert signers(before, after, given) == ["first", "second", "given"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    assert signers(open_store(s3_uri), after) == ["first", "second"]
+
+
+def test_stores_of_one_place_share_connections_up_to_a_fork(s3_server: S3Server, s3_uri: str):
+    """STO-11: a client costs a tenth of a second to make; a child makes its own."""
+    one, other = (open_store(f"{s3_uri}/{name}", s3_server.options) for name in "ab")
+    assert one._files is other._files
+    changed = open_store(s3_uri, {**s3_server.options, "key": "another"})
+    assert changed._files is not one._files
+
+    s3_files._start_anew()
+    assert open_store(s3_uri, s3_server.options)._files is not one._files
 
 
 def test_a_bucket_that_is_not_there_is_named(s3_server: S3Server):

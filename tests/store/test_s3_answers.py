@@ -12,6 +12,7 @@ from tablefmt.store import s3 as s3_module
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import probe
 from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Store, Written
+from tablefmt.store.s3_files import ASK_FROM_BYTES
 from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
 
 SECRET = "canary-secret-0123456789"
@@ -94,6 +95,31 @@ def test_a_create_is_conditional_at_every_length(serve: Serve, body: bytes):
     assert request.headers["If-None-Match"] == "*"
     assert request.path == "/bucket/table/_log/0"
     assert body in request.body
+
+
+def test_a_small_body_is_sent_without_asking(serve: Serve):
+    """STO-20: this server never says 100 Continue, so whoever waited for it would get no answer."""
+    store, server = serve(always(Answer(200)))
+    server.says_continue = False
+    bodies = [b"", b"x", b"x" * (ASK_FROM_BYTES - 1)]
+
+    for number, body in enumerate(bodies):
+        assert store.put_if_absent(f"_log/{number}", body) == Written()
+        store.put(f"data/{number}", body)
+        with store.open_output(f"out/{number}") as stream:
+            stream.write(body)
+
+    puts = [request for request in server.seen if request.method == "PUT"]
+    assert [len(request.body) for request in puts] == [len(body) for body in bodies for _ in "123"]
+    assert [request.headers.get("Expect") for request in puts] == [None] * 9
+
+
+def test_a_large_body_is_asked_for(serve: Serve):
+    """STO-20: it is not sent to a server that is going to refuse it."""
+    store, server = serve(always(Answer(200)))
+
+    assert store.put_if_absent("_log/0", b"x" * ASK_FROM_BYTES) == Written()
+    assert [request.headers.get("Expect") for request in server.seen] == ["100-continue"]
 
 
 def test_a_timeout_is_no_answer(serve: Serve):

@@ -1,0 +1,99 @@
+"""The clients of S3 that stores share: s3fs's, one for each set of options and environment.
+
+Spec: STO-11, STO-20 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakSet
+
+import s3fs
+from botocore.utils import determine_content_length
+from fsspec.config import apply_config
+from fsspec.utils import tokenize
+
+ASK_FROM_BYTES = 1 << 20
+"""Bodies of this length and more are sent after the server's word that it wants them (STO-20)."""
+
+_CONNECTIONS = 64
+_MOST_KEPT = 16
+_SURROUNDINGS = ("AWS_", "BOTO_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "HOME")
+
+_KEPT: OrderedDict[str, S3Files] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
+    """s3fs, but a small body is sent at once. Made by `shared_files`."""
+
+    cachable = False  # by its arguments alone: it would keep the identity of an older environment
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._hurried: WeakSet[Any] = WeakSet()
+
+    async def get_s3(self, bucket: str | None = None) -> Any:
+        """The client for `bucket`; every request of s3fs asks for it here."""
+        client = await super().get_s3(bucket)
+        if client not in self._hurried:
+            client.meta.events.register_last("before-call.s3", _send_at_once)
+            self._hurried.add(client)
+        return client
+
+
+def shared_files(options: Mapping[str, Any]) -> S3Files:
+    """The file system for these options in the environment of now.
+
+    The same one as before if neither differs; the 16 latest are kept. A forked process starts
+    with none, since clients do not survive a fork.
+
+    Raises:
+        TypeError, ValueError, KeyError: s3fs refuses the options.
+    """
+    wanted = apply_config(s3fs.S3FileSystem, dict(options))
+    # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
+    wanted.setdefault("default_cache_type", "none")
+    wanted["use_listings_cache"] = False
+    connections = {"max_pool_connections": _CONNECTIONS}
+    wanted["config_kwargs"] = {**connections, **(wanted.get("config_kwargs") or {})}
+    if wanted.pop("skip_instance_cache", False):
+        return S3Files(**wanted)
+    token = tokenize(wanted, _surroundings())
+    with _LOCK:
+        found = _KEPT.get(token)
+        if found is None:
+            found = _KEPT[token] = S3Files(**wanted)
+        _KEPT.move_to_end(token)
+        if len(_KEPT) > _MOST_KEPT:
+            _KEPT.popitem(last=False)
+        return found
+
+
+def _surroundings() -> list[tuple[str, str]]:
+    """What botocore takes from the environment."""
+    return sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.upper().startswith(_SURROUNDINGS)
+    )
+
+
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Drop botocore's `Expect: 100-continue`, which costs a round trip before every body."""
+    if "Expect" in params["headers"]:
+        length = determine_content_length(params.get("body"))
+        if length is not None and length < ASK_FROM_BYTES:
+            del params["headers"]["Expect"]
+
+
+def _start_anew() -> None:
+    global _KEPT, _LOCK
+    _KEPT, _LOCK = OrderedDict(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_start_anew)
