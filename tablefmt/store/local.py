@@ -25,6 +25,7 @@ from tablefmt.store.local_files import (
     Directories,
     Handle,
     StagedFile,
+    device_of,
     sync_directory,
     wait_for_lock,
 )
@@ -104,6 +105,11 @@ class LocalStore:
         self._root_synced = False
         self._turn: Handle | None = None
         self._waited = 0.0
+
+    @property
+    def probe_scope(self) -> str:
+        """A file system makes links in one way everywhere."""
+        return f"file:{device_of(self.uri)}"
 
     def __repr__(self) -> str:
         return f"LocalStore({self.uri!r})"

@@ -32,6 +32,17 @@ _O_TMPFILE: int | None = getattr(os, "O_TMPFILE", None)
 _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 
 
+def device_of(path: str) -> int:
+    """The number of the file system that `path` is on, or would be if it were made."""
+    while True:
+        try:
+            return os.stat(path).st_dev
+        except OSError:
+            if os.path.dirname(path) == path:
+                raise
+            path = os.path.dirname(path)
+
+
 class Handle:
     """An open directory. Closed when the last user lets go, so eviction harms nobody."""
 

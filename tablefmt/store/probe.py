@@ -1,19 +1,24 @@
 """Does this store honour put-if-absent? Asked before the first write to a table.
 
+One create after another is not enough: a server that looks first and puts then, with no lock
+between, answers it as it should, and tells several writers who come at once that they have won.
+
 Spec: STO-12 (spec/store.md).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Barrier, BrokenBarrierError
 
 from tablefmt.errors import CommitRejectedError, StoreError, UnsafeStoreError
 from tablefmt.store.protocol import (
     Exists,
-    KeyNotFoundError,
     NoAnswer,
     PutReply,
     Refused,
@@ -22,45 +27,50 @@ from tablefmt.store.protocol import (
     check_key,
 )
 
+CREATORS = 4
+ROUNDS = 5
+BODY_BYTES = (100, 100_000)
+"""A server may take another path for a body that does not fit into its first read."""
+
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 _FIRST_WAIT_SECONDS = 0.05
-_LOCK = threading.Lock()
 _SAFE: set[str] = set()
+"""Scopes that passed in this process. A child of a fork keeps what its parent knew."""
 
 
 def ensure_safe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Probe `store` unless a store of the same `identity` passed in this process."""
-    with _LOCK:
-        if store.identity in _SAFE:
-            return
-    probe(store, nonce, sleep)
-    with _LOCK:
-        _SAFE.add(store.identity)
+    """Probe `store` unless a store of the same `probe_scope` passed in this process."""
+    if store.probe_scope not in _SAFE:
+        probe(store, nonce, sleep)
+        _SAFE.add(store.probe_scope)
 
 
 def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Create `_log/.probe-<nonce>` twice: the second must be refused and the first body stay.
+    """Let 4 creators at once race for each of 10 keys, `_log/.probe-<nonce>-…`, half of them large.
 
-    `nonce` is new for every call: 1 to 64 characters fit for a key. The key is deleted again; a
-    failure of that is logged, since credentials without the right to delete may still commit.
+    One at most may win a key, its body has to stay, and one who comes later has to be refused.
+    An answer that is lost, or asks to try again, is nobody's victory and no proof of anything.
+
+    That is 5 rounds of 8 creates, one create, 10 reads and 10 deletes, in 8 round trips.
+    `nonce` is new for every call: 1 to 58 characters fit for a key. A key that cannot be deleted
+    is logged, since credentials without the right to delete may still commit.
 
     Raises:
-        UnsafeStoreError: the condition is ignored, and the store is not `unsafe_single_writer`.
+        UnsafeStoreError: the condition is not honoured, and the store is not
+            `unsafe_single_writer`.
         CommitRejectedError: the store refuses writes, or gave no answer 5 times.
     """
-    key = check_key(f"_log/.probe-{nonce}")
-    first, second = f"first {nonce}".encode(), f"second {nonce}".encode()
-    try:
-        honest = _create(store, key, first, sleep) and _refuses(store, key, first, second, sleep)
-    finally:
-        _remove(store, key)
-    if honest:
+    contests: list[Contest] = []
+    with ThreadPoolExecutor(CREATORS * len(BODY_BYTES)) as pool:
+        try:
+            fault = _fault(store, nonce, contests, pool, sleep)
+        finally:
+            touched = [one.key for one in contests if one.may_exist()]
+            list(pool.map(lambda key: _remove(store, key), touched))
+    if not fault:
         return
-    danger = (
-        f"the store at {store.uri} ignores the condition of put-if-absent: two writers would "
-        "overwrite each other's commits"
-    )
+    danger = f"the store at {store.uri} {fault}: two writers would overwrite each other's commits"
     if not store.unsafe_single_writer:
         raise UnsafeStoreError(
             f"{danger}. Use a store that honours If-None-Match, or pass the storage option "
@@ -69,40 +79,118 @@ def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep)
     _log.warning("%s. Going on, because unsafe_single_writer is set.", danger)
 
 
-def _create(store: Store, key: str, body: bytes, sleep: Callable[[float], None]) -> bool:
-    reply = _insist(store, key, body, sleep)
-    # Exists after a lost answer or an SDK's re-send is one's own object: the nonce is new.
-    return isinstance(reply, Written) or _read(store, key) == body
+@dataclass(slots=True)
+class Contest:
+    """What happened to one key.
+
+    Attributes:
+        key: The key.
+        bodies: What each creator sends.
+        replies: What each was answered, and again if nobody was told anything.
+    """
+
+    key: str
+    bodies: tuple[bytes, ...]
+    replies: list[tuple[int, PutReply]] = field(default_factory=list)
+
+    def winners(self) -> list[int]:
+        """Creators who were told that the object is theirs."""
+        return [creator for creator, reply in self.replies if isinstance(reply, Written)]
+
+    def is_decided(self) -> bool:
+        """Whether the object is there, by what the creators were told."""
+        return any(isinstance(reply, (Written, Exists)) for _, reply in self.replies)
+
+    def may_exist(self) -> bool:
+        """Whether it may be there."""
+        return any(not isinstance(reply, Refused) for _, reply in self.replies)
+
+    def fault(self, kept: bytes | None) -> str:
+        """What `kept`, the body that stayed, shows of a store that breaks STO-3; "" if nothing."""
+        winners = self.winners()
+        if len(winners) > 1:
+            return f"told {len(winners)} of {CREATORS} writers at once that one object is theirs"
+        # With no winner an answer was lost, or refused by a re-send of one's own: any body is fine.
+        expected = [self.bodies[winners[0]]] if winners else self.bodies
+        return "" if kept in expected else "ignores the condition of put-if-absent"
 
 
-def _refuses(
-    store: Store, key: str, first: bytes, second: bytes, sleep: Callable[[float], None]
-) -> bool:
-    reply = _insist(store, key, second, sleep)
-    return isinstance(reply, Exists) and _read(store, key) == first
+def _fault(
+    store: Store,
+    nonce: str,
+    contests: list[Contest],
+    pool: ThreadPoolExecutor,
+    sleep: Callable[[float], None],
+) -> str:
+    for number in range(ROUNDS):
+        races = [_contest(f"_log/.probe-{nonce}-{number}-{size}", size) for size in BODY_BYTES]
+        contests += races
+        _race(store, races, pool, sleep)
+        for one in races:
+            if len(one.winners()) > 1:
+                return one.fault(None)
+    late = b"late"
+    if not isinstance(_insist(lambda: store.put_if_absent(contests[0].key, late), sleep), Exists):
+        return "ignores the condition of put-if-absent"
+    try:
+        kept = store.get_many([one.key for one in contests])
+    except StoreError as error:
+        raise CommitRejectedError(f"what was written cannot be read: {error}") from None
+    found = (one.fault(body) for one, body in zip(contests, kept, strict=True))
+    return next(filter(None, found), "")
 
 
-def _insist(store: Store, key: str, body: bytes, sleep: Callable[[float], None]) -> PutReply:
+def _contest(key: str, size: int) -> Contest:
+    bodies = (f"{creator} {key} ".encode().ljust(size, b".") for creator in range(CREATORS))
+    return Contest(check_key(key), tuple(bodies))
+
+
+def _race(
+    store: Store,
+    contests: Sequence[Contest],
+    pool: ThreadPoolExecutor,
+    sleep: Callable[[float], None],
+) -> None:
+    """All creators of all contests at once; again while a key's fate is unknown to everybody.
+
+    Raises:
+        CommitRejectedError: a key was refused to all, or nobody got an answer 5 times.
+    """
+
+    def once() -> PutReply:
+        open_ones = [one for one in contests if not one.is_decided()]
+        start = Barrier(len(open_ones) * CREATORS)
+
+        def create(one: Contest, creator: int) -> PutReply:
+            with suppress(BrokenBarrierError):  # no more threads to be had: a weaker race
+                start.wait(timeout=1)
+            return store.put_if_absent(one.key, one.bodies[creator])
+
+        asked = [
+            (one, creator, pool.submit(create, one, creator))
+            for creator in range(CREATORS)
+            for one in open_ones
+        ]
+        for one, creator, reply in asked:
+            one.replies.append((creator, reply.result()))
+        undecided = [one for one in open_ones if not one.is_decided()]
+        return undecided[0].replies[-1][1] if undecided else Written()
+
+    _insist(once, sleep)
+
+
+def _insist(ask: Callable[[], PutReply], sleep: Callable[[float], None]) -> PutReply:
     reason = ""
     for attempt in range(_ATTEMPTS):
         if attempt:
             sleep(_FIRST_WAIT_SECONDS * 2**attempt)
-        reply = store.put_if_absent(key, body)
+        reply = ask()
         if isinstance(reply, Refused):
             raise CommitRejectedError(reply.reason)
         if not isinstance(reply, NoAnswer):
             return reply
         reason = reply.reason
     raise CommitRejectedError(f"the store gave no answer {_ATTEMPTS} times: {reason}")
-
-
-def _read(store: Store, key: str) -> bytes | None:
-    try:
-        return store.get(key)
-    except KeyNotFoundError:
-        return None
-    except StoreError as error:
-        raise CommitRejectedError(f"what was written cannot be read: {error}") from None
 
 
 def _remove(store: Store, key: str) -> None:

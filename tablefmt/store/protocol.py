@@ -127,6 +127,10 @@ class Store(Protocol):
         """The same for two stores that answer from one place by one endpoint."""
 
     @property
+    def probe_scope(self) -> str:
+        """The same for stores that one probe answers for (STO-12)."""
+
+    @property
     def tally(self) -> Tally:
         """The requests so far."""
 

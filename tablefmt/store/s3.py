@@ -90,7 +90,9 @@ class S3Store:
         self._options = dict(options or {})
         _check_options(self._options)
         self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
-        self.identity = f"{self.uri}@{_endpoint(self._options)}"
+        endpoint = _endpoint(self._options)
+        self.identity = f"{self.uri}@{endpoint}"
+        self.probe_scope = f"s3://{bucket}@{endpoint}"
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
         self._opened: tuple[int, Any] | None = None

@@ -31,6 +31,12 @@ class ForwardingStore:
         return self.inner.identity
 
     @property
+    def probe_scope(self) -> str:
+        """As the inner store, for one that is taken for the same."""
+        same = self.identity == self.inner.identity
+        return self.inner.probe_scope if same else self.identity
+
+    @property
     def tally(self) -> Tally:
         """As the inner store."""
         return self.inner.tally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -11,17 +12,19 @@ from typing import Any
 
 import pytest
 
+import tablefmt
 from tablefmt.errors import (
     CommitRejectedError,
     StoreError,
     UnsafeStoreError,
     UnsupportedFeatureError,
 )
+from tablefmt.operations.create import create
 from tablefmt.store import s3 as s3_module
 from tablefmt.store import s3_files
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.open import open_store
-from tablefmt.store.probe import ensure_safe, probe
+from tablefmt.store.probe import Contest, ensure_safe, probe
 from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Store, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.testing.faults import FaultyStore, Killed
@@ -232,19 +235,49 @@ class OverwritingQuietly(ForwardingStore):
         return taken
 
 
+class InTurnOnly(ForwardingStore):
+    """Looks first and puts then: honest to creators who come one after another."""
+
+    def __init__(self, inner: Store, only_from: int = 0) -> None:
+        super().__init__(inner)
+        self._only_from = only_from
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        if len(body) < self._only_from:
+            return self.inner.put_if_absent(key, body)
+        if self.inner.get_many([key]) != [None]:
+            return Exists()
+        time.sleep(0.005)
+        self.inner.put(key, body)
+        return Written()
+
+
 def test_the_probe_passes_an_honest_store_and_leaves_nothing(store: MemoryStore):
-    """STO-12: two creates of one key, and it is gone after."""
+    """STO-12: five rounds of four creators, small bodies and large, and a late one."""
     counted = CountingStore(store)
 
     probe(counted, "n")
 
-    key = "_log/.probe-n"
-    assert counted.requests == [
-        ("put_if_absent", key),
-        ("put_if_absent", key),
-        ("get", key),
-        ("delete", key),
-    ]
+    keys = [f"_log/.probe-n-{number}-{size}" for number in range(5) for size in (100, 100_000)]
+    expected = Counter({("put_if_absent", key): 4 for key in keys})
+    expected[("put_if_absent", keys[0])] += 1
+    expected += Counter(("get", key) for key in keys) + Counter(("delete", key) for key in keys)
+    assert Counter(counted.requests) == expected
+    assert list(store.list_after("")) == []
+
+
+def test_a_store_that_is_honest_to_one_after_another_alone_is_refused(store: MemoryStore):
+    """STO-12: creators at once are told by the dozen that they have won; also of large bodies."""
+    for at_fault in (InTurnOnly(store), InTurnOnly(store, only_from=1000)):
+        assert at_fault.put_if_absent("_log/0", b"x" * 1000) == Written()
+        assert at_fault.put_if_absent("_log/0", b"y" * 1000) == Exists()
+        store.delete("_log/0")
+        for _ in "12":
+            with pytest.raises(UnsafeStoreError, match="of 4 writers at once that one object"):
+                ensure_safe(at_fault, "n")
+        assert list(store.list_after("")) == []
+    with pytest.raises(UnsafeStoreError):
+        create(InTurnOnly(store), "id BIGINT")
     assert list(store.list_after("")) == []
 
 
@@ -268,7 +301,7 @@ def test_the_single_writer_is_warned_and_let_through(caplog: pytest.LogCaptureFi
         probe(store, "n")
 
     (record,) = caplog.records
-    assert "ignores the condition" in record.getMessage()
+    assert "overwrite each other's commits" in record.getMessage()
 
 
 def test_a_store_is_probed_once_a_process(store: MemoryStore):
@@ -283,20 +316,29 @@ def test_a_store_is_probed_once_a_process(store: MemoryStore):
 
 
 @pytest.mark.parametrize("fault", ["lost_request", "lost_answer", "late", "sdk_retry"])
-@pytest.mark.parametrize("at", [0, 1])
-def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, at: int):
-    """STO-5, STO-12: its own object behind Exists is no proof of anything bad."""
-    faulty = FaultyStore(store, lambda index, verb, key: fault if index == at else None)
-    waits: list[float] = []
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 7, 41])
+def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, every: int):
+    """STO-5, STO-12: its own object behind Exists is no proof of anything bad, and no answer is
+    nobody's victory."""
 
-    probe(faulty, "n", waits.append)
+    def plan(index: int, verb: str, key: str) -> str | None:
+        return fault if verb == "put_if_absent" and index % every == 0 and index < 30 else None
 
-    assert faulty.fired == {fault: 1}
-    assert list(store.list_after("")) == []
+    faulty = FaultyStore(store, plan)
+
+    probe(faulty, "n", lambda seconds: None)
+
+    assert faulty.fired[fault] >= 1
+    assert set(faulty.fired) == {fault}
+    faulty.deliver_late()
+    left = [one.key for one in store.list_after("")]
+    assert left == [] or fault == "late"
 
 
-def test_the_probe_gives_up_in_bounds_and_says_why(store: MemoryStore):
-    """STO-12."""
+def test_the_probe_gives_up_in_bounds_and_says_why(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+):
+    """STO-12: and it does not warn of objects that were never made."""
     waits: list[float] = []
     with pytest.raises(CommitRejectedError, match="request lost"):
         probe(
@@ -308,6 +350,46 @@ def test_the_probe_gives_up_in_bounds_and_says_why(store: MemoryStore):
     assert sum(waits) < 5
     with pytest.raises(CommitRejectedError, match="no_space"):
         probe(FaultyStore(store, lambda i, verb, key: creates(verb, "no_space")), "n")
+    caplog.clear()
+    with pytest.raises(CommitRejectedError, match="refused"):
+        probe(FaultyStore(store, lambda i, verb, key: "refused"), "n")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("replies", "kept", "expected"),
+    [
+        ([Written(), Exists(), Exists(), Exists()], 0, ""),
+        ([Exists(), NoAnswer("409"), Written(), NoAnswer("409")], 2, ""),
+        ([Exists(), Exists(), NoAnswer("lost"), Exists()], 2, ""),
+        ([Exists(), Exists(), Exists(), Exists()], 1, ""),
+        ([Written(), NoAnswer("503"), Refused("no"), Exists()], 0, ""),
+        ([Written(), Written(), Exists(), Exists()], 0, "told 2 of 4 writers at once"),
+        ([Written(), Exists(), Exists(), Exists()], 1, "ignores the condition"),
+        ([Written(), NoAnswer("lost"), Exists(), Exists()], 1, "ignores the condition"),
+        ([Written(), Exists(), Exists(), Exists()], None, "ignores the condition"),
+        ([Exists(), Exists(), Exists(), Exists()], None, "ignores the condition"),
+    ],
+)
+def test_what_the_answers_to_a_race_show(replies: list[PutReply], kept: int | None, expected: str):
+    """STO-12."""
+    contest = Contest("k", (b"0", b"1", b"2", b"3"), list(enumerate(replies)))
+
+    fault = contest.fault(None if kept is None else b"%d" % kept)
+
+    assert fault.startswith(expected) if expected else fault == ""
+
+
+def test_tables_of_one_bucket_are_probed_once(s3_server: S3Server):
+    """STO-12: by one endpoint; another bucket, or endpoint, may keep its promises otherwise."""
+    one, other = f"s3://{s3_server.new_bucket()}", f"s3://{s3_server.new_bucket()}"
+
+    def probes(uri: str) -> int:
+        s3_server.seen.clear()
+        tablefmt.create(uri, "id BIGINT", storage_options=s3_server.options)
+        return sum("/.probe-" in seen.path for seen in s3_server.seen)
+
+    assert [probes(uri) for uri in (f"{one}/a", f"{one}/b/c", one, f"{other}/a")] == [61, 0, 0, 61]
 
 
 def creates(verb: str, fault: str) -> str | None:
