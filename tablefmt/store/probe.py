@@ -168,8 +168,8 @@ def _race(
 
         asked = [
             (one, creator, pool.submit(create, one, creator))
-            for creator in range(CREATORS)
             for one in open_ones
+            for creator in range(CREATORS)
         ]
         for one, creator, reply in asked:
             one.replies.append((creator, reply.result()))
