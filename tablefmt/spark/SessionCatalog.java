@@ -3,6 +3,7 @@ package tablefmt;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -15,6 +16,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
@@ -33,6 +35,7 @@ import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Spark's session catalog, which knows what is USING tablefmt: such a table is read at the version
@@ -46,8 +49,45 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   // The table itself knows; and Spark's catalog keeps partition columns only at the end.
   private static final Transform[] UNPARTITIONED = new Transform[0];
 
+  private SparkSession owner;
+
+  /**
+   * Stand in the place of a session's own catalog. Spark asks a setting which catalog to take, and
+   * looks that up in the session that the thread knows: one of its own making knows none, and another
+   * session's thread the wrong one.
+   */
+  public void install(SparkSession session) throws IllegalAccessException {
+    Object manager = session.sessionState().catalogManager();
+    for (Class kind = manager.getClass(); kind != null; kind = kind.getSuperclass()) {
+      Field[] fields = kind.getDeclaredFields();
+      for (int i = 0; i < fields.length; i++) {
+        if (fields[i].getName().endsWith("defaultSessionCatalog")) {
+          fields[i].setAccessible(true);
+          Object there = fields[i].get(manager);
+          if (!(there instanceof SessionCatalog)) {
+            owner = session;
+            initialize("spark_catalog", CaseInsensitiveStringMap.empty());
+            setDelegateCatalog((CatalogPlugin) there);
+            fields[i].set(manager, this);
+          }
+          return;
+        }
+      }
+    }
+    throw new IllegalStateException("the session has no catalog of its own");
+  }
+
+  /** The session that the thread works for. */
   static SparkSession session() {
     return (SparkSession) SparkSession$.MODULE$.active();
+  }
+
+  /** The session whose catalog this is; of a copy of a session that is not known, the thread's. */
+  private SparkSession own() {
+    if (owner != null) {
+      return owner;
+    }
+    return delegate instanceof SessionCatalog ? ((SessionCatalog) delegate).own() : session();
   }
 
   static String[] names(Transform[] partitioning) {
@@ -63,7 +103,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private TableCatalog inner() {
-    return (TableCatalog) delegate;
+    return delegate instanceof SessionCatalog
+        ? ((SessionCatalog) delegate).inner() : (TableCatalog) delegate;
   }
 
   private static boolean ours(Object provider) {
@@ -90,7 +131,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   /** The catalog's entry of a table of ours; null for another's. */
   private CatalogTable entry(Identifier ident) throws NoSuchTableException {
-    Table found = inner().loadTable(ident);
+    Table found = loaded(ident, "tablefmt.SessionCatalog");
     if (found instanceof V1Table) {
       CatalogTable entry = ((V1Table) found).v1Table();
       if (entry.provider().isDefined() && ours(entry.provider().get())) {
@@ -100,11 +141,18 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return null;
   }
 
-  // Spark's catalog looks at the setting, and loads other sources' tables in another way when
-  // there is a catalog such as this one.
-  private Table untouched(final Identifier ident) throws NoSuchTableException {
-    SQLConf conf = SQLConf$.MODULE$.get().clone();
-    conf.setConfString(CATALOG, "builtin");
+  private Table untouched(Identifier ident) throws NoSuchTableException {
+    return loaded(ident, "builtin");
+  }
+
+  // Spark's catalog looks at the setting, and loads tables in another way when there is a catalog
+  // such as this one.
+  private Table loaded(final Identifier ident, String setting) throws NoSuchTableException {
+    SQLConf conf = own().sessionState().conf();
+    if (!setting.equals(conf.getConfString(CATALOG, "builtin"))) {
+      conf = conf.clone();
+      conf.setConfString(CATALOG, setting);
+    }
     return (Table) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
       public Object apply() {
         try {
@@ -124,7 +172,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     storage.remove("path");
     storage.remove("serialization.format");
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
-        session(), name, uri, storage, entry.schema().json(), version, timestamp});
+        own(), name, uri, storage, entry.schema().json(), version, timestamp});
     Map properties = Plain.map(entry.properties());
     properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
     properties.put(TableCatalog.PROP_LOCATION, uri);
@@ -156,8 +204,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map arguments = new HashMap();
     arguments.put("changes", described);
     StructType schema = (StructType) Bridge.call("alter", new Object[] {
-        session(), new Path(entry.location()).toString(), storage, arguments});
-    session().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
+        own(), new Path(entry.location()).toString(), storage, arguments});
+    own().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
     return loadTable(ident);
   }
 
@@ -230,7 +278,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     String[] space = ident.namespace();
     scala.Option database = space.length == 0
         ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]);
-    return new Path(session().sessionState().catalog().defaultTablePath(
+    return new Path(own().sessionState().catalog().defaultTablePath(
         new TableIdentifier(ident.name(), database))).toString();
   }
 
@@ -278,7 +326,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     boolean located = properties.get(TableCatalog.PROP_LOCATION) != null;
     String uri = location(ident, properties);
-    Object[] arguments = new Object[] {session(), uri, storage(properties),
+    Object[] arguments = new Object[] {own(), uri, storage(properties),
         CatalogV2Util.v2ColumnsToStructType(columns).json(), names(partitioning),
         new HashMap(properties)};
     if (!located) {

@@ -209,7 +209,8 @@ def _refused(texts: list[str]) -> TablefmtError | None:
     from pyspark.sql import SparkSession
 
     found = misfit(texts[0]) if texts else None
-    session = SparkSession.getActiveSession() if found else None
+    # All sessions of a process share the catalog; a thread of its own knows none of them.
+    session = found and (SparkSession.getActiveSession() or SparkSession._instantiatedSession)
     if found is None or session is None or not hasattr(session, "_jsparkSession"):
         return None
     state = session._jsparkSession.sessionState()

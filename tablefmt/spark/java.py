@@ -149,6 +149,18 @@ def _add_analyzer_rule(spark: Any) -> None:
         _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
 
 
+def stand_in(spark: Any) -> None:
+    """Have a session's own catalog know tables of ours in whatever thread it is asked."""
+    from py4j.protocol import Py4JError
+
+    with _ruling:
+        try:
+            new_instance(spark, "SessionCatalog").install(spark._jsparkSession)
+        except Py4JError as error:
+            # The setting does the same where a thread has an active session.
+            _log.warning("saveAsTable may not work in threads of their own: %s", error)
+
+
 def on_class_path(spark: Any) -> bool:
     """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
     loader = _loader(spark)

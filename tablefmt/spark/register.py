@@ -8,6 +8,7 @@ source; either way a log line says which.
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
@@ -20,6 +21,7 @@ from tablefmt.store.open import open_store
 CATALOG = "spark.sql.catalog.spark_catalog"
 _CATALOG_CLASS = "tablefmt.SessionCatalog"
 
+_registering = threading.Lock()
 _log = logging.getLogger("tablefmt.spark")
 
 
@@ -32,6 +34,12 @@ def register(spark: Any) -> None:
     Raises:
         UnsupportedFeatureError: no Spark session that this can work with.
     """
+    # Spark looks whether a source is there before it adds one: two at once would be one too many.
+    with _registering:
+        _register(spark)
+
+
+def _register(spark: Any) -> None:
     from tablefmt.spark import source
 
     failures.install()
@@ -63,8 +71,9 @@ def _native(spark: Any) -> None:
     java.new_instance(spark, "Bridge").connect(java.callback(spark, bridge.answer))
     java.add_rule(spark, again=True)
     there = spark.conf.get(CATALOG, "builtin")
-    if there == "builtin":
+    if there in ("builtin", _CATALOG_CLASS):
         spark.conf.set(CATALOG, _CATALOG_CLASS)
+        java.stand_in(spark)
     elif there != _CATALOG_CLASS:
         _log.warning(
             "%s is %s, so SQL tables USING tablefmt cannot be used in this session; paths can",
