@@ -92,7 +92,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, as Arrow types."""
+        """The columns, as Arrow types; comments are b"comment" in the metadata of fields."""
         return to_arrow(self._metadata.schema)
 
     @property
@@ -104,6 +104,11 @@ class Table:
     def properties(self) -> dict[str, str]:
         """The table properties that are set."""
         return dict(self._metadata.properties)
+
+    @property
+    def comment(self) -> str | None:
+        """What people say of the table; None for nothing."""
+        return self._metadata.comment
 
     @property
     def constraints(self) -> dict[str, str]:
@@ -147,6 +152,7 @@ class Table:
         where: Condition = None,
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
+        partition_by: Sequence[str] | None = None,
         **commit: Any,
     ) -> Commit:
         """Replace the whole table, the rows of a condition, or the partitions of the new rows.
@@ -158,6 +164,8 @@ class Table:
             dynamic_partitions: the partitions that `data` has rows of go, and no other.
             overwrite_schema: the columns of `data` take the place of the table's; for the whole
                 table alone.
+            partition_by: with `overwrite_schema`, the columns to partition by from then on, none
+                for no partitions; None: those that partition the table now.
             commit: see the class.
 
         Raises:
@@ -172,6 +180,7 @@ class Table:
             where=where,
             dynamic_partitions=dynamic_partitions,
             overwrite_schema=overwrite_schema,
+            partition_by=partition_by,
         )
 
     def truncate(self, where: Condition = None, **commit: Any) -> Commit:
@@ -390,6 +399,7 @@ def create(
     *,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
+    comment: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
@@ -400,6 +410,8 @@ def create(
         schema: pyarrow.Schema, Spark StructType, or DDL text.
         partition_by: names of top-level columns that are not nested; one column has to be left.
         properties: table properties by name.
+        comment: what people say of it, up to 4,000 characters (ENT-11). Of columns: `COMMENT '…'`
+            in DDL text, b"comment" in the metadata of a pyarrow field.
         storage_options: what s3fs takes; by default the environment.
         exist_ok: open the table that is there, if its definition is the same.
 
@@ -415,6 +427,7 @@ def create(
         schema,
         partition_by=partition_by,
         properties=properties,
+        comment=comment,
         exist_ok=exist_ok,
     )
     return Table(context)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from golden_rows import row_cases
-from golden_schemas import bad_schemas, evolved
+from golden_schemas import bad_schemas, commented, evolved
 from make_golden import (
     CORRUPT,
     HOUR,
@@ -33,6 +33,7 @@ def cases() -> Iterator[Maker]:
     yield from variants()
     yield from checked()
     yield evolved()
+    yield commented()
     yield from tolerated()
     yield from torn_entries()
     yield from misplaced_entries()

@@ -50,6 +50,21 @@ def evolved() -> Maker:
     return maker.good(why, rows=plain_rows(rows))
 
 
+def commented() -> Maker:
+    """A table, columns and a field that people say something of."""
+    maker = three("comments")
+    inner = [field(3, "f", "long", comment="'); DROP TABLE t; --")]
+    fields = [
+        field(1, "x", "long", comment="c" * 3999 + "\U0001f600"),
+        field(2, "s", {"struct": inner}, comment='\u0000\x1b[2J\u202e"\\'),
+    ]
+    maker.commit("METADATA", "ALTER", metadata={**schema_of(fields), "comment": "de l'été\n"})
+    maker.append({"x": 5, "s": {"f": 1}})
+    rows: list[Json] = [{"x": n, "s": None} for n in (1, 2, 3, 4)]
+    why = "Comments of the table, of columns and of a field inside one change nothing (ENT-11)."
+    return maker.good(why, rows=[*plain_rows(rows), *plain_rows([{"x": 5, "s": {"f": 1}}])])
+
+
 def bad_schemas() -> Iterator[Maker]:
     """Metadata that breaks a rule of schemas."""
     twice = [field(1, "x", "long"), field(2, "X", "long")]
@@ -79,6 +94,15 @@ def bad_schemas() -> Iterator[Maker]:
     }
     for name, constraints in checks.items():
         bad[f"check-{name}"] = ("ENT-10", {**schema_of(LONG), "constraints": constraints})
+    inner = [field(3, "f", "long", comment=None)]
+    said: dict[str, Json] = {
+        "empty": {**schema_of(LONG), "comment": ""},
+        "long": {**schema_of(LONG), "comment": "c" * 4001},
+        "column": schema_of([field(1, "x", "long", comment=7)]),
+        "null": schema_of([*LONG, field(2, "s", {"struct": inner})]),
+    }
+    for name, commented in said.items():
+        bad[f"comment-{name}"] = ("ENT-11", commented)
     bad["last-id"] = ("SCH-4", {**schema_of(LONG), "schema": {"fields": LONG, "last_id": 0}})
     for name, (rule, metadata) in bad.items():
         maker = three(f"schema-{name}")

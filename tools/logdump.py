@@ -155,6 +155,7 @@ class Replay:
             "partition_by": by,
             "properties": self.metadata["properties"],
             "constraints": self.metadata.get("constraints", {}),
+            "comment": self.metadata.get("comment"),
             "protocol": self.protocol,
             "files": files,
             "applications": self.applications,

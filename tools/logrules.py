@@ -161,6 +161,7 @@ FIELD = {"id": int, "name": str, "nullable": bool, "physical": str, "type": (str
 FIELD |= dict.fromkeys(("default?", "initial?"), (bool, int, float, str)) | {"text?": str}
 SCHEMA: dict[str, Any] = {"fields": [FIELD], "last_id": int}
 SCHEMA["dropped?"] = lambda value: value and _ascending(str)(value)
+COMMENT_MAX = 4000
 METADATA = {"partition_by": [int], "properties": _map_of(str), "schema": SCHEMA}
 CONSTRAINT = {"columns": _ascending(_positive), "condition": str}
 SIDE = {"files": _natural, "path": SIDE_PATH, "sha256": HEX64, "size": _natural}
@@ -451,6 +452,10 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
     sound = len(set(keys)) == len(keys) and set(keys) <= flat
     require(sound, "ENT-8", f"is partitioned by {keys!r:.100}, which are not flat columns")
     _check_values(schema, fields)
+    for said in (metadata, *fields):
+        if "comment" in said:
+            sound = isinstance(said["comment"], str) and 0 < len(said["comment"]) <= COMMENT_MAX
+            require(sound, "ENT-11", f"has a comment that is none: {said['comment']!r:.100}")
     if "constraints" in metadata:
         _check_constraints(metadata["constraints"], {f["id"] for f in schema["fields"]})
     if before is not None:

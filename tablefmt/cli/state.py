@@ -44,6 +44,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "numFiles": files,
         "numRows": rows,
         "sizeInBytes": size,
+        "description": snapshot.metadata.comment,
         "partitionColumns": snapshot.metadata.partition_names,
         "properties": dict(snapshot.metadata.properties),
         "constraints": {n: c.condition for n, c in snapshot.metadata.constraints.items()},
@@ -65,11 +66,16 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         print_document(say_values(described, snapshot.schema, CURRENT_DEFAULT))
         return
     partitioned = snapshot.partition_ids
+    fields = snapshot.schema.fields
+    names = ["id", "column", "type", "nullable", "partition", "default"]
     rows = [
         [f.id, f.name, f.text or str(f.type), f.nullable, f.id in partitioned, f.default]
-        for f in snapshot.schema.fields
+        for f in fields
     ]
-    print_table(("id", "column", "type", "nullable", "partition", "default"), rows)
+    if any(f.comment is not None for f in fields):
+        names.append("comment")
+        rows = [[*row, f.comment] for row, f in zip(rows, fields, strict=True)]
+    print_table(names, rows)
 
 
 @click.command()

@@ -22,7 +22,7 @@ from tablefmt.data.checksum import first_damaged, stored_checksum
 from tablefmt.data.conform import relabelled
 from tablefmt.data.live import POSITION, READAHEAD, THREADS, live_batches
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, StoreError
-from tablefmt.model.arrow_types import arrow_type, file_schema
+from tablefmt.model.arrow_types import arrow_field, file_schema
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import KeyNotFoundError, Store
@@ -260,7 +260,7 @@ def _groups(store: Store, files: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:
     """What a reader sees of these columns."""
-    return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable) for f in columns])
+    return pa.schema(list(map(arrow_field, columns)))
 
 
 def check_file(

@@ -42,7 +42,13 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.schema import Schema, is_nested, schema_from_json, schema_to_json
+from tablefmt.model.schema import (
+    Schema,
+    is_comment,
+    is_nested,
+    schema_from_json,
+    schema_to_json,
+)
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 
 ENTRY_BYTES_MAX = 64 << 20
@@ -255,6 +261,8 @@ def _metadata_to_json(metadata: Metadata) -> dict[str, Any]:
             name: {"columns": list(each.columns), "condition": each.condition}
             for name, each in metadata.constraints.items()
         }
+    if metadata.comment is not None:
+        found["comment"] = metadata.comment
     return found
 
 
@@ -421,7 +429,10 @@ def _metadata(value: Mapping[str, Any]) -> Metadata:
     if type(properties) is not dict or any(type(v) is not str for v in properties.values()):
         raise _bad("ENT-8", "a property is not text")
     constraints = _constraints(value["constraints"], schema) if "constraints" in value else {}
-    return Metadata(schema, tuple(partition_by), properties, constraints)
+    comment = value.get("comment")
+    if "comment" in value and not is_comment(comment):
+        raise _bad("ENT-11", "`comment` is no text, empty or too long")
+    return Metadata(schema, tuple(partition_by), properties, constraints, comment)
 
 
 def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:

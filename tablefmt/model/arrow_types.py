@@ -45,6 +45,9 @@ _ARROW: dict[str, pa.DataType] = {
     ),
 }
 
+COMMENT = b"comment"
+"""The key of a column's comment in the metadata of an Arrow field. Spec: ENT-11."""
+
 _NAMES = {kind: name for name, kind in _ARROW.items() if name != "variant"}
 
 _INSTEAD = {
@@ -87,13 +90,20 @@ def arrow_type(kind: Type, *, field_ids: bool = False) -> pa.DataType:
 
 def _field(field: Field, field_ids: bool, name: str) -> pa.Field:
     metadata = {b"PARQUET:field_id": b"%d" % field.id} if field_ids else None
+    if field.comment is not None and not field_ids:
+        metadata = {COMMENT: field.comment.encode("utf-8")}
     kind = arrow_type(field.type, field_ids=field_ids)
     return pa.field(name, kind, field.nullable, metadata)
 
 
 def to_arrow(schema: Schema) -> pa.Schema:
-    """The schema as readers see it: logical names."""
-    return pa.schema([_field(f, False, f.name) for f in schema.fields])
+    """The schema as readers see it: logical names, comments under `COMMENT` (ENT-11)."""
+    return pa.schema(list(map(arrow_field, schema.fields)))
+
+
+def arrow_field(field: Field) -> pa.Field:
+    """One of the fields of `to_arrow`."""
+    return _field(field, False, field.name)
 
 
 @lru_cache(maxsize=64)
@@ -115,7 +125,9 @@ def from_arrow(schema: pa.Schema) -> Schema:
 def from_arrow_field(field: pa.Field, path: str = "") -> Field:
     """One field without an id yet (0). Raises as `from_arrow`."""
     where = f"{path}.{field.name}" if path else field.name
-    return Field(0, field.name, field.name, _from_arrow(field.type, where), field.nullable)
+    said = (field.metadata or {}).get(COMMENT, b"").decode("utf-8", "replace") or None
+    kind = _from_arrow(field.type, where)
+    return Field(0, field.name, field.name, kind, field.nullable, comment=said)
 
 
 def _from_arrow(kind: pa.DataType, where: str) -> Type:

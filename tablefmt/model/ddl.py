@@ -40,6 +40,8 @@ _SPARK = Dialect.get_or_raise("spark")
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """Spark's name, in a column's metadata, for the type that its STRING was declared as."""
+COMMENT = "comment"
+"""Spark's name, in a column's metadata, for its comment."""
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
@@ -73,7 +75,7 @@ def to_spark_json(schema: Schema, *, field_ids: bool = False) -> dict[str, Any]:
     """Spark's JSON form of a StructType, with logical names.
 
     With `field_ids`, every field's metadata has `parquet.field.id`, which Spark's Parquet reader
-    and writer use.
+    and writer use; without, its comment, if it has one.
     """
     return _struct_to_json(schema.fields, field_ids)
 
@@ -86,11 +88,15 @@ def _struct_to_json(fields: tuple[Field, ...], field_ids: bool) -> dict[str, Any
                 "name": f.name,
                 "type": _type_to_json(f.type, field_ids),
                 "nullable": f.nullable,
-                "metadata": {"parquet.field.id": f.id} if field_ids else {},
+                "metadata": {"parquet.field.id": f.id} if field_ids else _said(f),
             }
             for f in fields
         ],
     }
+
+
+def _said(field: Field) -> dict[str, Any]:
+    return {} if field.comment is None else {COMMENT: field.comment}
 
 
 def _type_to_json(kind: Type, field_ids: bool) -> Any:
@@ -114,7 +120,7 @@ def _type_to_json(kind: Type, field_ids: bool) -> Any:
 
 def from_spark_json(value: Mapping[str, Any]) -> Schema:
     """A new schema from Spark's JSON form. Field ids are given out anew; of the metadata, what
-    speaks of lengths and collations is looked at.
+    speaks of lengths, collations and comments is looked at.
 
     Raises:
         SchemaMismatchError: SCH-2 .. SCH-5, or not the JSON form of a StructType.
@@ -166,7 +172,9 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     elif not path and kind == "string" and is_length(metadata.get(_RAW_TYPE)):
         text = metadata[_RAW_TYPE]
     found = _type_from_json(kind, where, depth + 1)
-    return Field(0, name, name, found, value["nullable"], text=text)
+    said = metadata.get(COMMENT)
+    comment = said if isinstance(said, str) and said else None
+    return Field(0, name, name, found, value["nullable"], text=text, comment=comment)
 
 
 def _refused(path: str, kind: str) -> SchemaMismatchError:
@@ -217,20 +225,22 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
         raise SchemaMismatchError(f"{node.sql('spark')[:200]} is not a column and its type", [path])
     name = node.name
     where = f"{path}.{name}" if path else name
-    nullable = True
+    nullable, comment = True, None
     for constraint in node.args.get("constraints") or ():
         kind = constraint.args.get("kind")
         if isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"):
             nullable = False
-        elif not isinstance(kind, exp.CommentColumnConstraint):
+        elif isinstance(kind, exp.CommentColumnConstraint):
+            comment = kind.this.name or None
+        else:
             raise SchemaMismatchError(
                 f"column {where!r}: {constraint.sql('spark')} is not supported in a schema", [where]
             )
     given: exp.DataType = node.args["kind"]
     text = given.sql("spark").lower()
     if not path and is_length(text):
-        return Field(0, name, name, Primitive("string"), nullable, text=text)
-    return Field(0, name, name, _ddl_type(given, where), nullable)
+        return Field(0, name, name, Primitive("string"), nullable, text=text, comment=comment)
+    return Field(0, name, name, _ddl_type(given, where), nullable, comment=comment)
 
 
 def _ddl_type(node: exp.DataType, path: str) -> Type:
@@ -262,7 +272,13 @@ def to_ddl(schema: Schema) -> str:
 def _ddl_column(field: Field, between: str) -> str:
     required = "" if field.nullable else " NOT NULL"
     kind = field.text.upper() if field.text is not None else _ddl_name(field.type)
-    return f"{quote_name(field.name)}{between}{kind}{required}"
+    said = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
+    return f"{quote_name(field.name)}{between}{kind}{required}{said}"
+
+
+def _text_sql(text: str) -> str:
+    literal: str = exp.Literal.string(text).sql("spark")
+    return literal
 
 
 def _ddl_name(kind: Type) -> str:

@@ -116,7 +116,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Schema, partitioning, properties and constraints; replaced as a whole (ENT-8)."""
+    """Schema, partitioning, properties, constraints, comment; replaced as a whole (ENT-8)."""
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
@@ -125,6 +125,8 @@ class Metadata:
     """As given; defaults are not stored."""
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
     """By name."""
+    comment: str | None = None
+    """What people say of the table; None for nothing. ENT-11."""
 
     @property
     def partition_names(self) -> list[str]:

@@ -24,6 +24,7 @@ from tablefmt.model.schema import (
     Schema,
     Struct,
     Type,
+    check_comments,
     check_names,
     number_fields,
 )
@@ -86,14 +87,14 @@ def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) 
         SchemaMismatchError: SCH-2: names that cannot be told apart, too many columns, too deep.
     """
     check_names(incoming.fields)
-    ids = _Ids(table)
+    ids = NewIds(table)
     fields = _merged_fields(table.fields, incoming.fields, ids, frozenset(fixed))
     if fields == table.fields:
         return table
-    return _checked(Schema(fields, ids.last, table.dropped))
+    return checked_schema(Schema(fields, ids.last, table.dropped))
 
 
-def _merged_fields(ours: Fields, theirs: Fields, ids: _Ids, fixed: frozenset[int]) -> Fields:
+def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:
     given = {f.name.casefold(): f for f in theirs}
     kept = []
     for field in ours:
@@ -108,7 +109,7 @@ def _merged_fields(ours: Fields, theirs: Fields, ids: _Ids, fixed: frozenset[int
     return tuple(kept)
 
 
-def _merged_type(ours: Type, theirs: Type, ids: _Ids) -> Type:
+def _merged_type(ours: Type, theirs: Type, ids: NewIds) -> Type:
     if isinstance(ours, Struct) and isinstance(theirs, Struct):
         return Struct(_merged_fields(ours.fields, theirs.fields, ids, frozenset()))
     if isinstance(ours, Array) and isinstance(theirs, Array):
@@ -117,56 +118,6 @@ def _merged_type(ours: Type, theirs: Type, ids: _Ids) -> Type:
         key = _merged_type(ours.key, theirs.key, ids)
         return replace(ours, key=key, value=_merged_type(ours.value, theirs.value, ids))
     return theirs if _is_wider_of_kind(ours, theirs) else ours
-
-
-def replaced_schema(table: Schema, incoming: Schema) -> Schema:
-    """The schema of `incoming` in place of the table's, for rows that replace all there are.
-
-    A column of the same name and type stays the one that it was; all others are new. Spec: SCH-8.
-
-    Args:
-        table: the table's.
-        incoming: the new columns in their order; ids and physical names are not looked at.
-
-    Raises:
-        SchemaMismatchError: SCH-2.
-    """
-    check_names(incoming.fields)
-    ids = _Ids(table)
-    kept = {}
-    for field in incoming.fields:
-        there = table.find(field.name)
-        if there is not None and _same_column(there, field):
-            kept[field.name] = replace(there, name=field.name, nullable=field.nullable)
-    fields: list[Field] = []
-    for field in incoming.fields:
-        made = kept.get(field.name) or ids.numbered(field, (*table.fields, *fields))
-        fields.append(made)
-    staying = {f.id for f in kept.values()}
-    gone = [f for f in table.fields if f.id not in staying]
-    return _checked(Schema(tuple(fields), ids.last, _dropped(table, gone)))
-
-
-def _same_column(ours: Field, theirs: Field) -> bool:
-    return ours.text == theirs.text and _same_type(ours.type, theirs.type)
-
-
-def _same_type(ours: Type, theirs: Type) -> bool:
-    if isinstance(ours, Struct) and isinstance(theirs, Struct):
-        pairs = list(zip(ours.fields, theirs.fields, strict=False))
-        return len(ours.fields) == len(theirs.fields) and all(
-            a.name == b.name and a.nullable == b.nullable and _same_type(a.type, b.type)
-            for a, b in pairs
-        )
-    if isinstance(ours, Array) and isinstance(theirs, Array):
-        return ours.nullable == theirs.nullable and _same_type(ours.element, theirs.element)
-    if isinstance(ours, Map) and isinstance(theirs, Map):
-        return (
-            ours.nullable == theirs.nullable
-            and _same_type(ours.key, theirs.key)
-            and _same_type(ours.value, theirs.value)
-        )
-    return ours == theirs
 
 
 def with_field(
@@ -191,7 +142,7 @@ def with_field(
         raise SchemaMismatchError(
             f"{name!r} is inside a column, and cannot be {field.text.upper()}; use STRING", [name]
         )
-    ids = _Ids(schema)
+    ids = NewIds(schema)
 
     def add(fields: Fields) -> Fields:
         made = ids.numbered(replace(field, name=parts[-1]), fields)
@@ -200,7 +151,7 @@ def with_field(
         return _placed(fields, made, after, first)
 
     fields = _at_siblings(schema.fields, parts, add, name)
-    return _checked(Schema(fields, ids.last, schema.dropped))
+    return checked_schema(Schema(fields, ids.last, schema.dropped))
 
 
 def renamed(schema: Schema, name: str, to: str) -> Schema:
@@ -220,7 +171,7 @@ def renamed(schema: Schema, name: str, to: str) -> Schema:
         at = _find(fields, parts[-1], name)
         return (*fields[:at], replace(fields[at], name=to), *fields[at + 1 :])
 
-    return _checked(replace(schema, fields=_at_siblings(schema.fields, parts, rename, name)))
+    return checked_schema(replace(schema, fields=_at_siblings(schema.fields, parts, rename, name)))
 
 
 def without_field(schema: Schema, name: str) -> Schema:
@@ -243,7 +194,7 @@ def without_field(schema: Schema, name: str) -> Schema:
         return fields[:at] + fields[at + 1 :]
 
     fields = _at_siblings(schema.fields, parts, drop, name)
-    return Schema(fields, schema.last_id, _dropped(schema, gone))
+    return Schema(fields, schema.last_id, dropped_names(schema, gone))
 
 
 def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = False) -> Schema:
@@ -329,7 +280,27 @@ def with_default(schema: Schema, name: str, value: Any) -> Schema:
     return replace(schema, fields=tuple(new if f.id == field.id else f for f in schema.fields))
 
 
-class _Ids:
+def with_comment(schema: Schema, name: str, comment: str | None) -> Schema:
+    """The schema with another comment of a column or a field. Spec: ENT-11.
+
+    Args:
+        schema: the table's.
+        name: the column, or the path of the field.
+        comment: as of `checked_comment`; None for none.
+
+    Raises:
+        SchemaMismatchError: no such field.
+    """
+    parts = path_of(schema, name)
+
+    def say(fields: Fields) -> Fields:
+        at = _find(fields, parts[-1], name)
+        return (*fields[:at], replace(fields[at], comment=comment), *fields[at + 1 :])
+
+    return replace(schema, fields=_at_siblings(schema.fields, parts, say, name))
+
+
+class NewIds:
     """Gives out ids and physical names that were never given out."""
 
     def __init__(self, schema: Schema) -> None:
@@ -349,7 +320,8 @@ class _Ids:
         return replace(new, physical=name)
 
 
-def _dropped(schema: Schema, gone: Collection[Field]) -> tuple[str, ...]:
+def dropped_names(schema: Schema, gone: Collection[Field]) -> tuple[str, ...]:
+    """Physical names that are not given out again once these fields are gone too. Spec: SCH-8."""
     return tuple(sorted({*schema.dropped, *(f.physical for f in gone)}))
 
 
@@ -428,7 +400,8 @@ def _missing(name: str, fields: Fields, said: str) -> SchemaMismatchError:
     return SchemaMismatchError(f"there is no column {said!r}: no {name!r} among {there}", [said])
 
 
-def _checked(schema: Schema) -> Schema:
+def checked_schema(schema: Schema) -> Schema:
     """Refuse what no reader would take. Raises SchemaMismatchError (SCH-2)."""
     number_fields(schema.fields)
+    check_comments(schema)
     return schema

@@ -22,6 +22,9 @@ DEPTH_MAX = 64
 
 NAME_BYTES_MAX = 1024
 
+COMMENT_MAX = 4000
+"""Characters of a comment. Spec: ENT-11."""
+
 PRIMITIVES = (
     "boolean",
     "byte",
@@ -119,6 +122,8 @@ class Field:
     """The value of all rows of a file that lacks the column, as of VAL-1; None is NULL. SCH-7."""
     text: str | None = None
     """`char(n)` or `varchar(n)` for a top-level string of a declared length. SCH-10."""
+    comment: str | None = None
+    """What people say of it; None for nothing. ENT-11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,35 @@ def check_names(fields: Sequence[Field]) -> None:
             )
 
 
+def is_comment(value: Any) -> bool:
+    """Whether it is text that a table may keep as a comment. Spec: ENT-11."""
+    return type(value) is str and 0 < len(value) <= COMMENT_MAX
+
+
+def checked_comment(given: Any, what: str) -> str | None:
+    """A comment as it is kept; None for none, and for text that is empty.
+
+    Raises:
+        SchemaMismatchError: it is no text, or too long.
+    """
+    if given is None or given == "":
+        return None
+    if not is_comment(given) or not _is_unicode(given):
+        raise SchemaMismatchError(
+            f"the comment of {what} is {given!r:.100}; give text of at most {COMMENT_MAX} "
+            "characters, or None"
+        )
+    return str(given)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def walk(kind: Type) -> Iterator[Type]:
     """Every type in `kind`, itself first."""
     yield kind
@@ -265,7 +299,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
-    values = {name: getattr(field, name) for name in ("default", "initial", "text")}
+    values = {name: getattr(field, name) for name in ("default", "initial", "text", "comment")}
     return {
         "id": field.id,
         "name": field.name,
@@ -333,6 +367,16 @@ def all_fields(schema: Schema) -> list[Field]:
     return found
 
 
+def check_comments(schema: Schema) -> None:
+    """Refuse comments of columns, and of fields inside them, that are none. Spec: ENT-11.
+
+    Raises:
+        SchemaMismatchError: it names the column.
+    """
+    for field in all_fields(schema):
+        checked_comment(field.comment, f"column {field.name!r:.100}")
+
+
 def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
     identity, name, physical = value["id"], value["name"], value["physical"]
     nullable = value["nullable"]
@@ -350,8 +394,11 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
     text = value.get("text")
     if "text" in value and (depth > 1 or kind != Primitive("string") or not is_length(text)):
         raise TypeError("a field's text is no length, or it is no column of strings")
+    comment = value.get("comment")
+    if "comment" in value and not is_comment(comment):
+        raise CorruptEntryError(f"field {name!r:.100} has a comment that is none", rule="ENT-11")
     default, initial = values
-    return Field(identity, name, physical, kind, nullable, default, initial, text)
+    return Field(identity, name, physical, kind, nullable, default, initial, text, comment)
 
 
 def _type_from_json(value: Any, depth: int) -> Type:

@@ -28,7 +28,7 @@ from tablefmt.model.ddl import to_ddl
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
-from tablefmt.model.schema import Schema
+from tablefmt.model.schema import Schema, checked_comment
 from tablefmt.operations import columns
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned
@@ -208,6 +208,19 @@ class Alter(Generic[Made]):
         """
         return self._apply(drop_not_null(name), commit)
 
+    def set_comment(self, comment: str | None, *, column: str | None = None, **commit: Any) -> Made:
+        """Say something of the table, or of a column; what was said before goes (ENT-11).
+
+        Args:
+            comment: up to 4,000 characters; None or empty text for none.
+            column: a column, or the dotted path of a field; None for the table.
+            commit: what every commit takes.
+
+        Raises:
+            SchemaMismatchError: no such column, or no such text.
+        """
+        return self._apply(set_comment(comment, column), commit)
+
     def set_default(self, name: str, value: Any, **commit: Any) -> Made:
         """Set what rows written without a column get from now on; None for NULL.
 
@@ -360,6 +373,23 @@ def set_default(name: str, value: Any) -> Alteration:
         "CHANGE COLUMN",
         lambda metadata: columns.with_default(metadata, name, value),
         {"column": name, "default": None if value is None else str(value)},
+    )
+
+
+def set_comment(comment: str | None, column: str | None = None) -> Alteration:
+    """As `Alter.set_comment`."""
+    if column is None:
+        said = checked_comment(comment, "the table")
+        return Alteration(
+            "SET TBLPROPERTIES",
+            lambda metadata: columns.with_comment(metadata, None, said),
+            {"comment": said},
+        )
+    said = checked_comment(comment, f"column {column!r:.100}")
+    return Alteration(
+        "CHANGE COLUMN",
+        lambda metadata: columns.with_comment(metadata, column, said),
+        {"column": column, "comment": said},
     )
 
 

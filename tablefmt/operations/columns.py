@@ -21,6 +21,7 @@ from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.lengths import fitted_default
 from tablefmt.model.paths import path_of
 from tablefmt.model.predicate import quote_name
+from tablefmt.model.replaced import replaced_schema
 from tablefmt.model.schema import Field, Schema, Type, is_nested
 
 _STATS = "statsColumns"
@@ -125,6 +126,17 @@ def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
     return with_schema(metadata, evolve.with_default(metadata.schema, name, value))
 
 
+def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> Metadata:
+    """With another comment, as of `checked_comment`, of the table, or of a column or field.
+
+    Raises:
+        SchemaMismatchError: no such column.
+    """
+    if name is None:
+        return replace(metadata, comment=comment)
+    return with_schema(metadata, evolve.with_comment(metadata.schema, name, comment))
+
+
 def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
     """With a top-level column that may be NULL, or never is. Raises SchemaMismatchError."""
     schema = metadata.schema
@@ -158,17 +170,19 @@ def replaced(
     Args:
         metadata: of the table.
         incoming: the columns, in their order.
-        partition_by: names of columns to partition by; None: those that the table has.
+        partition_by: names of columns to partition by, or one; None: those that the table has.
 
     Raises:
         SchemaMismatchError: SCH-2; a partition column that is not there, or is nested; a column
             that a constraint looks at goes, or gets another name or type.
     """
-    schema = evolve.replaced_schema(metadata.schema, incoming)
+    schema = replaced_schema(metadata.schema, incoming)
     staying = {f.id: f.name for f in schema.fields}
     for field in metadata.schema.fields:
         if staying.get(field.id) != field.name:
             _check_unused(metadata, field.name, "replaced")
+    if isinstance(partition_by, str):
+        partition_by = [partition_by]
     names = metadata.partition_names if partition_by is None else list(partition_by)
     columns = []
     for name in names:
@@ -181,7 +195,35 @@ def replaced(
         columns.append(column.id)
     if len(set(columns)) != len(columns):
         raise SchemaMismatchError(f"partition_by names a column twice: {names}", names)
+    if partition_by is not None and len(columns) == len(schema.fields):
+        raise SchemaMismatchError(
+            "every column is a partition column; leave at least one for data", list(names)
+        )
     return with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+
+
+def redefined(metadata: Metadata, wanted: Metadata) -> Metadata:
+    """With all that another definition of the table says, in place of all that this one does.
+
+    Args:
+        metadata: of the table.
+        wanted: of a table of its own, with ids of its own.
+
+    Raises:
+        SchemaMismatchError: SCH-2.
+    """
+    schema = replaced_schema(metadata.schema, wanted.schema, whole=True)
+    pairs = zip(wanted.schema.fields, schema.fields, strict=True)
+    ids = {theirs.id: ours.id for theirs, ours in pairs}
+    return replace(
+        wanted,
+        schema=schema,
+        partition_by=tuple(ids[i] for i in wanted.partition_by),
+        constraints={
+            name: replace(each, columns=tuple(sorted(ids[i] for i in each.columns)))
+            for name, each in wanted.constraints.items()
+        },
+    )
 
 
 def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:

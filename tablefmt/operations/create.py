@@ -17,7 +17,13 @@ from tablefmt.errors import (
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.properties import check_properties
-from tablefmt.model.schema import Schema, is_nested, schema_to_json
+from tablefmt.model.schema import (
+    Schema,
+    check_comments,
+    checked_comment,
+    is_nested,
+    schema_to_json,
+)
 from tablefmt.operations.context import TableContext, receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
@@ -30,6 +36,7 @@ def create(
     *,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
+    comment: str | None = None,
     exist_ok: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
@@ -40,6 +47,7 @@ def create(
         schema: pyarrow.Schema, Spark StructType, or DDL text.
         partition_by: names of top-level columns that are not nested.
         properties: table properties by name.
+        comment: what people say of it (ENT-11).
         exist_ok: join a table of equal schema, partitioning and properties.
         environment: clock, nonces, waiting.
 
@@ -50,7 +58,14 @@ def create(
             definition did: TableExistsError).
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
     """
-    metadata = definition(schema, partition_by, properties or {})
+    metadata = definition(schema, partition_by, properties or {}, comment)
+    return create_as(store, metadata, exist_ok=exist_ok, environment=environment)
+
+
+def create_as(
+    store: Store, metadata: Metadata, *, exist_ok: bool = False, environment: Environment = SYSTEM
+) -> TableContext:
+    """`create` by a definition that was made before."""
     existing = _open(store, environment)
     if existing is not None:
         return _joined(existing, metadata, exist_ok)
@@ -74,13 +89,19 @@ def create(
     return TableContext(store, LogView(store, [done.entry]), environment)
 
 
-def definition(schema: Any, partition_by: Sequence[str], properties: Mapping[str, Any]) -> Metadata:
+def definition(
+    schema: Any,
+    partition_by: Sequence[str],
+    properties: Mapping[str, Any],
+    comment: str | None = None,
+) -> Metadata:
     """The metadata of a new table.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5, ENT-8, or a property that is not one.
+        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, or a property that is not one.
     """
     columns = schema_from(schema)
+    check_comments(columns)
     if isinstance(partition_by, str):
         partition_by = [partition_by]
     ids: list[int] = []
@@ -103,7 +124,8 @@ def definition(schema: Any, partition_by: Sequence[str], properties: Mapping[str
         raise SchemaMismatchError(
             "every column is a partition column; leave at least one for data", list(partition_by)
         )
-    return Metadata(columns, tuple(ids), check_properties(properties))
+    said = checked_comment(comment, "the table")
+    return Metadata(columns, tuple(ids), check_properties(properties), comment=said)
 
 
 def _open(store: Store, environment: Environment) -> TableContext | None:
@@ -121,20 +143,28 @@ def _joined(existing: TableContext, metadata: Metadata, exist_ok: bool) -> Table
         _shape(there.schema) == _shape(metadata.schema)
         and there.partition_names == metadata.partition_names
         and dict(there.properties) == dict(metadata.properties)
+        and _conditions(there) == _conditions(metadata)
     )
     if not same:
         raise TableExistsError(existing.store.uri, "of another schema, partitioning or properties")
     return existing
 
 
+def _conditions(metadata: Metadata) -> dict[str, str]:
+    return {name: each.condition for name, each in metadata.constraints.items()}
+
+
 def _shape(schema: Schema) -> Any:
-    """The schema without ids, which differ between tables of one history and another."""
+    """The schema without comments, and without ids, which differ from history to history."""
     return _without_ids(schema_to_json(schema)["fields"])
+
+
+_NOT_COMPARED = ("id", "physical", "comment")
 
 
 def _without_ids(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_ids(v) for v in value]
     if isinstance(value, dict):
-        return {k: _without_ids(v) for k, v in value.items() if k not in ("id", "physical")}
+        return {k: _without_ids(v) for k, v in value.items() if k not in _NOT_COMPARED}
     return value

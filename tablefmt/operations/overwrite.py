@@ -6,7 +6,7 @@ alone decide. What goes is decided anew at every re-base (CFL-3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
@@ -19,6 +19,7 @@ from tablefmt.data.write import write_data
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
+    SchemaMismatchError,
     UnsupportedFeatureError,
 )
 from tablefmt.model.arrow_types import from_arrow
@@ -67,6 +68,7 @@ def overwrite(
     where: Where = None,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
+    partition_by: Sequence[str] | None = None,
 ) -> Commit:
     """Replace rows by `data` in one commit.
 
@@ -77,8 +79,10 @@ def overwrite(
         where: rows for which it holds are replaced, and every new row must match it. Where it is
             not decided by partition values, this is an UPDATE: it keeps the rows that it found.
         dynamic_partitions: replace the partitions that `data` has rows of, and no other.
-        overwrite_schema: the columns of `data` take the place of the table's, in the same commit;
-            partition columns have to be among them. Only for the whole table.
+        overwrite_schema: the columns of `data` take the place of the table's, in the same commit.
+            Only for the whole table.
+        partition_by: with overwrite_schema, names of the columns to partition by from then on; None
+            for those that the table has, which have to be among the new columns.
 
     Raises:
         UnsupportedFeatureError: the condition.
@@ -87,7 +91,7 @@ def overwrite(
         SchemaMismatchError: the data does not fit; nothing is kept.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    check_replaces_all(overwrite_schema, where, dynamic_partitions)
+    check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
     head = context.begin()
     name = "TRUNCATE" if data is None else "OVERWRITE"
     if not dynamic_partitions and needs_rows(where, head.metadata):
@@ -100,7 +104,7 @@ def overwrite(
     added, metadata = None, head.metadata
     if given.rows is not None:
         if overwrite_schema:
-            metadata = replaced(metadata, from_arrow(given.rows.schema))
+            metadata = replaced(metadata, from_arrow(given.rows.schema), partition_by)
         with writing(context.store, transaction):
             stats = stats_of(metadata)
             added = write_data(context.store, transaction, given.rows, metadata, stats)
@@ -225,9 +229,21 @@ def said_of(where: Where, metadata: Metadata, dynamic_partitions: bool, name: st
 
 
 def check_replaces_all(
-    overwrite_schema: bool, where: Where, dynamic_partitions: bool = False
+    overwrite_schema: bool,
+    where: Where,
+    dynamic_partitions: bool = False,
+    partition_by: Sequence[str] | None = None,
 ) -> None:
-    """Refuse other columns for a part of the rows. Raises InvalidPredicateError."""
+    """Refuse other columns for a part of the rows, and another partitioning without them.
+
+    Raises:
+        InvalidPredicateError, SchemaMismatchError.
+    """
+    if partition_by is not None and not overwrite_schema:
+        raise SchemaMismatchError(
+            "partition_by needs overwrite_schema=True: a table is partitioned anew with all of its "
+            "rows"
+        )
     if overwrite_schema and (where is not None or dynamic_partitions):
         raise InvalidPredicateError(
             "overwrite_schema gives the whole table other columns, and where or dynamic_partitions "

@@ -161,14 +161,15 @@ class Transaction:
         where: Condition = None,
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
+        partition_by: Sequence[str] | None = None,
     ) -> Transaction:
         """Stage rows in place of others. Arguments and errors as of `Table.overwrite`.
 
         In a transaction that scans, the rows that go are those of the pinned version: it is an
         UPDATE to the conflict rules (CFL-3).
         """
-        check_replaces_all(overwrite_schema, where, dynamic_partitions)
-        return self._overwrite(data, where, dynamic_partitions, overwrite_schema)
+        check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
+        return self._overwrite(data, where, dynamic_partitions, overwrite_schema, partition_by)
 
     def truncate(self, where: Condition = None) -> Transaction:
         """Stage an overwrite with nothing. Raises as `Table.truncate`."""
@@ -306,6 +307,7 @@ class Transaction:
         where: Condition,
         dynamic_partitions: bool,
         overwrite_schema: bool = False,
+        partition_by: Sequence[str] | None = None,
     ) -> Transaction:
         self._check_empty()
         pinned, content = self._pinned, ContentDigest()
@@ -318,7 +320,8 @@ class Transaction:
             if data is not None:
                 reader = as_reader(data)
                 if overwrite_schema:
-                    pinned.target = replaced(pinned.metadata, from_arrow(reader.schema))
+                    columns = from_arrow(reader.schema)
+                    pinned.target = replaced(pinned.metadata, columns, partition_by)
                 added = pinned.write(content.through(reader))
             self._plan = overwrite_plan(
                 pinned.transaction,

@@ -151,6 +151,7 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "numFiles": files,
             "numRows": table.scan(version=version).count(),
             "sizeInBytes": sums[version]["bytes"],
+            "description": None,
             "partitionColumns": ["part"],
             "properties": {"user.owner": "me"},
             "constraints": {},

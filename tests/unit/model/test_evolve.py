@@ -21,13 +21,13 @@ from tablefmt.model.evolve import (
     merged_schema,
     moved,
     renamed,
-    replaced_schema,
     widened,
     with_default,
     with_field,
     without_field,
 )
 from tablefmt.model.paths import path_of
+from tablefmt.model.replaced import replaced_schema
 from tablefmt.model.schema import (
     Decimal,
     Field,

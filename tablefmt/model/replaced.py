@@ -1,0 +1,93 @@
+"""Columns in place of all others: what an overwrite of the schema, or REPLACE TABLE, makes.
+
+Pure. A column of the same name and type stays the one that it was, so that its name in files, and
+the list of names that are not given out again, do not grow with every replacement. Spec: SCH-8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tablefmt.model.evolve import NewIds, checked_schema, dropped_names
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, check_names
+
+
+def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> Schema:
+    """The schema of `incoming` in place of the table's, for rows that replace all there are.
+
+    A column of the same name and type stays the one that it was; all others are new. Spec: SCH-8.
+
+    Args:
+        table: the table's.
+        incoming: the new columns in their order; ids and physical names are not looked at.
+        whole: a column that stays has the default and the comments of `incoming`; otherwise it
+            keeps its default, and its comments where `incoming` says nothing.
+
+    Raises:
+        SchemaMismatchError: SCH-2.
+    """
+    check_names(incoming.fields)
+    ids = NewIds(table)
+    kept = {}
+    for field in incoming.fields:
+        there = table.find(field.name)
+        if there is not None and _same_column(there, field):
+            kept[field.name] = replace(
+                there,
+                name=field.name,
+                nullable=field.nullable,
+                default=field.default if whole else there.default,
+                comment=field.comment or (None if whole else there.comment),
+                type=_commented(there.type, field.type, whole),
+            )
+    fields: list[Field] = []
+    for field in incoming.fields:
+        made = kept.get(field.name) or ids.numbered(field, (*table.fields, *fields))
+        fields.append(made)
+    staying = {f.id for f in kept.values()}
+    gone = [f for f in table.fields if f.id not in staying]
+    return checked_schema(Schema(tuple(fields), ids.last, dropped_names(table, gone)))
+
+
+def _commented(ours: Type, theirs: Type, whole: bool) -> Type:
+    """Our type with the comments of theirs, which is the same type."""
+    if isinstance(ours, Struct) and isinstance(theirs, Struct):
+        pairs = zip(ours.fields, theirs.fields, strict=True)
+        return Struct(
+            tuple(
+                replace(
+                    mine,
+                    comment=other.comment or (None if whole else mine.comment),
+                    type=_commented(mine.type, other.type, whole),
+                )
+                for mine, other in pairs
+            )
+        )
+    if isinstance(ours, Array) and isinstance(theirs, Array):
+        return replace(ours, element=_commented(ours.element, theirs.element, whole))
+    if isinstance(ours, Map) and isinstance(theirs, Map):
+        key = _commented(ours.key, theirs.key, whole)
+        return replace(ours, key=key, value=_commented(ours.value, theirs.value, whole))
+    return ours
+
+
+def _same_column(ours: Field, theirs: Field) -> bool:
+    return ours.text == theirs.text and _same_type(ours.type, theirs.type)
+
+
+def _same_type(ours: Type, theirs: Type) -> bool:
+    if isinstance(ours, Struct) and isinstance(theirs, Struct):
+        pairs = list(zip(ours.fields, theirs.fields, strict=False))
+        return len(ours.fields) == len(theirs.fields) and all(
+            a.name == b.name and a.nullable == b.nullable and _same_type(a.type, b.type)
+            for a, b in pairs
+        )
+    if isinstance(ours, Array) and isinstance(theirs, Array):
+        return ours.nullable == theirs.nullable and _same_type(ours.element, theirs.element)
+    if isinstance(ours, Map) and isinstance(theirs, Map):
+        return (
+            ours.nullable == theirs.nullable
+            and _same_type(ours.key, theirs.key)
+            and _same_type(ours.value, theirs.value)
+        )
+    return ours == theirs
