@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import choose
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.constraints import broken, shown_columns, violation
+from tablefmt.model.constraints import broken, shown_columns, violation_of
 from tablefmt.model.entry import Metadata
 
 
@@ -40,9 +40,9 @@ class Checks:
 
 
 def _test(name: str, metadata: Metadata) -> RowFilter:
-    condition = metadata.constraints[name].condition
+    broken_by = violation_of(name, metadata)
     try:
-        rows = choose(violation(condition), metadata.schema).rows
+        rows = choose(broken_by, metadata.schema).rows
     except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
             f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}); write with "

@@ -6,8 +6,11 @@ Rows go in and come out in Arrow's types; instants go in without their zone. Spe
 from __future__ import annotations
 
 import atexit
+import contextlib
 import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,7 +34,8 @@ _MEMORY_LEAST = 32 << 20
 
 
 class Engine:
-    """A connection for one statement. Not to be shared between threads.
+    """A connection for one statement, without a way to files, extensions and settings. Not to be
+    shared between threads.
 
     Engines of one limit share one instance, and so what that limit allows: to open one takes tens
     of milliseconds.
@@ -48,8 +52,16 @@ class Engine:
         """
         self._error = _duckdb().Error
         # A process that was forked has none of the threads of an engine it inherits.
-        root = _opened(max(memory_limit, _MEMORY_LEAST) >> 20, current_process().pid)
+        self.process = current_process().pid
+        root = _opened(max(memory_limit, _MEMORY_LEAST) >> 20, self.process)
         self._connection = root.cursor()
+        _engines.add(self)
+
+    def close(self) -> None:
+        """Let go of the connection. The engine is of no use afterwards."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def evaluate(self, rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.ChunkedArray]:
         """The value of each expression for every row, in order, as `arrow_type` of its type.
@@ -91,18 +103,22 @@ class Engine:
         return found
 
 
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
 @dataclass(slots=True)
 class LazyEngine:
-    """Opens an engine when the first expression needs it."""
+    """Opens an engine when the first expression needs it, one for each thread that does."""
 
     memory_limit: int = MEMORY_BYTES
-    _opened: list[Engine] = field(default_factory=list)
+    _of_thread: threading.local = field(default_factory=threading.local)
 
     def __call__(self) -> Engine:
-        """The engine, the same one each time. Raises as `Engine`."""
-        if not self._opened:
-            self._opened.append(Engine(self.memory_limit))
-        return self._opened[0]
+        """The engine, in a thread the same one each time. Raises as `Engine`."""
+        engine: Engine | None = getattr(self._of_thread, "engine", None)
+        if engine is None or engine.process != current_process().pid:
+            engine = self._of_thread.engine = Engine(self.memory_limit)
+        return engine
 
 
 @dataclass(slots=True)
@@ -150,6 +166,14 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+_CLOSED = (
+    "python_enable_replacements = false",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+"""No text reaches a variable of Python's, a file, an extension, or these settings. Spec: SQL-6."""
+
+
 @lru_cache(maxsize=4)
 def _opened(memory_mb: int, process: int | None) -> Any:
     # Two instances must not share a folder: their files have the same names. It is made when it is
@@ -164,14 +188,26 @@ def _opened(memory_mb: int, process: int | None) -> Any:
             "autoload_known_extensions": "false",
         },
     )
+    # In this order: the folder cannot be set any more once there is no access to files.
+    for setting in _CLOSED:
+        opened.execute(f"SET {setting}")
     # While the interpreter goes down, its threads would find nothing to stop them.
     atexit.register(_close, opened, process)
     return opened
 
 
 def _close(opened: Any, process: int | None) -> None:
-    if current_process().pid == process:
-        opened.close()
+    if current_process().pid != process:
+        return
+    # What still holds an engine now, a module or a thread, would do so until the library that made
+    # it is gone.
+    for engine in list(_engines):
+        if engine.process == process:
+            # One that a thread is using refuses to close.
+            with contextlib.suppress(_duckdb().Error):
+                engine.close()
+    _opened.cache_clear()
+    opened.close()
 
 
 def check_engine() -> None:

@@ -1,6 +1,6 @@
 """CHECK constraints: what a condition may be, which columns it looks at, what breaks it. Pure.
 
-Spec: ENT-10, DAT-13.
+Spec: ENT-10, DAT-13, SQL-6.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from tablefmt.errors import ConstraintViolationError, InvalidPredicateError, SchemaMismatchError
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tablefmt.model.entry import Constraint, Metadata
 from tablefmt.model.parse import parse_tree
+from tablefmt.model.pure_functions import CHANGING_FUNCTIONS
+from tablefmt.model.pure_text import rewritten
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
 
 NAME_MAX = 255
@@ -24,13 +31,6 @@ ROW_MAX = 500
 
 COLUMNS_SHOWN = 20
 
-_CHANGING = frozenset(
-    {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "now", "curdate",
-     "current_date", "current_time", "current_timestamp", "localtimestamp", "current_user", "user",
-     "session_user", "current_database", "current_schema", "current_catalog", "current_timezone",
-     "input_file_name", "input_file_block_start", "input_file_block_length", "spark_partition_id",
-     "version", "randstr", "uniform", "raise_error", "assert_true"}
-)  # fmt: skip
 _CHANGING_NODES = (
     exp.CurrentDate,
     exp.CurrentTime,
@@ -55,6 +55,7 @@ def with_constraint(metadata: Metadata, name: str, condition: str) -> Metadata:
         SchemaMismatchError: a name that is none or taken; it looks at a variant.
         InvalidPredicateError: it cannot be parsed, names a column that is not there, or looks at
             more than one row or at something that changes by itself.
+        UnsupportedFeatureError: it has what a condition in the log may not have (SQL-6).
     """
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_MAX:
         raise SchemaMismatchError(
@@ -92,18 +93,41 @@ def _find(metadata: Metadata, name: str) -> str | None:
     return next((n for n in metadata.constraints if n.casefold() == folded), None)
 
 
-def violation(condition: str) -> str:
-    """SQL text that is TRUE for exactly the rows that break the condition: NULL does not."""
-    return f"NOT (\n{condition}\n)"
+def violation(condition: str, schema: Schema) -> str:
+    """SQL text that is TRUE for exactly the rows that break the condition: NULL does not.
+
+    The one form in which an engine gets to see a condition. Spec: SQL-6.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: the condition is none that a constraint may
+            have; `features` of the latter names what.
+    """
+    return f"NOT ({rewritten(condition, schema.names)})"
+
+
+def violation_of(name: str, metadata: Metadata) -> str:
+    """The same for a constraint that the log holds.
+
+    Raises:
+        UnsupportedFeatureError: it names the constraint too.
+    """
+    condition = metadata.constraints[name].condition
+    try:
+        return violation(condition, metadata.schema)
+    except (InvalidPredicateError, UnsupportedFeatureError) as error:
+        features = error.features if isinstance(error, UnsupportedFeatureError) else ["sql:check"]
+        raise UnsupportedFeatureError(
+            f"CHECK constraint {name!r} ({condition[:200]}) is not evaluated ({error}); drop the "
+            "constraint, or write with what knows it",
+            features,
+        ) from None
 
 
 def columns_of(condition: str, schema: Schema) -> list[Field]:
     """The top-level columns that a condition looks at, each once. Raises as `with_constraint`."""
-    tree = parse_tree(condition)
-    # What is a parenthesis short must not close the one that `violation` opens.
-    parse_tree(violation(condition))
-    for node in tree.walk():
+    for node in parse_tree(condition).walk():
         _check_node(node)
+    tree = parse_tree(violation(condition, schema))
     own = {
         parameter.name.casefold()
         for found in tree.find_all(exp.Lambda)
@@ -129,7 +153,9 @@ def _check_node(node: exp.Expression) -> None:
             f"{node.sql('spark')[:200]}: a constraint looks at one row by itself"
         )
     name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else node.key
-    if isinstance(node, _CHANGING_NODES) or (isinstance(node, exp.Func) and name in _CHANGING):
+    if isinstance(node, _CHANGING_NODES) or (
+        isinstance(node, exp.Func) and name in CHANGING_FUNCTIONS
+    ):
         raise InvalidPredicateError(
             f"{node.sql('spark')[:200]}: a constraint that holds today has to hold tomorrow"
         )

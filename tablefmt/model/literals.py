@@ -51,7 +51,9 @@ def literal_sql(value: Any, kind: str) -> str:
     if kind == "boolean":
         return "TRUE" if value else "FALSE"
     if kind == "string":
-        return f"'{value.translate(_ESCAPES)}'"
+        # Spark puts settings and the environment in place of ${…} before it reads a text.
+        body = str(value).translate(_ESCAPES)
+        return "'" + body.replace("${", "\\u0024{") + "'"
     if kind == "binary":
         return f"X'{value.hex().upper()}'"
     if kind == "date":

@@ -45,8 +45,8 @@ Row = Mapping[str, Any]
 class Promise:
     """Something that holds for every row from now on (ENT-10)."""
 
-    broken_by: str
-    """SQL text that is TRUE for the rows that break it."""
+    broken_by: Callable[[Schema], str]
+    """SQL text over the columns that is TRUE for the rows that break it."""
     error: Callable[[Row], ConstraintViolationError]
     """What to raise, by a row that breaks it."""
 
@@ -265,7 +265,7 @@ def stage_alter(pinned: Pinned, alteration: Alteration, find: Find = find_row) -
     changed = alteration.change(pinned.metadata)
     same = changed == pinned.metadata
     if alteration.promise is not None and not same:
-        row = find(pinned, alteration.promise.broken_by)
+        row = find(pinned, alteration.promise.broken_by(pinned.metadata.schema))
         if row is not None:
             raise alteration.promise.error(row)
     return Plan(
@@ -399,7 +399,10 @@ def add_constraint(name: str, condition: str) -> Alteration:
         "ADD CONSTRAINT",
         lambda metadata: with_constraint(metadata, name, condition),
         {"name": name, "condition": condition},
-        Promise(violation(condition), lambda row: broken(name, condition, row, "a row there is")),
+        Promise(
+            lambda schema: violation(condition, schema),
+            lambda row: broken(name, condition, row, "a row there is"),
+        ),
     )
 
 
@@ -424,7 +427,7 @@ def set_not_null(name: str) -> Alteration:
         "CHANGE COLUMN",
         lambda metadata: columns.with_nullable(metadata, name, False),
         {"column": name, "nullable": False},
-        Promise(f"{quote_name(name)} IS NULL", error),
+        Promise(lambda schema: f"{quote_name(name)} IS NULL", error),
     )
 
 

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from tablefmt.errors import ConstraintViolationError
-from tablefmt.model.constraints import ROW_MAX, broken, shown_columns, violation
+from tablefmt.model.constraints import ROW_MAX, broken, shown_columns, violation_of
 from tablefmt.model.entry import Metadata
 from tablefmt.model.lengths import SHOWN, length_of, too_long
 from tablefmt.model.predicate import quote_name
@@ -29,6 +29,9 @@ def guard(metadata: Metadata) -> str | None:
 
     None without constraints. It is one expression that is not deterministic: a part of it that were
     pushed below a join would fail for rows that the join drops.
+
+    Raises:
+        UnsupportedFeatureError: a condition that Spark does not get to see (SQL-6), by name.
     """
     if not metadata.constraints:
         return None
@@ -39,7 +42,7 @@ def guard(metadata: Metadata) -> str | None:
         said = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
         shown = f"coalesce(substr({row}, 1, {ROW_MAX}), '')"
         message = f"concat('[tablefmt-check:{said}]', {shown}, '{_END}')"
-        cases.append(f"WHEN {violation(each.condition)} THEN raise_error({message})")
+        cases.append(f"WHEN {violation_of(name, metadata)} THEN raise_error({message})")
     return f"CASE {' '.join(cases)} ELSE monotonically_increasing_id() >= 0 END"
 
 

@@ -219,7 +219,8 @@ def test_a_comment_in_a_condition_hides_nothing() -> None:
         with pytest.raises(ConstraintViolationError):
             table.append(pa.Table.from_pylist([bad], table.schema))
     table.append(pa.Table.from_pylist([{"a`b": 1, "c.d": "its"}], table.schema))
-    assert violation("x -- y") == "NOT (\nx -- y\n)"
+    schema = table.context.view.head.metadata.schema
+    assert violation("`a``b` > 0 -- y", schema) == "NOT (`a``b` > 0)"
 
 
 def test_names_are_told_apart_and_there() -> None:

@@ -11,7 +11,13 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import InvalidPredicateError, MergeCardinalityError, SchemaMismatchError
+from tablefmt.errors import (
+    InvalidPredicateError,
+    MergeCardinalityError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from tests.hostile import HOSTILE, poisoned
 from tests.parts import DDL, Row, with_parts
 
 ROWS = [(i, f"n{i % 3}", None if i % 4 == 0 else i * 1.5) for i in range(12)]
@@ -142,3 +148,15 @@ def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
     ]
     with pytest.raises(SchemaMismatchError, match="set twice"):
         table.update({"s.a": "1", "s": "NULL"})
+
+
+def test_text_of_the_log_runs_nothing(connect: Any, tmp_path: Path) -> None:
+    """SQL-6: over Connect too; `raise_error` would show that the server saw it."""
+    for number, text in enumerate([HOSTILE[0], "raise_error('seen') IS NULL OR k > -100"]):
+        uri = str(tmp_path / f"hostile {number}")
+        poisoned(uri, text)
+        with pytest.raises(UnsupportedFeatureError, match="'c'"):
+            tablefmt.spark.write(connect.sql("SELECT 2 AS k, 'b' AS t"), uri)
+        with pytest.raises(UnsupportedFeatureError, match="'c'"):
+            tablefmt.spark.open(connect, uri).update({"k": "k + 1"})
+        assert tablefmt.spark.read(connect, uri).collect() == [(1, "a")]
