@@ -15,31 +15,13 @@ from functools import lru_cache
 from typing import NoReturn
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.model.literals import literal_sql, unescape
+from tablefmt.model.literals import literal_sql
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.pure_functions import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
-
-TEXT_MAX = 100_000
-"""Characters."""
+from tablefmt.model.pure_words import END, Token, tokens_of
 
 DEPTH_MAX = 64
 """Of parentheses and brackets."""
-
-_TOKEN = re.compile(
-    r"""
-      (?P<blank> [ \t\n\r\f\v]+ )
-    | (?P<comment> --[^\r\n\\]*(?:\r?\n|\Z) | /\*(?!\+)(?:(?!\*/|/\*).)*\*/ )
-    | (?P<odd> -- | /\* )
-    | (?P<raw> [rR](?:'[^']*'|"[^"]*") )
-    | (?P<string> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
-    | (?P<quoted> `(?:[^`]|``)+` )
-    | (?P<number> (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
-                  (?:BD|[LSYFD]|bd|[lsyfd])?(?![A-Za-z0-9_.]) )
-    | (?P<word> [A-Za-z_][A-Za-z0-9_]* )
-    | (?P<sign> <=> | == | != | <> | <= | >= | \|\| | -> | :: | [-+*/%&|^~!=<>(),.\[\]] )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 
 _JOINING = frozenset({"AND", "OR", "DIV", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP"})
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
@@ -76,7 +58,7 @@ def rewritten(text: str, columns: Sequence[str]) -> str:
     """The condition as the text that engines get; it means the same to Spark.
 
     Args:
-        text: Spark SQL, at most `TEXT_MAX` characters.
+        text: Spark SQL, at most `pure_words.TEXT_MAX` characters.
         columns: names of the table's top-level columns; case is ignored.
 
     Raises:
@@ -89,69 +71,16 @@ def rewritten(text: str, columns: Sequence[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _rewritten(text: str, names: tuple[str, ...]) -> str:
-    writer = _Writer(_tokens(text), names, frozenset(name.casefold() for name in names))
+    writer = _Writer(tokens_of(text), names, frozenset(name.casefold() for name in names))
     writer.expression()
     return "".join(writer.made)
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    """`raw` and `string` come as `string`; `end` is behind the last."""
-    text: str
-    """Of a string or a name what it says; of a word its upper case."""
-    source: str = ""
-
-
-_END = _Token("end", "", "the end")
-
-
-def _tokens(text: str) -> list[_Token]:
-    if len(text) > TEXT_MAX:
-        raise InvalidPredicateError(
-            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
-        )
-    found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup == "odd":
-            raise UnsupportedFeatureError(
-                f"{text[at : at + 40]!r}: a condition in the log cannot have this",
-                ["sql:character"],
-            )
-        at = match.end()
-        kind, source = str(match.lastgroup), match[0]
-        if kind in ("blank", "comment"):
-            continue
-        if kind == "raw":
-            found.append(_Token("string", source[2:-1], source))
-        elif kind == "string":
-            found.append(_Token(kind, _said(source), source))
-        elif kind == "quoted":
-            found.append(_Token(kind, source[1:-1].replace("``", "`"), source))
-        else:
-            found.append(_Token(kind, source.upper() if kind == "word" else source, source))
-    return found
-
-
-def _said(source: str) -> str:
-    quote = source[0]
-    # A doubled quote is one; behind a backslash it is a character of its own.
-    body = re.sub(
-        r"\\.|" + quote * 2,
-        lambda m: "\\" + quote if m[0] == quote * 2 else m[0],
-        source[1:-1],
-        flags=re.DOTALL,
-    )
-    return unescape(body)
 
 
 @dataclass(slots=True)
 class _Writer:
     """Writes tokens anew, one after another; a token that may not come where it is, is refused."""
 
-    tokens: list[_Token]
+    tokens: list[Token]
     names: tuple[str, ...]
     """Of the columns."""
     columns: frozenset[str]
@@ -172,13 +101,13 @@ class _Writer:
         while self.at < len(self.tokens):
             operand = self._behind_operand() if operand else self._operand()
         if not operand or self.opened:
-            self._refuse(_END)
+            self._refuse(END)
 
     # --- looking ---
 
-    def _next(self, ahead: int = 0) -> _Token:
+    def _next(self, ahead: int = 0) -> Token:
         at = self.at + ahead
-        return self.tokens[at] if at < len(self.tokens) else _END
+        return self.tokens[at] if at < len(self.tokens) else END
 
     def _sees(self, *signs: str, ahead: int = 0) -> bool:
         token = self._next(ahead)
@@ -197,7 +126,7 @@ class _Writer:
         gap = "" if not self.made or self.made[-1][-1:] in ("(", "[") else " "
         self.made.append(gap + text)
 
-    def _refuse(self, token: _Token) -> NoReturn:
+    def _refuse(self, token: Token) -> NoReturn:
         before = " ".join(t.source for t in self.tokens[max(0, self.at - 3) : self.at])[-60:]
         raise UnsupportedFeatureError(
             f"{token.source[:80]} after {before!r}: a condition in the log cannot have it there",
@@ -233,7 +162,7 @@ class _Writer:
             return self._close(")")
         self._refuse(token)
 
-    def _word(self, token: _Token) -> bool:
+    def _word(self, token: Token) -> bool:
         word = token.text
         before = self.made[-1].strip() if self.made else ""
         if (
@@ -279,7 +208,7 @@ class _Writer:
         self._take(_identifier(name))
         return True
 
-    def _call(self, token: _Token) -> bool:
+    def _call(self, token: Token) -> bool:
         name = token.source.lower()
         if name in CHANGING_FUNCTIONS:
             raise InvalidPredicateError(
