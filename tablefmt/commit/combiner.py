@@ -29,6 +29,8 @@ class Turn:
 
     found: Sequence[tuple[int, bytes]] = ()
     """Entries, by version, contiguous: what came in while this one waited, and maybe more."""
+    waited: bool = False
+    """Somebody was before it in the line."""
     left: list[tuple[int, bytes]] = field(default_factory=list)
     """Entries that this one read or made, in order."""
 
@@ -58,8 +60,10 @@ class Line:
             alone = not self._tickets
             self._tickets.append(ticket)
             self._threads.add(me)
-        turn = Turn() if alone or not self._wait(ticket, seconds) else Turn(tuple(self._handed))
+        turn = Turn(waited=not alone)
         try:
+            if not alone and self._wait(ticket, seconds):
+                turn.found = tuple(self._handed)
             yield turn
         finally:
             self._leave(ticket, turn)

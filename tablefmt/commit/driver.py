@@ -29,6 +29,7 @@ from tablefmt.commit.plan import (
 )
 from tablefmt.commit.protocol import (
     ALREADY_APPLIED,
+    DEADLINE,
     Attempt,
     Expired,
     Found,
@@ -64,7 +65,7 @@ from tablefmt.log.outline import outlines
 from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.times import MICROS_MAX
-from tablefmt.snapshot.head import advance, check_writable, same_table
+from tablefmt.snapshot.head import Head, advance, check_writable, same_table, skip_to
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
 
@@ -111,6 +112,8 @@ class Driver:
         self.plan = plan
         self.environment = environment
         self.view = view
+        self.head = view.head if view is not None else None
+        """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
         self.judge = Judge(store, plan)
         self.aside = Aside(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
@@ -131,29 +134,32 @@ class Driver:
             return self._contest(0)
         # Threads of one process take turns: they would only race each other for one version.
         line = line_of(self.store.identity)
-        with line.turn(self.expires - self.environment.monotonic()) as turn, self.view.lock:
+        with line.turn(self.expires - self.environment.monotonic()) as turn:
+            if turn.waited and self.environment.monotonic() >= self.expires:
+                return Done(Rejected(DEADLINE))
             self._take_over(self.view, turn.found)
-            early = self._overtaken(self.view)
-            done = Done(early) if early else self._contest(self.view.head.version + 1)
+            head = self.head = self.view.head
+            early = self._overtaken(self.view, head)
+            done = Done(early) if early else self._contest(head.version + 1)
             turn.left.extend(self.met)
         return done
 
     def _take_over(self, view: LogView, found: Sequence[tuple[int, bytes]]) -> None:
         """Take in what other threads of this process met or made while this one waited."""
-        known = view.head.version
-        bodies = [body for version, body in found if version > known]
-        if not bodies or found[0][0] > known + 1:
+        head = view.head
+        bodies = [body for version, body in found if version > head.version]
+        if not bodies or found[0][0] > head.version + 1:
             return
-        entries = [decode(body, version) for version, body in enumerate(bodies, known + 1)]
-        if entries[0].entry.previous == view.head.digest:
+        entries = [decode(body, version) for version, body in enumerate(bodies, head.version + 1)]
+        if entries[0].entry.previous == head.digest:
             view.absorb(entries)
 
-    def _overtaken(self, view: LogView) -> Outcome | None:
+    def _overtaken(self, view: LogView, head: Head) -> Outcome | None:
         """CMT-6: what this handle took in since the transaction read counts like a lost race."""
         if self.plan.read_version is None:
             return None
         try:
-            winners = self._judged(view.entries_after(self.plan.read_version))
+            winners = self._judged(view.entries_after(self.plan.read_version, head.version))
         except StoreError as error:
             return Rejected(str(error).rstrip("."))
         for winner in winners:
@@ -225,7 +231,7 @@ class Driver:
     def _bytes(self, version: int) -> bytes:
         """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
         if version not in self.entries:
-            head = self.view.head if self.view is not None else None
+            head = self.head
             if head is not None:
                 check_writable(head)
             entry = entry_on(self.plan, self.judge.mine, head, self._removed(), self._now_us())
@@ -254,12 +260,15 @@ class Driver:
 
     def _removed(self) -> Removed:
         ids = removed_ids(self.judge.mine)
-        if self.view is None or (self.plan.replacing is None and len(ids) == 0):
+        if self.view is None or self.head is None:
             return NOTHING
+        if self.plan.replacing is None and len(ids) == 0:
+            return NOTHING
+        snapshot = self.view.snapshot(self.head.version)
         if self.plan.replacing is not None:
             assert len(ids) == 0, "an OVERWRITE that read nothing keeps no removals"
-            return removed_from(self.view.snapshot().in_scope(self.plan.replacing.predicate))
-        files = self.view.snapshot().files
+            return removed_from(snapshot.in_scope(self.plan.replacing.predicate))
+        files = snapshot.files
         chosen = files.filter(pc.is_in(files["id"], pa.array(ids)))
         assert chosen.num_rows == len(ids), "what is removed is live"
         return removed_from(chosen)
@@ -304,30 +313,37 @@ class Driver:
 
     def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
         self.met.extend(enumerate(bodies, first))
-        if self.view is not None and self.judge.goes_by_outlines:
-            passed = self._passed_over(self.view, bodies, first)
+        if self.view is None or self.head is None:
+            return self._judged([decode(body, at) for at, body in enumerate(bodies, first)])
+        if self.judge.goes_by_outlines:
+            passed = self._passed_over(self.view, self.head, bodies, first)
             if passed:
                 return passed
         entries = [decode(body, version) for version, body in enumerate(bodies, first)]
-        if self.view is not None:
-            same_table(self.view.head, entries[0])
-        # First judged: if that cannot be done now, the view stays where the next request begins.
+        same_table(self.head, entries[0])
+        # First judged: if that cannot be done now, the head stays where the next request begins.
         judged = self._judged(entries)
-        if self.view is not None:
-            self.view.absorb(entries)
+        head = self.head
+        for stored in entries:
+            if stored.version > head.version:
+                head = advance(head, stored)
+        self.view.absorb(entries)
+        self.head = head
         return judged
 
     def _passed_over(
-        self, view: LogView, bodies: Sequence[bytes], first: int
+        self, view: LogView, head: Head, bodies: Sequence[bytes], first: int
     ) -> tuple[Winner, ...]:
         """The entries after the head, unread but for the last; none if they have to be read."""
-        if first != view.head.version + 1:
+        if first != head.version + 1:
             return ()
-        seen = outlines(bodies, first, view.head.digest)
+        seen = outlines(bodies, first, head.digest)
         if any(one.transaction == self.plan.transaction for one in seen):
             return ()
         if seen:
-            view.pass_over(bodies, decode(bodies[-1], seen[-1].version))
+            last = decode(bodies[-1], seen[-1].version)
+            view.pass_over(bodies, last)
+            self.head = skip_to(head, last)
             self.judge.follow_outlines(seen)
         return tuple(Winner(one.version, one.transaction) for one in seen)
 

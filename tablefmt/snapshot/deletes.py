@@ -6,6 +6,7 @@ Bitmaps stay bytes until somebody asks for the rows of a file. Spec: DEL-1, DEL-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -121,28 +122,38 @@ class DeltaHistory:
         self._segments: list[Deltas] = []
         self._unions: Unions = {}
 
-    def push(self, version: int, columns: pa.Table, takes: NDArray[np.bool_]) -> None:
-        """Take in those of the next entry.
+    def copy(self) -> DeltaHistory:
+        """Another that grows apart from this one."""
+        other = DeltaHistory()
+        other._segments, other._unions = list(self._segments), self._unions
+        return other
+
+    def push(self, entries: Sequence[tuple[int, pa.Table, NDArray[np.bool_]]]) -> None:
+        """Take in those of the next entries.
 
         Args:
-            version: the entry's.
-            columns: DELETE_COLUMNS.
-            takes: by row of it, as in `Deltas`.
+            entries: of each its version, DELETE_COLUMNS, and by row of them `Deltas.takes`.
         """
-        versions = np.full(columns.num_rows, version, np.int64)
-        file, rows = (columns[name].to_numpy() for name in ("file", "rows"))
-        self._segments.append(Deltas(file, versions, rows, takes, columns, self._unions))
+        if not entries:
+            return
+        counts = [columns.num_rows for _, columns, _ in entries]
+        versions = np.repeat(np.array([version for version, _, _ in entries], np.int64), counts)
+        maps = pa.concat_tables([columns for _, columns, _ in entries])
+        file, rows = (maps[name].to_numpy() for name in ("file", "rows"))
+        takes = np.concatenate([takes for _, _, takes in entries])
+        self._segments.append(Deltas(file, versions, rows, takes, maps, self._unions))
         # Like a binary counter: every delta is copied O(log n) times over a long life.
         while len(self._segments) > 1 and len(self._segments[-2]) <= 2 * len(self._segments[-1]):
             self._segments[-2:] = [_joined(self._segments[-2:])]
 
     def all(self) -> Deltas:
         """Those of all entries so far. Later ones do not change it."""
-        if not self._segments:
+        segments = self._segments
+        if not segments:
             return Deltas()
-        if len(self._segments) > 1:
-            self._segments = [_joined(self._segments)]
-        return self._segments[0]
+        if len(segments) > 1:
+            segments = self._segments = [_joined(segments)]
+        return segments[0]
 
 
 def _joined(segments: list[Deltas]) -> Deltas:

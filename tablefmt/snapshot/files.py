@@ -7,8 +7,8 @@ Spec: ADD-2, ADD-3, RPL-2, RPL-3, DEL-1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,43 +44,43 @@ _TYPED = ("partition", "lower", "upper")
 _BY_FIELD = frozenset(_TYPED) | _COUNTED
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A run of files in the order of their ids."""
 
     ids: NDArray[np.int64]
     added: NDArray[np.int64]
     removed: NDArray[np.int64]
-    """NEVER while live. Written in place: a later version changes nothing for an earlier view."""
+    """NEVER while live."""
     columns: pa.Table
     deleted: NDArray[np.int64]
-    """Rows gone at the last version folded in. Written in place."""
+    """Rows gone at the last version folded in."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class FileHistory:
-    """Files by segments; grows by `fold`."""
+    """Files by segments, up to one version. Never changed: `fold` gives another."""
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
         self.deltas = DeltaHistory()
         self.version = -1
         """The last version folded in."""
-        self._types: dict[int, Type] = {}
-        self._partition_columns: frozenset[str] = frozenset()
-        self._distinct_paths = 0
+        self.types: Mapping[int, Type] = {}
+        self.partition_columns: frozenset[str] = frozenset()
+        self.distinct_paths = 0
         """Files ever when the paths of the live ones were last found to differ."""
-        self._rows = self._bytes = self._deleted = 0
+        self.rows = self.bytes = self.deleted = 0
 
     def fold(
         self,
         entries: Iterable[Entry],
         side_files: Mapping[int, pa.Table] | None = None,
         side_deletes: Mapping[int, pa.Table] | None = None,
-    ) -> None:
-        """Take in the entries that follow, in order.
+    ) -> FileHistory:
+        """The history with the entries that follow, in order. This one stays as it is.
 
         Args:
             entries: contiguous from `version + 1`.
@@ -89,34 +89,18 @@ class FileHistory:
 
         Raises:
             CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, DEL-1,
-                VAL-1. The history is of no use any more.
+                VAL-1.
         """
-        tail = _Tail()
-        for entry in entries:
-            assert entry.version == self.version + 1, (entry.version, self.version)
-            if entry.metadata is not None:
-                self._flush(tail)
-                self._learn(entry.metadata)
-            if entry.remove:
-                self._flush(tail)
-                self._remove(entry)
-            if isinstance(entry.add, SideFile):
-                self._flush(tail)
-                self._add_side(entry, (side_files or {})[entry.version])
-            elif entry.add is not None:
-                self._check_partitions(entry, entry.add.columns)
-                first_id = entry.totals.next_id - len(entry.add)
-                tail.take(entry.add, first_id, entry.version)
-                self._rows += entry.add.rows
-                self._bytes += entry.add.bytes
-            if entry.delete is not None:
-                self._flush(tail)
-                self._delete(entry, _deletes_of(entry, side_deletes or {}))
-            sums = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
-            if sums != (self._rows, self._bytes, self._deleted):
-                raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
-            self.version = entry.version
-        self._flush(tail)
+        wanted = list(entries)
+        sides = (side_files or {}, side_deletes or {})
+        try:
+            return _Folding(self, *sides).all(wanted)
+        except CorruptEntryError:
+            # Several at once are taken in by parts; one by one they name the first that is wrong.
+            found = _Folding(self, *sides)
+            for entry in wanted:
+                found.all([entry])
+            raise
 
     def table(self) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All files ever: columns, ids, added and removed versions, row by row the same file.
@@ -124,32 +108,118 @@ class FileHistory:
         Raises:
             CorruptEntryError: ADD-1, two live files have one path.
         """
-        if len(self.segments) > 1:
-            self.segments = [_joined(self.segments)]
-        if not self.segments:
+        segments = self.segments
+        if not segments:
             empty = np.zeros(0, np.int64)
-            names = ("path", "size", "rows", *sorted(self._partition_columns))
-            return _table({name: [] for name in names}, self._types), empty, empty, empty
-        only = self.segments[0]
-        if len(only) > self._distinct_paths:
+            names = ("path", "size", "rows", *sorted(self.partition_columns))
+            return _table({name: [] for name in names}, self.types), empty, empty, empty
+        if len(segments) > 1:
+            segments = self.segments = [_joined(segments)]
+        only = segments[0]
+        if len(only) > self.distinct_paths:
             _check_distinct(only)
-            self._distinct_paths = len(only)
+            self.distinct_paths = len(only)
         return only.columns, only.ids, only.added, only.removed
 
+
+class _Folding:
+    """A history that is being made of an older one, whose arrays it copies before it writes."""
+
+    def __init__(
+        self,
+        before: FileHistory,
+        side_files: Mapping[int, pa.Table],
+        side_deletes: Mapping[int, pa.Table],
+    ) -> None:
+        self._made = FileHistory()
+        made = self._made
+        made.segments = list(before.segments)
+        made.deltas = before.deltas.copy()
+        made.version, made.distinct_paths = before.version, before.distinct_paths
+        made.types, made.partition_columns = before.types, before.partition_columns
+        made.rows, made.bytes, made.deleted = before.rows, before.bytes, before.deleted
+        self._own: set[int] = set()
+        """Segments, by `id`, whose arrays are this one's alone."""
+        self._side_files = side_files
+        self._side_deletes = side_deletes
+
+    def all(self, entries: Sequence[Entry]) -> FileHistory:
+        """Take in entries that follow: first what a run of them adds, then what each takes out."""
+        first = 0
+        while first < len(entries):
+            last = first + 1
+            while last < len(entries) and _is_in_run(entries[last]):
+                last += 1
+            self._run(entries[first:last])
+            first = last
+        return self._made
+
+    def _run(self, entries: Sequence[Entry]) -> None:
+        """Of these at most the first has metadata, or files in a side file."""
+        made, tail = self._made, _Tail()
+        sums = []
+        for entry in entries:
+            assert entry.version == made.version + 1 + len(sums), (entry.version, made.version)
+            if entry.metadata is not None:
+                self._learn(entry.metadata)
+            sums.append(self._add(entry, tail))
+        self._flush(tail)
+        deltas: list[tuple[int, pa.Table, NDArray[np.bool_]]] = []
+        for entry, (rows, size) in zip(entries, sums, strict=True):
+            if entry.remove:
+                self._remove(entry)
+            made.rows += rows
+            made.bytes += size
+            if entry.delete is not None:
+                deltas.append(self._delete(entry))
+            totals = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
+            if totals != (made.rows, made.bytes, made.deleted):
+                raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
+            made.version = entry.version
+        made.deltas.push(deltas)
+
     def _learn(self, metadata: Metadata) -> None:
+        made = self._made
+        types = dict(made.types)
         for column in metadata.schema.fields:
-            if self._types.setdefault(column.id, column.type) != column.type:
-                self._types[column.id] = column.type
+            if types.setdefault(column.id, column.type) != column.type:
+                types[column.id] = column.type
                 self._retype(column)
-        self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
+        made.types = types
+        made.partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
 
     def _retype(self, column: Field) -> None:
         """Bounds of older files in the column's new type (SCH-9), so that one type serves all."""
-        for segment in self.segments:
-            segment.columns = typed_bounds(segment.columns, [column])
+        for at, segment in enumerate(self._made.segments):
+            columns = typed_bounds(segment.columns, [column])
+            self._put(at, replace(segment, columns=columns), owned=id(segment) in self._own)
+
+    def _put(self, at: int, segment: Segment, *, owned: bool) -> None:
+        self._own.discard(id(self._made.segments[at]))
+        self._made.segments[at] = segment
+        if owned:
+            self._own.add(id(segment))
+
+    def _owned(self, at: int) -> Segment:
+        """A segment whose `removed` and `deleted` may be written to."""
+        segment = self._made.segments[at]
+        if id(segment) not in self._own:
+            removed, deleted = segment.removed.copy(), segment.deleted.copy()
+            self._put(at, replace(segment, removed=removed, deleted=deleted), owned=True)
+        return self._made.segments[at]
+
+    def _add(self, entry: Entry, tail: _Tail) -> tuple[int, int]:
+        """Take in the files of an entry; their rows and bytes."""
+        if entry.add is None:
+            return 0, 0
+        if isinstance(entry.add, SideFile):
+            return self._add_side(entry, self._side_files[entry.version])
+        self._check_partitions(entry, entry.add.columns)
+        tail.take(entry.add, entry.totals.next_id - len(entry.add), entry.version)
+        return entry.add.rows, entry.add.bytes
 
     def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
-        if {n for n in names if n.startswith("partition.")} != self._partition_columns:
+        if {n for n in names if n.startswith("partition.")} != self._made.partition_columns:
             raise _bad(entry, "ADD-1", "its files lack a partition value, or have one too many")
 
     def _flush(self, tail: _Tail) -> None:
@@ -157,62 +227,70 @@ class FileHistory:
             return
         ids, added, columns = tail.drain()
         try:
-            table = _table(columns, self._types)
+            table = _table(columns, self._made.types)
         except CorruptEntryError:
-            _blame(added, columns, self._types)
+            _blame(added, columns, self._made.types)
             raise
         self._push(ids, added, table)
 
-    def _add_side(self, entry: Entry, columns: pa.Table) -> None:
+    def _add_side(self, entry: Entry, columns: pa.Table) -> tuple[int, int]:
         count = columns.num_rows
         if entry.add is None or count != len(entry.add):
             raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
         self._check_partitions(entry, columns.column_names)
-        columns = _typed(entry, columns, self._types)
+        columns = _typed(entry, columns, self._made.types)
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)
-        self._rows += int(np.sum(columns["rows"].to_numpy()))
-        self._bytes += int(np.sum(columns["size"].to_numpy()))
         self._push(ids, np.full(count, entry.version, np.int64), columns)
+        return int(np.sum(columns["rows"].to_numpy())), int(np.sum(columns["size"].to_numpy()))
 
     def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
         removed, deleted = np.full(len(ids), NEVER, np.int64), np.zeros(len(ids), np.int64)
-        self.segments.append(Segment(ids, added, removed, columns, deleted))
+        segments = self._made.segments
+        segments.append(Segment(ids, added, removed, columns, deleted))
         # Like a binary counter: every file is copied O(log n) times over a long life.
-        while len(self.segments) > 1 and len(self.segments[-2]) <= 2 * len(self.segments[-1]):
-            self.segments[-2:] = [_joined(self.segments[-2:])]
+        while len(segments) > 1 and len(segments[-2]) <= 2 * len(segments[-1]):
+            self._own.difference_update(map(id, segments[-2:]))
+            segments[-2:] = [_joined(segments[-2:])]
+        self._own.add(id(segments[-1]))
+
+    def _found(
+        self, wanted: NDArray[np.int64], before: int
+    ) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+        """Segments that hold files of these ids below `before`: places in them and in `wanted`."""
+        for at, segment in enumerate(self._made.segments):
+            places = np.searchsorted(segment.ids, wanted)
+            inside = np.flatnonzero((places < len(segment)) & (wanted < before))
+            lines = inside[segment.ids[places[inside]] == wanted[inside]]
+            if len(lines):
+                yield at, places[lines], lines
 
     def _remove(self, entry: Entry) -> None:
+        made = self._made
         wanted = np.asarray(entry.remove, np.int64)
+        count = 0 if entry.add is None else len(entry.add)
         found = 0
-        for segment in self.segments:
-            at = np.searchsorted(segment.ids, wanted)
-            inside = at < len(segment)
-            hits = at[inside][segment.ids[at[inside]] == wanted[inside]]
-            if len(hits) == 0:
-                continue
+        for at, hits, _ in self._found(wanted, entry.totals.next_id - count):
+            segment = self._owned(at)
             if np.any(segment.removed[hits] != NEVER):
                 raise _bad(entry, "RPL-2", "it removes a file that was removed before")
             segment.removed[hits] = entry.version
-            gone = segment.columns.take(pa.array(hits))
-            self._rows -= int(np.sum(gone["rows"].to_numpy()))
-            self._bytes -= int(np.sum(gone["size"].to_numpy()))
-            self._deleted -= int(np.sum(segment.deleted[hits]))
+            gone = segment.columns.select(["rows", "size"]).take(pa.array(hits))
+            made.rows -= int(np.sum(gone["rows"].to_numpy()))
+            made.bytes -= int(np.sum(gone["size"].to_numpy()))
+            made.deleted -= int(np.sum(segment.deleted[hits]))
             found += len(hits)
         if found != len(wanted):
             raise _bad(entry, "RPL-2", "it removes a file that was never added")
 
-    def _delete(self, entry: Entry, columns: pa.Table) -> None:
+    def _delete(self, entry: Entry) -> tuple[int, pa.Table, NDArray[np.bool_]]:
+        """Count rows that an entry takes out; what `DeltaHistory.push` takes."""
+        columns = _deletes_of(entry, self._side_deletes)
         wanted, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
         takes = np.zeros(len(wanted), bool)
         found = 0
-        for segment in self.segments:
-            at = np.searchsorted(segment.ids, wanted)
-            inside = np.flatnonzero(at < len(segment))
-            lines = inside[segment.ids[at[inside]] == wanted[inside]]
-            if len(lines) == 0:
-                continue
-            hits = at[lines]
+        for at, hits, lines in self._found(wanted, entry.totals.next_id):
+            segment = self._owned(at)
             live = segment.removed[hits] == NEVER
             if np.any(~live & (segment.removed[hits] != entry.version)):
                 raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
@@ -224,8 +302,13 @@ class FileHistory:
             found += len(lines)
         if found != len(wanted):
             raise _bad(entry, "DEL-1", "it takes rows out of a file that was never added")
-        self._deleted += int(np.sum(rows[takes]))
-        self.deltas.push(entry.version, columns, takes)
+        self._made.deleted += int(np.sum(rows[takes]))
+        return entry.version, columns, takes
+
+
+def _is_in_run(entry: Entry) -> bool:
+    """Whether an entry can be taken in together with the one before it."""
+    return entry.metadata is None and not isinstance(entry.add, SideFile)
 
 
 class _Tail:

@@ -26,8 +26,15 @@ class Timeline:
     def append(self, timestamp: int, time_version: int, logical: bool) -> None:
         """Take in the next version."""
         self.logical.append(logical)
-        self.timestamps.append(timestamp)
         self.time_versions.append(time_version)
+        # Last: it says how many versions there are.
+        self.timestamps.append(timestamp)
+
+    def forget_after(self, version: int) -> None:
+        """Leave versions up to `version`; of what was to follow any part may be there."""
+        del self.timestamps[version + 1 :]
+        del self.time_versions[version + 1 :]
+        del self.logical[version + 1 :]
 
     def version_at(self, micros: int) -> int:
         """The largest version whose time version is <= `micros` (TIM-4).

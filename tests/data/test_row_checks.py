@@ -216,7 +216,7 @@ def test_a_side_file_keeps_what_judges_a_commit_and_a_snapshot_does_not() -> Non
         (replace(second, add=AddedFiles(columns)), {}),
     ):
         history = FileHistory()
-        history.fold([first, entry], sides)
+        history = history.fold([first, entry], sides)
         kept = history.table()[0]
         assert kept.column_names == ["path", "size", "rows", "updated"]
         assert kept["updated"].to_pylist() == [True, False]

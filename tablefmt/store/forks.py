@@ -1,0 +1,35 @@
+"""What a forked child has to begin anew: locks that a thread of its parent may hold, open files.
+
+The child has the thread that forked and no other, so nobody there lets go of a lock that another
+thread held. Spec: STO-15 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Forked(Protocol):
+    """Has something that a child must not share with its parent."""
+
+    def after_fork(self) -> None:
+        """Called in the child before anything else runs there."""
+
+
+_OWNERS: WeakSet[Forked] = WeakSet()
+
+
+def renew_after_fork(owner: Forked) -> None:
+    """Have `owner.after_fork` called in every child of this process, for as long as it lives."""
+    _OWNERS.add(owner)
+
+
+def _renew() -> None:
+    for owner in list(_OWNERS):
+        owner.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
