@@ -7,6 +7,7 @@ thread held. Spec: STO-15 (spec/store.md).
 from __future__ import annotations
 
 import os
+import threading
 from typing import Protocol
 from weakref import WeakSet
 
@@ -24,6 +25,24 @@ _OWNERS: WeakSet[Forked] = WeakSet()
 def renew_after_fork(owner: Forked) -> None:
     """Have `owner.after_fork` called in every child of this process, for as long as it lives."""
     _OWNERS.add(owner)
+
+
+class ForkedLock:
+    """A lock for `with` that nobody holds in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin anew."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def _renew() -> None:

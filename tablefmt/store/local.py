@@ -21,6 +21,7 @@ from typing import IO, Any
 import pyarrow.fs
 
 from tablefmt.errors import StoreError
+from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.local_files import (
     Directories,
     Handle,
@@ -105,6 +106,11 @@ class LocalStore:
         self._root_synced = False
         self._turn: Handle | None = None
         self._waited = 0.0
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """The turn is the parent's."""
+        self._turn = None
 
     @property
     def probe_scope(self) -> str:

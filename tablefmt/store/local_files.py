@@ -15,6 +15,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from tablefmt.store.forks import renew_after_fork
+
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
 _POLLS = 6
@@ -54,6 +56,13 @@ class Handle:
         self.device = status.st_dev
         self.inode = status.st_ino
 
+    def again(self) -> Handle:
+        """The same directory opened once more, wherever it is now; this handle if it cannot be."""
+        try:
+            return Handle(os.open(".", DIRECTORY_FLAGS, dir_fd=self.fd))
+        except OSError:
+            return self
+
     # Bound early: at the interpreter's end the module's names are gone.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self.fd)
@@ -74,6 +83,13 @@ class Directories:
         self._root = root
         self._lock = threading.Lock()
         self._handles: OrderedDict[str, Handle] = OrderedDict()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Handles of one's own: a lock on an inherited one is the parent's as well."""
+        self._lock = threading.Lock()
+        kept = [(folder, self._handles.get(folder)) for folder in KEPT]
+        self._handles = OrderedDict((f, handle.again()) for f, handle in kept if handle)
 
     def open(self, folder: str, *, create: bool, unsynced: list[Handle] | None = None) -> Handle:
         """The directory `folder` ("" is the root), made with its parents if `create`.

@@ -6,7 +6,6 @@ Spec: STO-1 .. STO-9 (spec/store.md). Nothing is durable beyond the process.
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, Any
@@ -14,6 +13,7 @@ from typing import IO, Any
 import pyarrow.fs
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
+from tablefmt.store.forks import ForkedLock
 from tablefmt.store.protocol import (
     Exists,
     KeyNotFoundError,
@@ -27,7 +27,7 @@ from tablefmt.store.protocol import (
 from tablefmt.store.tally import Request, Tally
 
 # fsspec keeps one dictionary for the whole process, so one lock guards it.
-_LOCK = threading.Lock()
+_LOCK = ForkedLock()
 
 
 class _SharedMemory(MemoryFileSystem):  # type: ignore[misc]

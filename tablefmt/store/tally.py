@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from enum import Enum
 
+from tablefmt.store.forks import renew_after_fork
+
 
 class Request(str, Enum):
     """A kind of request, as object stores bill them."""
@@ -25,6 +27,11 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sums = dict.fromkeys(Request, 0)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """A lock that nobody holds."""
+        self._lock = threading.Lock()
 
     def add(self, kind: Request, count: int = 1) -> None:
         """Count requests."""

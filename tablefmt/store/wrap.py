@@ -10,6 +10,7 @@ from typing import IO
 
 import pyarrow.fs
 
+from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import PutReply, Store, StoredObject
 from tablefmt.store.tally import Tally
 
@@ -117,6 +118,11 @@ class CountingStore(ForwardingStore):
         self._lock = threading.Lock()
         self.requests: list[tuple[str, str]] = []
         self.rounds = 0
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """A lock that nobody holds."""
+        self._lock = threading.Lock()
 
     @property
     def counts(self) -> Counter[str]:
