@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.selection import Condition, chosen_columns, understood
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.cached import cached_property
 from tablefmt.model.shapes import nullable
 from tablefmt.snapshot.load import LogView
 

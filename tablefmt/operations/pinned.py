@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.write import remove_data, write_data
 from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
+from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
 from tablefmt.model.predicate import TRUE, Predicate, over_columns, to_sql
 from tablefmt.model.properties import get_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from tablefmt.data.read import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, understood
 from tablefmt.errors import InvalidPredicateError
+from tablefmt.model.cached import cached_property
 from tablefmt.model.predicate import to_sql
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store

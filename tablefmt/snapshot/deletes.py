@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
+from tablefmt.model.cached import cached_property
 from tablefmt.model.positions import DELETE_COLUMNS, marks
 
 _NONE = np.zeros(0, np.int64)

@@ -157,7 +157,7 @@ class _Folding:
     def _run(self, entries: Sequence[Entry]) -> None:
         """Of these at most the first has metadata, or files in a side file."""
         made, tail = self._made, _Tail()
-        sums = []
+        sums: list[tuple[int, int]] = []
         for entry in entries:
             assert entry.version == made.version + 1 + len(sums), (entry.version, made.version)
             if entry.metadata is not None:

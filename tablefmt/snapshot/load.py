@@ -20,7 +20,7 @@ from tablefmt.log.hint import write_hint
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import WINDOW_MAX, Progress, open_log, read_range, read_tail
 from tablefmt.log.side import read_deletes, read_side
-from tablefmt.model.entry import NOT_LOGICAL, Entry, Metadata, SideFile, StoredEntry, Totals
+from tablefmt.model.entry import NOT_LOGICAL, Metadata, SideFile, StoredEntry, Totals
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.head import Head, advance, first_head, same_table, skip_to
 from tablefmt.snapshot.state import Snapshot
@@ -35,8 +35,8 @@ UNFOLDED_MAX = 256
 """Entries held as they were read until somebody asks for files; more become columns."""
 
 HELD_MAX = 1024
-"""The same behind one that has a side file: then they are let go of, and got again by who asks. More
-of them if that many were read at once, for who reads them is about to ask."""
+"""The same behind one that has a side file: then they are let go of, and got again by who asks. If
+many were read at once it is more of them, for who reads them is about to ask."""
 
 UNREAD_MAX = 1024
 """Entries passed over and held as bytes until somebody reads; more are got again from the store."""

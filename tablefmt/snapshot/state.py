@@ -6,7 +6,6 @@ Spec: RPL-1, RPL-2, RPL-4, DEL-4.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata
 from tablefmt.model.positions import pack_positions
 from tablefmt.model.predicate import Predicate

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Keys
 from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.cached import cached_property
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.derived import Equated, SourceValues, derived_predicate, values_of
 from tablefmt.model.keys import KEYS_MAX, hash_keys
