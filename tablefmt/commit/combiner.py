@@ -31,6 +31,8 @@ class Turn:
     """Entries, by version, contiguous: what came in while this one waited, and maybe more."""
     waited: bool = False
     """Somebody was before it in the line."""
+    expired: bool = False
+    """All the time there was is gone, and the turn did not come."""
     left: list[tuple[int, bytes]] = field(default_factory=list)
     """Entries that this one read or made, in order."""
 
@@ -62,13 +64,13 @@ class Line:
             self._threads.add(me)
         turn = Turn(waited=not alone)
         try:
-            if not alone and self._wait(ticket, seconds):
+            if not alone and self._wait(ticket, seconds, turn):
                 turn.found = tuple(self._handed)
             yield turn
         finally:
             self._leave(ticket, turn)
 
-    def _wait(self, ticket: threading.Event, seconds: float) -> bool:
+    def _wait(self, ticket: threading.Event, seconds: float, turn: Turn) -> bool:
         """Whether the turn came. If not, somebody else has it, or nobody."""
         left = seconds
         while left > 0:
@@ -78,6 +80,7 @@ class Line:
             left -= pause
             if self._ended == ended:
                 break
+        turn.expired = left <= 0 and not ticket.is_set()
         return ticket.is_set()
 
     def _leave(self, ticket: threading.Event, turn: Turn) -> None:

@@ -135,7 +135,8 @@ class Driver:
         # Threads of one process take turns: they would only race each other for one version.
         line = line_of(self.store.identity)
         with line.turn(self.expires - self.environment.monotonic()) as turn:
-            if turn.waited and self.environment.monotonic() >= self.expires:
+            late = turn.waited and self.environment.monotonic() >= self.expires
+            if turn.expired or late:
                 return Done(Rejected(DEADLINE))
             self._take_over(self.view, turn.found)
             head = self.head = self.view.head

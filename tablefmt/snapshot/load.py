@@ -145,7 +145,9 @@ class LogView:
         Raises:
             CorruptEntryError: they do not fit on the head (replay's rules).
         """
-        left, many = deque(entries), len(entries) > UNFOLDED_MAX
+        left = deque(entries)
+        if len(entries) > UNFOLDED_MAX:
+            self._held_max = HELD_MAX + 2 * (len(self._unfolded) + len(entries))
         while left:
             with self._lock:
                 self._put_right()
@@ -153,8 +155,6 @@ class LogView:
                     self._absorb(left.popleft())
             if left:
                 self._catch_up()
-        if many:
-            self._held_max = HELD_MAX + 2 * len(self._unfolded)
 
     def _must_read_before(self, stored: StoredEntry) -> bool:
         entry = stored.entry

@@ -1,7 +1,7 @@
 """What a forked child has to begin anew: locks that a thread of its parent may hold, open files.
 
 The child has the thread that forked and no other, so nobody there lets go of a lock that another
-thread held. Spec: STO-15 (spec/store.md).
+thread held. Spec: STO-21 (spec/store.md).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tablefmt.snapshot import load
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
 from tests.faults.tables import extend, handle, ids, memory, new_table, next_entry, rows
 
 VERSIONS = 12
@@ -174,3 +175,91 @@ def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rul
     with pytest.raises(CorruptEntryError) as caught:
         view.pass_over([b""], last)
     assert caught.value.rule == rule
+
+
+def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table whose second commit keeps its files aside."""
+    monkeypatch.setattr("tablefmt.commit.aside.SIDE_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.aside.SIDE_ABOVE_BYTES", 1)
+    table = new_table(partitioned=True)
+    table.append(rows(1))
+    table.append(rows(2, 3, p=["a", "b"]))
+    return table
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
+    opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADD-6: nor does it ask for one; whoever reads gets again what was let go of."""
+    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(load, "HELD_MAX", 10)
+    table = with_a_side_file(monkeypatch)
+    counting = CountingStore(table.context.store)
+    if opened == "after":
+        table = handle(counting)
+    view, held = table.context.view, []
+    counting.reset()
+    for n in range(40):
+        table.append(rows(100 + n))
+        held.append(len(view._unfolded))
+    assert max(held) <= 20
+    assert not [request for request in counting.requests if request[0].startswith("get")]
+    assert ids(table) == ids(handle(table.context.store)) == [1, 2, 3, *range(100, 140)]
+
+
+def test_who_opens_a_log_with_a_side_file_and_reads_gets_entries_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ADD-6, LOG-5: however many entries come after it."""
+    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(load, "HELD_MAX", 10)
+    table = with_a_side_file(monkeypatch)
+    for n in range(40):
+        table.append(rows(100 + n))
+    counting = CountingStore(table.context.store)
+    fresh = handle(counting)
+    fresh.append(rows(200))
+    fresh.context.view.snapshot()
+    got = [key for verb, key in counting.requests if verb == "get" and key.startswith("_log/0")]
+    assert sorted(set(got)) == sorted(got)
+    assert ids(fresh) == [1, 2, 3, *range(100, 140), 200]
+
+
+def test_entries_taken_in_at_once_are_those_taken_in_one_by_one() -> None:
+    """RPL-2, DEL-1: adds, files that go, and rows that go, in turn; older versions stay."""
+    store = memory()
+    table = new_table(store)
+    for n in range(1, 40):
+        step = n % 4
+        if step in (0, 1):
+            table.append(rows(n, 100 + n))
+        elif step == 2:
+            table.delete(f"id = {n - 1}")
+        else:
+            table.delete(f"id = {n - 3 + 100} OR id = {n - 2 + 100}")
+    whole = entries(store, 0, table.context.view.head.version)
+    at_once, stepwise = LogView(store, whole), LogView(store, whole[:1])
+    for stored in whole[1:]:
+        stepwise.absorb([stored])
+        stepwise.snapshot()
+    for version in range(len(whole)):
+        one, other = at_once.snapshot(version), stepwise.snapshot(version)
+        assert one.files.to_pylist() == other.files.to_pylist()
+        assert one.with_vectors(one.files).equals(other.with_vectors(other.files))
+
+
+def test_a_history_stays_when_another_is_folded_from_it() -> None:
+    """RPL-1: what a reader holds does not change under it."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    view = table.context.view
+    before = view.snapshot()
+    removed, deleted = before.removed.copy(), before.deleted.copy()
+    table.delete("id = 1")
+    table.overwrite(rows(9))
+    assert view.snapshot().files.num_rows == 1
+    assert (before.removed == removed).all()
+    assert (before.deltas.counts(before.ids, 10) == deleted).all()
