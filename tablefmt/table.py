@@ -27,10 +27,11 @@ from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
 from tablefmt.operations.merge import MergeBuilder, begin_merge
-from tablefmt.operations.merge_plan import explain_merge, merge, source_reader
+from tablefmt.operations.merge_plan import explain_merge, merge
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.scan import Scan
+from tablefmt.operations.source import source_reader
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.snapshot.load import LogView
@@ -295,8 +296,16 @@ class Table:
             SchemaMismatchError: a column that is not there.
             InvalidPredicateError, UnsupportedFeatureError: the condition or the limit.
         """
+        asked = version is not None or timestamp is not None
         snapshot = self.context.view.snapshot(self.context.resolve_point(version, timestamp))
-        return Scan(self.context.store, snapshot, columns=columns, where=where, limit=limit)
+        return Scan(
+            self.context.store,
+            snapshot,
+            columns=columns,
+            where=where,
+            limit=limit,
+            asked=asked,
+        )
 
     def to_arrow(
         self,

@@ -30,7 +30,10 @@ from tablefmt.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from tablefmt.model.content import differ
 from tablefmt.model.entry import NOT_LOGICAL, Metadata, OperationClass
+from tablefmt.model.properties import DECISIVE, get_property
+from tablefmt.model.schema import Field
 
 
 def check(winner: Winner, mine: Mine) -> Verdict:
@@ -77,8 +80,7 @@ def _application(winner: Winner, mine: Mine) -> Verdict:
     theirs, own = winner.entry.application, mine.application
     if theirs is None or own is None or theirs.id != own.id:
         return None
-    differs = None not in (theirs.digest, own.digest) and theirs.digest != own.digest
-    if theirs.version == own.version and not differs:
+    if theirs.version == own.version and not differ(theirs.digest, own.digest):
         return Same.ALREADY_APPLIED
     reason = f"the winner carries the same application id {own.id!r}, at version {theirs.version}"
     evidence = {"theirs": theirs.version, "mine": own.version}
@@ -229,23 +231,43 @@ def _what(rows: object) -> str:
 
 
 def misfit_of(written: Metadata, now: Metadata) -> str | None:
-    """Why files written under one metadata do not fit a later one; None if they do (CFL-5)."""
+    """Why rows written under one metadata would be others under a later one (CFL-5).
+
+    None if every file is what it would be now: then it does not matter when it was written.
+    """
     if written.partition_by != now.partition_by:
         return "the winner changed the partitioning"
+    for name in DECISIVE:
+        if get_property(written.properties, name) != get_property(now.properties, name):
+            return f"the winner set property {name!r}"
     old = {f.id: f for f in written.schema.fields}
     new = {f.id: f for f in now.schema.fields}
     for field_id, column in old.items():
         if field_id not in new:
             return f"the winner dropped column {column.name!r}"
-        if new[field_id].type != column.type:
-            return f"the winner changed the type of column {column.name!r}"
-        if column.nullable and not new[field_id].nullable:
-            return f"the winner made column {column.name!r} NOT NULL"
+        changed = _changed(column, new[field_id])
+        if changed is not None:
+            return f"the winner {changed} column {column.name!r}"
     for field_id, column in new.items():
-        if field_id not in old and not column.nullable:
+        if field_id in old:
+            continue
+        if not column.nullable:
             return f"the winner added column {column.name!r}, which is NOT NULL"
+        if column.default != column.initial:
+            return f"the winner added column {column.name!r}, which has another default by now"
     held = list(written.constraints.values())
     for name, each in now.constraints.items():
         if each not in held:
             return f"the winner added constraint {name!r}"
     return None
+
+
+def _changed(before: Field, after: Field) -> str | None:
+    """What became of a column that decides what is written to it; None for nothing."""
+    if before.name.casefold() != after.name.casefold():
+        return "renamed"
+    if before.type != after.type or before.text != after.text:
+        return "changed the type of"
+    if before.default != after.default:
+        return "changed the default of"
+    return "set NOT NULL on" if before.nullable and not after.nullable else None

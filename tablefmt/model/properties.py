@@ -50,6 +50,9 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and 0 < int(text) < 1 << 50
 
 
+DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
+"""Properties that conflict rules go by: those in force where the transaction read."""
+
 PROPERTIES: dict[str, Property] = {
     "isolationLevel": Property("WriteSerializable", *_one_of("WriteSerializable", "Serializable")),
     "conflictGranularity": Property("row", *_one_of("row", "file", "transaction")),

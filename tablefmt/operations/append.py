@@ -1,14 +1,24 @@
-"""Append: rows beside what is there. Reads nothing of the table (class INSERT, blind)."""
+"""Append: rows beside what is there. Of rows that were not read from the table: INSERT, blind."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from tablefmt.commit.plan import Plan
 from tablefmt.data.bounds import stats_of
-from tablefmt.data.conform import as_reader, incoming_schema
+from tablefmt.data.conform import incoming_schema
 from tablefmt.data.write import write_data
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidPredicateError,
+    MetadataChangedException,
+    ProtocolChangedException,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
 from tablefmt.operations.columns import merged
@@ -19,7 +29,16 @@ from tablefmt.operations.context import (
     partition_scope,
     writing,
 )
+from tablefmt.operations.scan import Scan
+from tablefmt.operations.source import (
+    own_scan,
+    read_of,
+    repeatable,
+    source_reader,
+    with_reads,
+)
 from tablefmt.operations.staging import look_up, settle
+from tablefmt.snapshot.head import Head
 
 NAME = "WRITE"
 
@@ -33,7 +52,8 @@ def append(
     types become wider where `data` has the wider one of a kind (SCH-8).
 
     On a handle that is warm and not overtaken this is the data files' writes and one log write. No
-    rows and no application version: no version is made.
+    rows and no application version: no version is made. Where the handle did not hear of a change
+    of the schema, the rows are written again under the newest (CFL-5).
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: the data does not fit; nothing is kept.
@@ -41,32 +61,73 @@ def append(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     # A blind append needs no newest version: losing the race tells it. An application id, a schema
-    # that may change, and granularity `transaction`, where any winner since the start is a
-    # conflict, do.
+    # that may change, a read of the table, and granularity `transaction`, where any winner since
+    # the start is a conflict, do.
     known = context.view.head.metadata.properties
     whole_scope = get_property(known, "conflictGranularity") == "transaction"
-    head = context.begin(refresh=whole_scope or merge_schema or options.application is not None)
-    reader = as_reader(data)
-    given = look_up(context, options, reader, (NAME,))
-    if given.already is not None:
-        return given.already
-    metadata = head.metadata
-    if merge_schema:
-        metadata = merged(metadata, incoming_schema(reader.schema, metadata.schema))
+    reads = isinstance(data, Scan) and data.snapshot.table_id == context.view.head.table
+    if whole_scope or merge_schema or reads or options.application is not None:
+        return _append_known(context, data, options, merge_schema)
+    head = context.begin(refresh=False)
+    with repeatable(data) as rows:
+        try:
+            return _append_rows(context, head, rows.reader(), options)
+        except (*_MISFITS, MetadataChangedException, ProtocolChangedException) as error:
+            # The schema was the one that this handle remembers. That of now decides.
+            before, head = head.metadata, context.begin()
+            if rows.lost or (isinstance(error, _MISFITS) and head.metadata == before):
+                raise
+        return _append_rows(context, head, rows.reader(), options)
+
+
+_MISFITS = (
+    SchemaMismatchError,
+    ConstraintViolationError,
+    InvalidPredicateError,
+    UnsupportedFeatureError,
+)
+"""What rows, or a CHECK, that do not fit the schema are refused with."""
+
+
+def _append_rows(
+    context: TableContext, head: Head, rows: pa.RecordBatchReader, options: CommitOptions
+) -> Commit:
     transaction = context.environment.nonce()
     with writing(context.store, transaction):
-        stats = stats_of(metadata)
-        added = write_data(context.store, transaction, given.rows, metadata, stats)
+        stats = stats_of(head.metadata)
+        added = write_data(context.store, transaction, rows, head.metadata, stats)
     return append_files(
-        context,
-        transaction,
-        added,
-        head.metadata,
-        options,
-        read_version=head.version,
-        digest=given.digest,
-        evolved=metadata,
+        context, transaction, added, head.metadata, options, read_version=head.version
     )
+
+
+def _append_known(
+    context: TableContext, data: Any, options: CommitOptions, merge_schema: bool
+) -> Commit:
+    """An append that begins from the newest version there is, or from the one it reads."""
+    head = context.begin()
+    given = look_up(context, options, source_reader(data), (NAME,))
+    if given.already is not None:
+        return given.already
+    assert given.rows is not None
+    own = own_scan(context.view, data)
+    pinned = context.pin(head.version if own is None else own.version)
+    with pinned.staging():
+        if merge_schema:
+            schema = incoming_schema(given.rows.schema, pinned.metadata.schema)
+            pinned.target = merged(pinned.metadata, schema)
+        added = pinned.write(given.rows)
+    plan = append_plan(
+        pinned.transaction,
+        added,
+        pinned.metadata,
+        read_version=pinned.version,
+        evolved=pinned.target,
+    )
+    plan = replace(plan, floating=own is None and plan.metadata is None)
+    if own is not None and not plan.is_empty:
+        plan = with_reads(plan, [read_of(own, pinned)], pinned)
+    return settle(context, plan, options, given.digest)
 
 
 def append_files(

@@ -36,6 +36,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import check_limits
 from tablefmt.log.names import deletes_key, side_key
+from tablefmt.model.content import differ
 from tablefmt.model.entry import (
     AddedFiles,
     Application,
@@ -44,7 +45,7 @@ from tablefmt.model.entry import (
     Scope,
     StoredEntry,
 )
-from tablefmt.model.properties import get_property
+from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.operations.measured import Measured
 from tablefmt.operations.pinned import SCOPE_PARTITIONS_MAX, Pinned
@@ -52,9 +53,6 @@ from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
-
-_DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
-"""Properties that conflict rules go by: those in force where the transaction read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +203,7 @@ class TableContext:
         if known is None or version > known[0].version:
             return None
         last, at = known
-        differs = digest is not None and last.digest is not None and digest != last.digest
-        if version == last.version and differs:
+        if version == last.version and differ(last.digest, digest):
             raise IdempotenceError(
                 f"version {version} of application {application_id!r} was applied at version {at} "
                 "with other content; use a new application version for new content"
@@ -240,7 +237,7 @@ class TableContext:
             CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
         """
         known = plan.written_under or self.view.head.metadata
-        values = {name: get_property(known.properties, name) for name in _DECISIVE}
+        values = {name: get_property(known.properties, name) for name in DECISIVE}
         measured, self.measured = self.measured, None
         if measured is not None:
             plan = with_metrics(plan, measured.metrics())

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
-from tablefmt.conflict.facts import Keys, Read
+from tablefmt.conflict.facts import Keys
 from tablefmt.data.assign import NewValue, new_values
-from tablefmt.data.conform import as_reader, conform, match_columns
+from tablefmt.data.conform import conform, match_columns
 from tablefmt.data.engine import MEMORY_BYTES, Engine, check_engine, now_us
 from tablefmt.data.spool import spooled
 from tablefmt.errors import SchemaMismatchError
@@ -51,7 +51,7 @@ from tablefmt.operations.merge_find import (
 )
 from tablefmt.operations.merge_write import Inserted, Writer
 from tablefmt.operations.pinned import Pinned, check_may_remove
-from tablefmt.operations.scan import Scan
+from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
 from tablefmt.operations.staging import look_up, settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 
@@ -82,17 +82,6 @@ class Work:
     """Target rows for which it is not TRUE are none of the statement's business."""
 
 
-def source_reader(source: Any) -> pa.RecordBatchReader:
-    """The source's rows, as a stream: tabular data, or a scan of any table at any version.
-
-    Raises:
-        SchemaMismatchError: it is neither.
-    """
-    if isinstance(source, Scan):
-        return pa.RecordBatchReader.from_batches(source.schema, source.to_batches())
-    return as_reader(source)
-
-
 def merge(
     context: TableContext,
     source: Any,
@@ -116,10 +105,13 @@ def merge(
     given = look_up(context, options, source_reader(source), said_of(statement))
     if given.already is not None:
         return given.already
-    pinned = context.pin(head.version)
+    own = own_scan(context.view, source)
+    pinned = context.pin(head.version if own is None else own.version)
     with pinned.staging():
         plan = with_metadata(stage_merge(pinned, given.rows, statement, memory_limit), pinned)
-    return settle(context, with_source(plan, source, pinned), options, given.digest)
+    if own is not None and not plan.is_empty:
+        plan = with_reads(plan, [read_of(own, pinned)], pinned)
+    return settle(context, plan, options, given.digest)
 
 
 def said_of(statement: MergeStatement) -> tuple[str, ...]:
@@ -128,21 +120,6 @@ def said_of(statement: MergeStatement) -> tuple[str, ...]:
 
 
 _SAID = ("on", "source_alias", "target_alias", "merge_schema")
-
-
-def with_source(plan: Plan, source: Any, pinned: Pinned) -> Plan:
-    """The plan, that also read what its source is a scan of: the same table at the same version.
-
-    Another version is a constant, whatever commits.
-    """
-    if not isinstance(source, Scan) or plan.is_empty:
-        return plan
-    same = source.snapshot.table_id == pinned.snapshot.table_id
-    if not same or source.version != pinned.version:
-        return plan
-    files = np.sort(source.survivors["id"].to_numpy())
-    read = Read(predicate=source.predicate, by_row=False, files=files)
-    return replace(plan, reads=(*plan.reads, read), scope=None)
 
 
 def stage_merge(

@@ -7,15 +7,11 @@ alone decide. What goes is decided anew at every re-base (CFL-3).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Union
 
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan, Replacing
-from tablefmt.data.bounds import stats_of
-from tablefmt.data.conform import as_reader
-from tablefmt.data.write import write_data
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
@@ -42,15 +38,14 @@ from tablefmt.operations.context import (
     Commit,
     CommitOptions,
     TableContext,
-    application_of,
     discard,
     partition_scope,
-    writing,
 )
 from tablefmt.operations.partitions import partitions_of
 from tablefmt.operations.pinned import check_may_remove
 from tablefmt.operations.replace import needs_rows, replace_rows
-from tablefmt.operations.staging import look_up
+from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.operations.staging import look_up, settle
 from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.state import Snapshot
 
@@ -94,33 +89,35 @@ def overwrite(
     check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
     head = context.begin()
     name = "TRUNCATE" if data is None else "OVERWRITE"
-    if not dynamic_partitions and needs_rows(where, head.metadata):
-        return replace_rows(context, head, data, where, options, name)
-    said = said_of(where, head.metadata, dynamic_partitions, name)
-    given = look_up(context, options, None if data is None else as_reader(data), said)
+    own = own_scan(context.view, data)
+    pinned = context.pin(head.version if own is None else own.version)
+    if not dynamic_partitions and needs_rows(where, pinned.metadata):
+        return replace_rows(context, pinned, data, where, options, name)
+    said = said_of(where, pinned.metadata, dynamic_partitions, name)
+    given = look_up(context, options, None if data is None else source_reader(data), said)
     if given.already is not None:
         return given.already
-    transaction = context.environment.nonce()
-    added, metadata = None, head.metadata
-    if given.rows is not None:
-        if overwrite_schema:
-            metadata = replaced(metadata, from_arrow(given.rows.schema), partition_by)
-        with writing(context.store, transaction):
-            stats = stats_of(metadata)
-            added = write_data(context.store, transaction, given.rows, metadata, stats)
-    return overwrite_files(
-        context,
-        transaction,
-        added,
-        head.metadata,
-        options,
-        read_version=head.version,
-        where=where,
-        dynamic_partitions=dynamic_partitions,
-        digest=given.digest,
-        name=name,
-        evolved=metadata,
-    )
+    with pinned.staging():
+        added = None
+        if given.rows is not None:
+            if overwrite_schema:
+                pinned.target = replaced(
+                    pinned.metadata, from_arrow(given.rows.schema), partition_by
+                )
+            added = pinned.write(given.rows)
+        plan = overwrite_plan(
+            pinned.transaction,
+            added,
+            pinned.metadata,
+            read_version=pinned.version,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            name=name,
+            evolved=pinned.target,
+        )
+    if own is not None:
+        plan = with_reads(plan, [read_of(own, pinned)], pinned)
+    return _finish(context, plan, options, given.digest)
 
 
 def overwrite_files(
@@ -159,9 +156,15 @@ def overwrite_files(
     except Exception:
         discard(context.store, transaction)
         raise
-    if options.application is None and replaces_nothing(plan, context.view.snapshot):
-        return context.no_op(transaction, name)
-    return context.finish(replace(plan, application=application_of(options, digest)), options)
+    return _finish(context, plan, options, digest)
+
+
+def _finish(
+    context: TableContext, plan: Plan, options: CommitOptions, digest: str | None
+) -> Commit:
+    if options.application is None and has_nothing_to_do(context, plan, context.view.snapshot):
+        return context.no_op(plan.transaction, plan.operation.name)
+    return settle(context, plan, options, digest)
 
 
 def overwrite_plan(
@@ -206,8 +209,24 @@ def overwrite_plan(
     return with_files(plan, added)
 
 
-def replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
-    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema."""
+def has_nothing_to_do(context: TableContext, plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
+    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema, at the newest
+    version that there is: what goes is decided when it commits (CFL-3).
+
+    Args:
+        context: the table; it is refreshed where that is needed to tell.
+        plan: any plan.
+        snapshot: of a version that is known.
+    """
+    if not _replaces_nothing(plan, snapshot):
+        return False
+    view = context.view
+    view.refresh()
+    # Under another schema the condition may mean something else; the commit says so.
+    return view.head.metadata == plan.written_under and _replaces_nothing(plan, view.snapshot)
+
+
+def _replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
     if (
         plan.add is not None
         or plan.metadata is not None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan
-from tablefmt.data.conform import as_reader, conform, match_columns
+from tablefmt.data.conform import conform, match_columns
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import Condition
 from tablefmt.errors import ConstraintViolationError
@@ -23,9 +23,9 @@ from tablefmt.operations.changed import Changed, changed_plan
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.rows import select
+from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
 from tablefmt.operations.staging import look_up, settle, with_metadata
 from tablefmt.operations.target import target_of
-from tablefmt.snapshot.head import Head
 
 
 def needs_rows(where: Condition, metadata: Metadata) -> bool:
@@ -42,21 +42,25 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
 
 def replace_rows(
     context: TableContext,
-    head: Head,
+    pinned: Pinned,
     data: Any,
     where: Condition,
     options: CommitOptions,
     name: str,
 ) -> Commit:
-    """Carry it out in a commit of its own. Arguments and errors as `overwrite`."""
-    check_may_remove(head.metadata)
-    said = (name, target_of(where, head.metadata.schema).text)
-    given = look_up(context, options, None if data is None else as_reader(data), said)
+    """Carry it out in a commit of its own, at the pinned version: that of `data`, if it is a scan
+    of the table. Arguments and errors as `overwrite`.
+    """
+    check_may_remove(pinned.metadata)
+    said = (name, target_of(where, pinned.metadata.schema).text)
+    given = look_up(context, options, None if data is None else source_reader(data), said)
     if given.already is not None:
         return given.already
-    pinned = context.pin(head.version)
     with pinned.staging():
         plan = with_metadata(stage_replace(pinned, given.rows, where, name), pinned)
+    own = own_scan(context.view, data)
+    if own is not None and not plan.is_empty:
+        plan = with_reads(plan, [read_of(own, pinned)], pinned)
     return settle(context, plan, options, given.digest)
 
 

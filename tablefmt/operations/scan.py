@@ -32,9 +32,13 @@ class Scan:
         columns: Sequence[str] | None = None,
         where: Condition = None,
         limit: int | None = None,
+        asked: bool = False,
     ) -> None:
         self.store = store
         self.snapshot = snapshot
+        self.where = where
+        self.asked = asked
+        """Somebody asked for this version, by number or time: its rows are a constant (CFL-8)."""
         self.columns = chosen_columns(snapshot.schema, columns)
         if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")

@@ -16,7 +16,7 @@ from tablefmt.operations.context import (
     application_of,
     with_metrics,
 )
-from tablefmt.operations.digest import digest_of
+from tablefmt.operations.digest import ContentDigest, digest_of
 from tablefmt.operations.pinned import Pinned
 from tablefmt.snapshot.head import Head
 
@@ -30,10 +30,18 @@ class Given:
 
     rows: pa.RecordBatchReader | None
     """Still to be read; None for a statement that takes none."""
-    digest: str | None
-    """Of rows and text; None where no application version asks for it."""
-    already: Commit | None
+    said: tuple[str, ...] = ()
+    content: ContentDigest | None = None
+    """None where no application version asks for it."""
+    already: Commit | None = None
     """The receipt of the commit that applied it."""
+
+    @property
+    def digest(self) -> str | None:
+        """Of text and rows, once all of them were read; None if no application version asks."""
+        if self.content is None:
+            return None
+        return digest_of(None, *self.said) if self.rows is None else self.content.of(*self.said)
 
 
 def look_up(
@@ -47,19 +55,26 @@ def look_up(
     Args:
         context: the table, ready to write (`begin`).
         options: what every commit takes.
-        rows: what the statement takes. With an application version all of them are held in memory,
-            for the digest comes before the work.
+        rows: what the statement takes. They are read here only if their application version is the
+            last one applied, to be compared with what was.
         said: the statement's name, and the rest of its text.
 
     Raises:
         IdempotenceError: CFL-7.
     """
     if options.application is None:
-        return Given(rows, None, None)
-    held = None if rows is None else rows.read_all()
-    digest = digest_of(held, *said)
-    again = None if held is None else held.to_reader()
-    return Given(again, digest, context.applied(options, digest, said[0]))
+        return Given(rows)
+    if rows is None:
+        already = context.applied(options, digest_of(None, *said), said[0])
+        return Given(None, said, ContentDigest(), already)
+    already = context.applied(options, None, said[0])
+    if already is not None:
+        known = context.view.head.applications[options.application[0]][0]
+        if known.version == options.application[1] and known.digest is not None:
+            context.applied(options, digest_of(rows, *said), said[0])
+        return Given(rows, said, None, already)
+    content = ContentDigest()
+    return Given(content.through(rows), said, content)
 
 
 def run(

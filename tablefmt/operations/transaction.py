@@ -7,11 +7,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
-from tablefmt.data.conform import as_reader, incoming_schema
+from tablefmt.data.conform import incoming_schema
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
 from tablefmt.errors import (
@@ -22,7 +20,6 @@ from tablefmt.errors import (
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import OperationClass
-from tablefmt.model.predicate import any_of
 from tablefmt.model.properties import duration_seconds
 from tablefmt.operations.alter import Alter, Alteration, stage_alter
 from tablefmt.operations.append import NAME as APPEND
@@ -38,25 +35,20 @@ from tablefmt.operations.context import (
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.digest import ContentDigest, digest_of, digest_of_all
 from tablefmt.operations.merge import MergeBuilder, begin_merge
-from tablefmt.operations.merge_plan import (
-    explain_merge,
-    source_reader,
-    stage_merge,
-    with_source,
-)
+from tablefmt.operations.merge_plan import explain_merge, stage_merge
 from tablefmt.operations.merge_plan import said_of as said_of_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
+    has_nothing_to_do,
     overwrite_plan,
-    replaces_nothing,
     said_of,
 )
-from tablefmt.operations.partitions import partitions_of
-from tablefmt.operations.pinned import Pinned, joined, live_rows, scope_of
+from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.operations.replace import needs_rows, stage_replace
 from tablefmt.operations.scan import Scan
+from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
 from tablefmt.operations.staging import Stage, settle, with_metadata
-from tablefmt.operations.target import Target, target_of
+from tablefmt.operations.target import target_of
 from tablefmt.operations.update import said_of as said_of_set
 from tablefmt.operations.update import stage_set
 
@@ -137,7 +129,8 @@ class Transaction:
         pinned, content = self._pinned, ContentDigest()
         schema = pinned.target.schema
         with pinned.staging():
-            reader = as_reader(data)
+            reads = self._reads_of(data)
+            reader = source_reader(data)
             if merge_schema:
                 pinned.target = merged(pinned.target, incoming_schema(reader.schema, schema))
             added = pinned.write(content.through(reader))
@@ -151,7 +144,7 @@ class Transaction:
             read_version=pinned.version,
             evolved=pinned.target,
         )
-        self._digests.append(content.hexdigest(APPEND))
+        self._staged(reads, content.of(APPEND))
         return self
 
     def overwrite(
@@ -217,10 +210,11 @@ class Transaction:
 
         def stage(pinned: Pinned) -> Plan:
             reader = content.through(source_reader(source))
-            return with_source(stage_merge(pinned, reader, statement, memory_limit), source, pinned)
+            return stage_merge(pinned, reader, statement, memory_limit)
 
+        reads = self._reads_of(source)
         self.stage(stage)
-        self._digests[-1] = content.hexdigest(*said_of_merge(statement))
+        self._staged(reads, content.of(*said_of_merge(statement)))
         return self
 
     @property
@@ -240,7 +234,8 @@ class Transaction:
         self._check_empty()
         with self._pinned.staging():
             self._plan = with_metadata(stage(self._pinned), self._pinned)
-        self._digests.append(None if said is None else digest_of(None, *said))
+        if said is not None:
+            self._staged((), digest_of(None, *said))
         return self
 
     def commit(self, **commit: Any) -> Commit:
@@ -316,9 +311,9 @@ class Transaction:
             return self._replace(data, where, name)
         said = said_of(where, pinned.metadata, dynamic_partitions, name)
         with pinned.staging():
-            added = None
+            added, reads = None, self._reads_of(data)
             if data is not None:
-                reader = as_reader(data)
+                reader = source_reader(data)
                 if overwrite_schema:
                     columns = from_arrow(reader.schema)
                     pinned.target = replaced(pinned.metadata, columns, partition_by)
@@ -333,7 +328,7 @@ class Transaction:
                 name=name,
                 evolved=pinned.target,
             )
-        self._digests.append(content.hexdigest(*said))
+        self._staged(reads, content.of(*said))
         return self
 
     def _replace(self, data: Any, where: Condition, name: str) -> Transaction:
@@ -341,17 +336,33 @@ class Transaction:
         text = target_of(where, self._pinned.metadata.schema).text
 
         def stage(pinned: Pinned) -> Plan:
-            reader = None if data is None else content.through(as_reader(data))
+            reader = None if data is None else content.through(source_reader(data))
             return stage_replace(pinned, reader, where, name)
 
+        reads = self._reads_of(data)
         self.stage(stage)
-        self._digests[-1] = content.hexdigest(name, text)
+        self._staged(reads, content.of(name, text))
         return self
 
     def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Transaction:
         if commit:
             raise InvalidRangeError(f"{', '.join(sorted(commit))}: give it to commit()")
         return self.stage(lambda pinned: stage_alter(pinned, alteration), alteration.said)
+
+    def _reads_of(self, source: Any) -> tuple[Read, ...]:
+        """What a source is, to the conflict rules, that is a scan of this table (CFL-8).
+
+        Raises:
+            ConcurrentModificationException: it is of another version, which makes a difference.
+        """
+        self._check_open()
+        own = own_scan(self._context.view, source)
+        return () if own is None else (read_of(own, self._pinned),)
+
+    def _staged(self, reads: Sequence[Read], digest: str) -> None:
+        """Note what the verb that has just been staged read, and its content."""
+        self._reads.extend(reads)
+        self._digests.append(digest)
 
     def _check_open(self) -> None:
         if self._ended is not None:
@@ -398,48 +409,9 @@ class Transaction:
         plan = self._plan or append_plan(
             pinned.transaction, None, pinned.metadata, read_version=pinned.version
         )
-        if replaces_nothing(plan, lambda: pinned.snapshot) and not carries_application:
-            plan = replace(plan, replacing=None)
-        return with_reads(plan, self._reads, pinned) if self._reads else plan
-
-
-def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
-    """The plan of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
-
-    An OVERWRITE then keeps the removals it has at the pinned version.
-    """
-    # Rows that came meanwhile would stay, and have none of the new columns.
-    replaces_columns = plan.metadata is not None and plan.replacing is not None
-    plan = replace(
-        plan,
-        reads=(*plan.reads, *reads),
-        blind=False,
-        floating=False,
-        promises=plan.promises or replaces_columns,
-    )
-    if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
-        plan = _as_update(plan, pinned)
-    if plan.operation.cls is not OperationClass.UPDATE or replaces_columns:
-        return replace(plan, scope=None)
-    scopes = [read.predicate for read in plan.reads]
-    if plan.add is not None and pinned.metadata.partition_by:
-        scopes.append(partitions_of(plan.add, plan.metadata or pinned.metadata))
-    known = [predicate for predicate in scopes if predicate is not None]
-    whole = None if len(known) < len(scopes) else any_of(known)
-    return replace(plan, scope=scope_of(whole, pinned.metadata))
-
-
-def _as_update(plan: Plan, pinned: Pinned) -> Plan:
-    metrics = dict(plan.operation.metrics)
-    if plan.replacing is not None:
-        target = Target("", plan.replacing.predicate, None, True)
-        files = pinned.snapshot.in_scope(target.predicate)
-        metrics["numDeletedRows"] = live_rows(files)
-        plan = replace(
-            plan,
-            reads=(*plan.reads, target.read_nothing()),
-            removes=np.sort(files["id"].to_numpy()),
-            replacing=None,
+        if self._reads:
+            return with_reads(plan, self._reads, pinned)
+        idle = not carries_application and has_nothing_to_do(
+            self._context, plan, lambda: pinned.snapshot
         )
-    operation = replace(plan.operation, cls=OperationClass.UPDATE, metrics=metrics)
-    return replace(plan, operation=operation)
+        return replace(plan, replacing=None) if idle else plan

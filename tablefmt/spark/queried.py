@@ -23,7 +23,7 @@ from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
 from tablefmt.operations.context import TableContext
 from tablefmt.operations.pinned import Pinned
-from tablefmt.operations.transaction import with_reads
+from tablefmt.operations.source import with_reads
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark import java, planes
 from tablefmt.spark.read import snapshot_identity

@@ -26,6 +26,7 @@ from tablefmt.errors import (
     InvalidRangeError,
     MetadataChangedException,
     ProtocolChangedException,
+    SchemaMismatchError,
     StoreError,
     TableExistsError,
     TableReplacedError,
@@ -488,11 +489,10 @@ def change_metadata(store: Store, metadata: Metadata) -> None:
     assert isinstance(done.outcome, Committed)
 
 
-@pytest.mark.parametrize("name", ["renamed", "widened by a column"])
-def test_an_append_goes_on_top_of_metadata_that_its_files_fit(name: str) -> None:
+def test_an_append_goes_on_top_of_metadata_that_its_files_fit() -> None:
     """CFL-5: it depends on nothing that it read."""
     table, store, _ = one_row()
-    change_metadata(store, changed(name))
+    change_metadata(store, changed("widened by a column"))
     receipt = table.append(rows(3))
     assert receipt.rebased_over == (2,)
     now = handle(store).to_arrow()
@@ -500,10 +500,11 @@ def test_an_append_goes_on_top_of_metadata_that_its_files_fit(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["dropped", "of another type", "NOT NULL", "new and NOT NULL", "partitioned"]
+    "name",
+    ["renamed", "dropped", "of another type", "NOT NULL", "new and NOT NULL", "partitioned"],
 )
 @pytest.mark.parametrize("taken_in", [False, True])
-def test_an_append_is_refused_by_metadata_that_its_files_do_not_fit(
+def test_an_append_that_began_from_the_head_is_refused_by_metadata_that_it_does_not_fit(
     name: str, taken_in: bool
 ) -> None:
     """CFL-5, CMT-6: also if the handle took the change in while the data was written."""
@@ -518,9 +519,64 @@ def test_an_append_is_refused_by_metadata_that_its_files_do_not_fit(
 
     late = behind(table, ChangedMeanwhile(store))
     with pytest.raises(MetadataChangedException) as caught:
-        late.append(rows(3))
+        late.append(rows(3), application=("job", 1))
     assert (caught.value.winner_version, caught.value.rule) == (2, "CFL-5")
     assert len(data_files(store)) == 1
+
+
+FITS_NOW = {
+    "dropped": SchemaMismatchError,
+    "of another type": SchemaMismatchError,
+    "new and NOT NULL": SchemaMismatchError,
+    "renamed": SchemaMismatchError,
+    "NOT NULL": None,
+    "partitioned": None,
+}
+
+
+@pytest.mark.parametrize("name", FITS_NOW)
+@pytest.mark.parametrize("taken_in", [False, True])
+def test_an_append_from_a_head_that_was_only_remembered_begins_again(
+    name: str, taken_in: bool
+) -> None:
+    """CFL-5: once; the schema of now decides, and what was written under the other one goes."""
+    table, store, _ = one_row()
+
+    class ChangedMeanwhile(ForwardingStore):
+        left = 1
+
+        def put(self, key: str, body: bytes) -> None:
+            super().put(key, body)
+            if self.left:
+                self.left -= 1
+                change_metadata(store, changed(name))
+                if taken_in:
+                    late.refresh()
+
+    late = behind(table, ChangedMeanwhile(store))
+    error = FITS_NOW[name]
+    if error is not None:
+        with pytest.raises(error):
+            late.append(rows(3))
+    else:
+        assert (late.append(rows(3)).version, ids(late)) == (3, [1, 3])
+    assert data_files(store) == live_files(store)
+
+
+def test_an_append_that_began_again_fails_by_a_change_that_comes_then() -> None:
+    """CFL-5: what it began from is known then, so the change is concurrent."""
+    table, store, _ = one_row()
+    names = iter(["partitioned", "NOT NULL", "renamed"])
+
+    class ChangedMeanwhile(ForwardingStore):
+        def put(self, key: str, body: bytes) -> None:
+            super().put(key, body)
+            change_metadata(store, changed(next(names)))
+
+    with pytest.raises(MetadataChangedException) as caught:
+        behind(table, ChangedMeanwhile(store)).append(rows(3))
+    assert (caught.value.winner_version, next(names)) == (3, "renamed")
+    assert data_files(store) == live_files(store)
 
 
 def test_an_overwrite_is_refused_by_any_change_of_metadata() -> None:
@@ -787,22 +843,22 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
     assert [passed["version"] for passed in read] == list(range(2, 10))
 
 
-@pytest.mark.parametrize("name", ["renamed", "dropped"])
+@pytest.mark.parametrize("name", ["widened by a column", "dropped"])
 def test_metadata_among_many_winners_is_not_passed_over(name: str) -> None:
-    """CFL-5: an append whose files do not fit is refused, one whose files fit goes on."""
+    """CFL-5: an append whose files do not fit begins again, one whose files fit goes on."""
     table, store, _ = one_row()
     late = behind(table, store)
     for n in range(2, 5):
         table.append(rows(n))
     change_metadata(store, changed(name))
     extend(store, table, 3)
-    if name == "renamed":
+    if name == "widened by a column":
         assert late.append(rows(9)).rebased_over == tuple(range(2, 9))
-        assert late.schema.names == ["key", "p"]
+        assert late.schema.names == ["id", "p", "new"]
         return
-    with pytest.raises(MetadataChangedException) as caught:
-        late.append(rows(9))
-    assert caught.value.winner_version == 5
+    receipt = late.append(rows(9).select(["id"]))
+    assert (receipt.version, receipt.rebased_over) == (9, ())
+    assert ids(late) == ids(table.refresh())
 
 
 def test_after_a_lost_race_the_next_commit_looks_first_until_it_meets_nobody() -> None:
