@@ -5,7 +5,7 @@ Spec: DAT-5, DEL-1, DEL-2, DEL-4, LIN-2 (maintenance/rows.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,6 +14,8 @@ import pyarrow as pa
 from tablefmt.data.read import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
 from tablefmt.maintenance.rows import row_problems
+from tablefmt.maintenance.unnamed import Unnamed, unnamed_files
+from tablefmt.model.times import show_time
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -44,6 +46,9 @@ class Report:
     """Live files looked at."""
     deep: bool
     findings: tuple[Finding, ...]
+    unnamed: tuple[Unnamed, ...] = ()
+    """Transactions whose data files no entry names. Nothing is wrong with the table by them alone:
+    see STO-21."""
 
     @property
     def ok(self) -> bool:
@@ -60,10 +65,9 @@ class Report:
     def __str__(self) -> str:
         how = "every page read" if self.deep else "lengths and footers"
         head = f"{self.uri}: version {self.version}, {self.files} live files ({how})"
-        if self.ok:
-            return head + ": sound"
+        end = ": sound" if self.ok else f": {len(self.findings)} findings"
         lines = [f"  {f.object}: {f.problem} (rule {f.rule})" for f in self.findings]
-        return "\n".join([f"{head}: {len(self.findings)} findings", *lines])
+        return "\n".join([head + end, *lines, *_told(self.unnamed)])
 
 
 def verify(
@@ -87,6 +91,7 @@ def verify(
         view = LogView.open(store)
         snapshot = view.snapshot()
         problems_of_rows = row_problems(view, snapshot)
+        unnamed = unnamed_files(view)
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)
         return Report(store.uri, None, 0, deep, (finding,))
@@ -108,7 +113,23 @@ def verify(
         done += len(rows)
         if progress is not None:
             progress(done, files.num_rows)
-    return Report(store.uri, snapshot.version, files.num_rows, deep, tuple(findings))
+    return Report(store.uri, snapshot.version, files.num_rows, deep, tuple(findings), unnamed)
+
+
+def _told(unnamed: Sequence[Unnamed]) -> list[str]:
+    if not unnamed:
+        return []
+    shown = [
+        f"  {one.folder}: {one.files} files, {one.bytes} bytes, the last "
+        f"written at {show_time(one.modified_us)}"
+        for one in unnamed
+    ]
+    return [
+        f"no entry names the data files of {len(unnamed)} transactions: writes that failed, were "
+        "given up or are still under way; or commits that were acknowledged and then overwritten, "
+        "if the store was ever written by something that does not honour put-if-absent (STO-21)",
+        *shown,
+    ]
 
 
 def _look(store: Store, row: tuple[str, int, int, int | None], deep: bool) -> str | None:

@@ -310,6 +310,7 @@ def test_verify_of_a_sound_table(table: tablefmt.Table, uri: str) -> None:
             "files": 3,
             "deep": deep,
             "findings": [],
+            "unnamed": [],
             "ok": True,
         }
 

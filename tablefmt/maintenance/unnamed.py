@@ -1,0 +1,67 @@
+"""Data files that are there, and in no entry.
+
+Spec: STO-21 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+_BATCH = 1024
+_SCHEMA = pa.schema([("key", pa.string()), ("size", pa.int64()), ("modified_us", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """The files of one transaction that no entry names."""
+
+    folder: str
+    """`data/<transaction>`."""
+    files: int
+    bytes: int
+    modified_us: int
+    """When the last of them was written, µs UTC by the store's clock."""
+
+
+def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
+    """List the table's data files and tell those that no entry up to the newest one names.
+
+    What lands meanwhile is found by one look at the log after the listing, if need be; `view` is at
+    the newest version then. In the order of the folders' names.
+
+    Raises:
+        CorruptTableError: in the entries that came meanwhile.
+    """
+    suspects = _not_named(view, _listing(view.store))
+    if suspects.num_rows and view.refresh():
+        suspects = _not_named(view, suspects)
+    sums: dict[str, Unnamed] = {}
+    for one in suspects.to_pylist():
+        folder = "/".join(one["key"].split("/")[:2])
+        so_far = sums.get(folder, Unnamed(folder, 0, 0, 0))
+        latest = max(so_far.modified_us, one["modified_us"])
+        sums[folder] = Unnamed(folder, so_far.files + 1, so_far.bytes + one["size"], latest)
+    return tuple(sums.values())
+
+
+def _listing(store: Store) -> pa.Table:
+    """All objects below `data/`, as columns."""
+    objects = iter(store.list_after("data/"))
+    batches = []
+    while batch := list(islice(objects, _BATCH)):
+        columns = zip(*((one.key, one.size, one.modified_us) for one in batch), strict=True)
+        batches.append(pa.record_batch(list(map(pa.array, columns)), schema=_SCHEMA))
+    return pa.Table.from_batches(batches, _SCHEMA)
+
+
+def _not_named(view: LogView, objects: pa.Table) -> pa.Table:
+    named = view.snapshot().columns["path"]
+    known = pc.is_in(objects["key"].cast(named.type), value_set=named)
+    return objects.filter(pc.invert(known))
