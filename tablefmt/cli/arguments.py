@@ -16,6 +16,7 @@ from tablefmt.operations.context import TableContext
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
+from tablefmt.store.text_options import add_text_option
 from tablefmt.table import Table
 
 Point = Union[int, str, None]  # noqa: UP007 - run time
@@ -24,8 +25,6 @@ Point = Union[int, str, None]  # noqa: UP007 - run time
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _WHOLE = re.compile(r"[0-9]+")
-_SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORECASE)
-_WORDS = {"true": True, "false": False}
 
 
 class PointType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -72,20 +71,12 @@ def storage_options(
         path, equals, value = text.partition("=")
         if not equals or not all(path.split(".")):
             raise click.BadParameter(f"number {number} is not of the form KEY=VALUE", ctx, param)
-        *outer, last = path.split(".")
-        inner = options
-        for part in outer:
-            inner = inner.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise click.BadParameter(f"{path} is both a value and a group", ctx, param)
-        inner[last] = value if _SECRET.search(last) else _typed(value)
+        try:
+            add_text_option(options, path, value)
+        except InvalidRangeError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
     ctx.meta["secrets"] = sorted({v for t in values if (v := t.partition("=")[2])}, key=len)[::-1]
     return options
-
-
-def _typed(value: str) -> Any:
-    """true, false and whole numbers as such: s3fs does not read text for them."""
-    return int(value) if _WHOLE.fullmatch(value) else _WORDS.get(value.lower(), value)
 
 
 def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.operations.context import CommitOptions
+from tablefmt.store.text_options import add_text_option
 
 OPTIONS = {
     "replaceWhere": "SQL: overwrite replaces rows for which it holds; new rows have to match it",
@@ -24,7 +24,8 @@ OPTIONS = {
     "compression": "zstd (the default), snappy, gzip, lz4_raw or none",
     "userMetadata": "kept in the log: a mapping of JSON values, or text",
     "deadline": "seconds after which to give up committing",
-    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    " with dots for what is nested: storage.client_kwargs.region_name",
     "mergeSchema": "true: columns that the table lacks are added, and types become wider",
     "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and their "
     "partitioning where partitionBy says it",
@@ -35,7 +36,8 @@ READ_OPTIONS = {
     "versionAsOf": "the ID version to read",
     "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
     "path": "where the table is",
-    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    " with dots for what is nested: storage.client_kwargs.region_name",
 }
 """Options of `spark.read.format("tablefmt")`, matched in the same way."""
 
@@ -169,7 +171,7 @@ def _by_name(
     for written, value in given.items():
         if written.casefold().startswith(_PREFIX):
             key = written[len(_PREFIX) :]
-            storage[_HADOOPS_NAMES.get(key.casefold(), key)] = _storage_value(value)
+            add_text_option(storage, _HADOOPS_NAMES.get(key.casefold(), key), value)
             continue
         name = names.get(_folded(written))
         if name is None:
@@ -180,18 +182,6 @@ def _by_name(
         if value is not None:
             found[name] = value
     return found, storage
-
-
-def _storage_value(value: Any) -> Any:
-    """What an option's text stands for: a truth value, a JSON object, or itself."""
-    if value in ("true", "false"):
-        return value == "true"
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
 
 
 def _folded(name: str) -> str:

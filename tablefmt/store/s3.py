@@ -33,6 +33,7 @@ from tablefmt.store.protocol import (
     check_range,
 )
 from tablefmt.store.s3_access import S3Access, s3_access
+from tablefmt.store.s3_listing import in_order, start_after
 from tablefmt.store.s3_replies import (
     Failure,
     RequestFailedError,
@@ -308,21 +309,17 @@ class S3Store:
         """Lazy: a page of 1,000 keys is fetched when its first key is due."""
         parameters: dict[str, Any] = {"Prefix": self._start + check_prefix(prefix)}
         if after:
-            parameters["StartAfter"] = self._start + after
-        last = b"" if after is None else after.encode("utf-8", "surrogatepass")
+            parameters["StartAfter"] = self._start + start_after(after)
+        return in_order(self._pages(prefix, parameters), after, self.uri)
+
+    def _pages(self, prefix: str, parameters: dict[str, Any]) -> Iterator[StoredObject]:
         while True:
             page = self._run(
                 "list", prefix or ".", lambda: self._call("list_objects_v2", **parameters)
             )
             for item in page.get("Contents", ()):
-                key = item["Key"][len(self._start) :]
-                encoded = key.encode("utf-8")
-                # Some stores repeat a key or ignore StartAfter; folder markers are no objects.
-                if encoded <= last or key.endswith("/"):
-                    continue
-                last = encoded
                 modified_us = int(item["LastModified"].timestamp() * 1_000_000)
-                yield StoredObject(key, int(item["Size"]), modified_us)
+                yield StoredObject(item["Key"][len(self._start) :], int(item["Size"]), modified_us)
             if not page.get("IsTruncated"):
                 return
             parameters["ContinuationToken"] = page["NextContinuationToken"]

@@ -29,6 +29,15 @@ _NEVER_SENT = {
 _WRONG_CREDENTIALS = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
 )
+_WRONG_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"})
+# An answer came, and what it brought cannot be taken for the object.
+_BAD_ANSWER = {
+    "FlexibleChecksumError": "the bytes that came do not have the checksum that came with them: "
+    "they were changed on the way, or the store sends the checksum of the whole object with a part "
+    "of it. Try again; if it stays so, set the storage option "
+    "config_kwargs.response_checksum_validation=when_required, or use another store",
+    "ResponseParserError": "the answer is not one of S3's; check the endpoint",
+}
 _MAX_CODE_CHARACTERS = 60
 
 
@@ -123,7 +132,9 @@ def _is_final(failure: Failure) -> bool:
 
 def is_retryable(failure: Failure) -> bool:
     """Whether the same request may succeed later without anybody mending anything."""
-    return not failure.never_sent and not _is_final(failure)
+    if failure.never_sent or failure.code in _BAD_ANSWER:
+        return False
+    return not _is_final(failure)
 
 
 def explain(failure: Failure, bucket: str) -> str:
@@ -133,6 +144,8 @@ def explain(failure: Failure, bucket: str) -> str:
             failure.code, f"the request could not be made ({failure.code}); check the options"
         )
     status, code = failure.status, failure.code
+    if code in _BAD_ANSWER:
+        return f"{_BAD_ANSWER[code]} ({code})"
     if status == 0:
         return f"no answer came ({code}); check the endpoint and the network"
     shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
@@ -142,6 +155,11 @@ def explain(failure: Failure, bucket: str) -> str:
         return f"the credentials are wrong; check key, secret and region ({shown})"
     if code == "ExpiredToken":
         return f"the credentials have expired; renew them ({shown})"
+    if code in _WRONG_CLOCK:
+        return (
+            "this machine's clock and the store's are too far apart for a signature to be taken; "
+            f"set the clock ({shown})"
+        )
     if status == 403:
         return (
             "access is denied; grant it to these credentials (without the right to list, S3 says "

@@ -88,6 +88,17 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
     hidden = {"storage.access.key": "k", "STORAGE.Secret.Key": "s", "storage.session.token": "t"}
     found = {"key": "k", "secret": "s", "token": "t"}
     assert parse_read_options(hidden).storage_options == found
+    nested = parse_read_options(
+        {"storage.client_kwargs.region_name": "r", "storage.client_kwargs": '{"verify": false}',
+         "storage.config_kwargs.s3.addressing_style": "path", "storage.secret": "{0",
+         "storage.config_kwargs.max_pool_connections": "50", "storage.password": "true"}
+    )  # fmt: skip
+    assert nested.storage_options == {
+        "client_kwargs": {"region_name": "r", "verify": False},
+        "config_kwargs": {"s3": {"addressing_style": "path"}, "max_pool_connections": 50},
+        "secret": "{0",
+        "password": "true",
+    }
     assert parse_read_options({"timestampAsOf": "2024-01-01"}).timestamp == "2024-01-01"
 
 
@@ -96,6 +107,9 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
     [
         ({"versionAsOf": "1", "timestampasof": "2024"}, InvalidRangeError, "both"),
         ({"versionAsOf": "one"}, InvalidRangeError, "one"),
+        ({"storage.a": "x", "storage.a.b": "y"}, InvalidRangeError, "a.b is both"),
+        ({"storage.a.b": "y", "storage.a": "x"}, InvalidRangeError, "a is both"),
+        ({"storage.a..b": "y"}, InvalidRangeError, "empty"),
         ({"version": "1"}, UnsupportedFeatureError, "'version'"),
         ({"READCHANGEFEED": "true"}, UnsupportedFeatureError, "readChangeFeed"),
         ({"endingBoundInclusive": "true"}, UnsupportedFeatureError, "endingBoundInclusive"),

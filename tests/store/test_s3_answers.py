@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
@@ -188,6 +189,8 @@ def test_an_http_layer_of_unknown_habits_makes_a_no_uncertain(
     [
         (s3_error(403, "AccessDenied"), "access is denied"),
         (s3_error(403, "SignatureDoesNotMatch"), "credentials are wrong"),
+        (s3_error(403, "RequestTimeTooSkewed"), "set the clock"),
+        (s3_error(400, "RequestExpired"), "set the clock"),
         (s3_error(401, "Unauthorized"), "credentials are wrong"),
         (s3_error(400, "ExpiredToken"), "credentials have expired"),
         (s3_error(404, "NoSuchBucket"), "bucket 'bucket' does not exist"),
@@ -220,6 +223,101 @@ def test_an_error_that_may_pass_is_marked_so(serve: Serve, answer: Answer):
         store.size("_log/0")
 
     assert caught.value.retryable
+
+
+def test_a_wrong_clock_is_told_to_who_creates(serve: Serve):
+    """STO-6: nothing was done, and it is no matter of rights."""
+    store, _ = serve(always(s3_error(403, "RequestTimeTooSkewed")))
+
+    reply = store.put_if_absent("_log/0", b"x")
+
+    assert isinstance(reply, Refused)
+    assert "set the clock" in reply.reason
+    assert "access" not in reply.reason
+
+
+def test_a_wrong_checksum_is_an_answer(serve: Serve):
+    """STO-6: asked for three times, since the way may be to blame, and then said as it is."""
+    headers = {"x-amz-checksum-crc32": "AAAAAA=="}
+    store, server = serve(always(Answer(200, b"other bytes", headers)))
+
+    for read in (lambda: store.get("_log/0"), lambda: store.get_range("_log/0", 0, 5)):
+        server.seen.clear()
+        with pytest.raises(StoreError, match="do not have the checksum") as caught:
+            read()
+        assert "no answer" not in str(caught.value)
+        assert not caught.value.retryable
+        assert len(server.seen) == 3
+
+
+class Listing:
+    """Answers ListObjectsV2 for keys in an order of its own, three a page."""
+
+    def __init__(self, keys: list[str], order: Callable[[str], object]) -> None:
+        self.keys, self.order = sorted(keys, key=order), order
+
+    def __call__(self, index: int, request: Request) -> Answer:
+        query = parse_qs(urlsplit(request.path).query)
+        start = query.get("continuation-token", query.get("start-after", [""]))[0]
+        keys = [
+            key
+            for key in (f"table/{one}" for one in self.keys)
+            if key.startswith(query["prefix"][0])
+            and (not start or self.order(key) > self.order(start))  # type: ignore[operator]
+        ]
+        page = "".join(
+            f"<Contents><Key>{quote(key)}</Key><Size>1</Size>"
+            "<LastModified>2026-11-21T09:00:00.000Z</LastModified></Contents>"
+            for key in keys[:3]
+        )
+        more = len(keys) > 3
+        token = f"<NextContinuationToken>{keys[2]}</NextContinuationToken>" if more else ""
+        body = (
+            f"<ListBucketResult><EncodingType>url</EncodingType>{page}{token}"
+            f"<IsTruncated>{str(more).lower()}</IsTruncated></ListBucketResult>"
+        )
+        return Answer(200, body.encode(), {"Content-Type": "application/xml"})
+
+
+def utf_16(key: str) -> list[int]:
+    """Units, as Java compares text."""
+    encoded = key.encode("utf-16-be")
+    return [encoded[i] << 8 | encoded[i + 1] for i in range(0, len(encoded), 2)]
+
+
+KEYS = [
+    "a",
+    "a/\ufffd",
+    "a/\U0001f600",
+    "a/z",
+    "b",
+    "\ud7ff",
+    "\ue000",
+    "\uff61",
+    "\U00010000",
+    "é",
+]
+
+
+@pytest.mark.parametrize("order", [str.encode, utf_16])
+def test_a_listing_is_by_bytes_whatever_the_servers_order(serve: Serve, order: Callable):
+    """STO-9: two orders are met; neither loses a key, from any key on."""
+    store, _ = serve(Listing(KEYS, order))
+    by_bytes = sorted(KEYS, key=str.encode)
+
+    assert [one.key for one in store.list_after("")] == by_bytes
+    assert [one.key for one in store.list_after("a/")] == ["a/z", "a/\ufffd", "a/\U0001f600"]
+    for after in [*KEYS, "a/\U0001f5ff", "\ufffe", "0"]:
+        expected = [key for key in by_bytes if key.encode() > after.encode()]
+        assert [one.key for one in store.list_after("", after)] == expected
+
+
+def test_a_listing_in_no_order_is_refused(serve: Serve):
+    """STO-9: silence would lose keys, versions of a log among them."""
+    store, _ = serve(Listing(["b", "a", "c"], lambda key: "cba".find(key[-1])))
+
+    with pytest.raises(StoreError, match="its order is not that of the keys"):
+        list(store.list_after(""))
 
 
 def test_a_missing_object_is_not_a_missing_bucket(serve: Serve):
