@@ -1,6 +1,6 @@
 """Data files that are there, and in no entry.
 
-Spec: STO-21 (spec/store.md).
+Spec: STO-22 (spec/store.md).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Report:
     findings: tuple[Finding, ...]
     unnamed: tuple[Unnamed, ...] = ()
     """Transactions whose data files no entry names. Nothing is wrong with the table by them alone:
-    see STO-21."""
+    see STO-22."""
 
     @property
     def ok(self) -> bool:
@@ -127,7 +127,7 @@ def _told(unnamed: Sequence[Unnamed]) -> list[str]:
     return [
         f"no entry names the data files of {len(unnamed)} transactions: writes that failed, were "
         "given up or are still under way; or commits that were acknowledged and then overwritten, "
-        "if the store was ever written by something that does not honour put-if-absent (STO-21)",
+        "if the store was ever written by something that does not honour put-if-absent (STO-22)",
         *shown,
     ]
 

@@ -24,7 +24,7 @@ def acknowledged_twice() -> tuple[MemoryStore, Any, Any, Any]:
 
 
 def test_an_overwritten_commit_that_nobody_went_on_from_left_its_files() -> None:
-    """STO-21: the log is whole, and the files of the other writer are in no entry."""
+    """STO-22: the log is whole, and the files of the other writer are in no entry."""
     store, _, other, lost = acknowledged_twice()
     assert ids(other) == [2]
 
@@ -41,7 +41,7 @@ def test_an_overwritten_commit_that_nobody_went_on_from_left_its_files() -> None
 
 @pytest.mark.broken_tables
 def test_an_overwritten_commit_that_somebody_went_on_from_breaks_the_chain() -> None:
-    """STO-21, LOG-1."""
+    """STO-22, LOG-1."""
     _, table, other, _ = acknowledged_twice()
     table.append(rows(3))
 
@@ -52,7 +52,7 @@ def test_an_overwritten_commit_that_somebody_went_on_from_breaks_the_chain() -> 
 
 @pytest.mark.parametrize("more", [0, 1, 2000])
 def test_files_of_commits_and_of_removed_rows_are_named(more: int) -> None:
-    """STO-21: of a log whose files are gone from the table too; litter is told by its folder."""
+    """STO-22: of a log whose files are gone from the table too; litter is told by its folder."""
     store = memory()
     table = new_table(store)
     for n in range(3):
@@ -70,7 +70,7 @@ def test_files_of_commits_and_of_removed_rows_are_named(more: int) -> None:
 
 
 def test_a_commit_that_lands_during_the_listing_is_no_suspect() -> None:
-    """STO-21."""
+    """STO-22."""
     store = memory()
     table = new_table(store)
     late = behind(table, store)
