@@ -6,16 +6,9 @@ Page checksums leave footers and the headers of pages out.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
-import pyarrow as pa
-import pyarrow.fs
+from collections.abc import Sequence
 
 from tablefmt.store.protocol import KeyNotFoundError, Store
-
-THREADS = 16
-"""Files looked at at once: enough to hide a remote store's latency."""
 
 END_BYTES = 64 << 10
 """Covered at least, if the file is that long: what one request brings anyway."""
@@ -45,61 +38,63 @@ def stored_checksum(store: Store, path: str, size: int) -> int | None:
     Raises:
         KeyNotFoundError: the file is missing. StoreError: the store cannot answer.
     """
-    return _checksum(lambda start, length: store.get_range(path, start, length), size)
+    (end,) = read_ends(store, [(path, size)])
+    if end is None:
+        raise KeyNotFoundError(path)
+    return None if end.beyond else footer_checksum(end.body)
 
 
-def first_damaged(store: Store, files: pa.Table) -> int | None:
-    """The place of the first file that is missing or whose end is not as it was written.
+class End:
+    """The last bytes of a file, at least those that ADD-7 covers, as far as they are there."""
+
+    __slots__ = ("beyond", "body", "start")
+
+    def __init__(self, start: int, body: bytes, size: int) -> None:
+        self.start = start
+        """The place of the first byte in the file; 0: it is whole."""
+        self.beyond = start + len(body) > size
+        """Whether the file is longer than the log says."""
+        self.body = body
+
+    def is_sound(self, size: int, expected: int | None) -> bool:
+        """Whether the file has this length and, where it is known, this checksum."""
+        if self.beyond or self.start + len(self.body) != size:
+            return False
+        return expected is None or footer_checksum(self.body) == expected
+
+
+def read_ends(
+    store: Store, files: Sequence[tuple[str, int]], whole: int = END_BYTES
+) -> list[End | None]:
+    """The ends of files, None for those that are missing; one round, two where a footer is long.
 
     Args:
-        store: where the files are.
-        files: `path`, `size`, and, where it is known, `footer`.
+        store: where they are.
+        files: path, and length in bytes by the log.
+        whole: files up to this length are read whole.
 
     Raises:
         StoreError: the store cannot answer.
     """
-    if "footer" not in files.column_names:
-        return None
-    columns = (files[name].to_pylist() for name in ("path", "size", "footer"))
-    known = [(at, *row) for at, row in enumerate(zip(*columns, strict=True)) if row[2] is not None]
-    filesystem, root = store.arrow_filesystem()
-    if not isinstance(filesystem, pyarrow.fs.PyFileSystem):
-        # Threads only get in each other's way where a read takes microseconds.
-        prefix = root + "/" if root else ""
-        return next((f[0] for f in known if not _is_whole(filesystem, prefix, f)), None)
-    with ThreadPoolExecutor(min(THREADS, max(1, len(known)))) as pool:
-        found = zip(known, pool.map(lambda f: _is_stored_whole(store, f), known), strict=True)
-        return next((file[0] for file, whole in found if not whole), None)
-
-
-_File = tuple[int, str, int, int]
-"""Place, path, size, checksum."""
-
-
-def _is_whole(filesystem: pyarrow.fs.FileSystem, prefix: str, file: _File) -> bool:
-    _, path, size, expected = file
-    try:
-        with filesystem.open_input_file(prefix + path) as source:
-            return _checksum(lambda start, length: source.read_at(length, start), size) == expected
-    except OSError:
-        return False
-
-
-def _is_stored_whole(store: Store, file: _File) -> bool:
-    _, path, size, expected = file
-    try:
-        return stored_checksum(store, path, size) == expected
-    except KeyNotFoundError:
-        return False
-
-
-def _checksum(read: Callable[[int, int], bytes], size: int) -> int | None:
-    """Of a file that `read` gives bytes of, from a start, at most so many."""
-    end = read(max(0, size - END_BYTES), min(size, END_BYTES))
-    length = _length(end)
-    if len(end) < length <= size:
-        end = read(size - length, length)
-    return footer_checksum(end)
+    starts = [0 if size <= whole else max(0, size - END_BYTES) for _, size in files]
+    # One byte more than there should be tells a file that is longer.
+    wanted = [(p, start, size + 1 - start) for (p, size), start in zip(files, starts, strict=True)]
+    found = store.get_ranges(wanted)
+    again = []
+    for at, ((_, size), body) in enumerate(zip(files, found, strict=True)):
+        if body is not None and starts[at] and starts[at] + len(body) == size:
+            footer = _length(body)
+            if len(body) < footer <= size:
+                starts[at] = size - footer
+                again.append(at)
+    if again:
+        longer = [(files[at][0], starts[at], files[at][1] + 1 - starts[at]) for at in again]
+        for at, body in zip(again, store.get_ranges(longer), strict=True):
+            found[at] = body
+    return [
+        None if body is None else End(start, body, size)
+        for body, start, (_, size) in zip(found, starts, files, strict=True)
+    ]
 
 
 def _length(end: bytes) -> int:

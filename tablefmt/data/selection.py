@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 import pyarrow as pa
@@ -100,7 +100,9 @@ def choose(where: Condition, schema: Schema) -> Chosen:
         raise InvalidPredicateError(f"the condition does not fit the columns: {first}") from None
     parts, exact = predicates_of(where, schema)
     known = all_of(parts) if parts else None
-    return Chosen(known, _filter_by(where, schema), exact and known is not None)
+    seen = _physical(known, schema) if exact and known is not None else None
+    rows = replace(_filter_by(where, schema), pushed_reads=seen)
+    return Chosen(known, rows, exact and known is not None)
 
 
 def _by_engine(where: str, schema: Schema) -> Chosen:
@@ -111,7 +113,8 @@ def _by_engine(where: str, schema: Schema) -> Chosen:
     used = [f for at, f in enumerate(schema.fields) if f"t{at}" in condition.columns]
     names = physical_schema(schema)
     pushed = None if predicate is None else to_scan_expression(predicate, names)
-    rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used))
+    seen = None if predicate is None else _physical(predicate, schema)
+    rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used), seen)
     columns = None if condition.nested else frozenset(f.id for f in used)
     return Chosen(predicate, rows, exact=False, columns=columns)
 
@@ -120,9 +123,15 @@ def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
     """What selects the rows for which the predicate is TRUE."""
     names = physical_schema(schema)
     exact, pushed = to_arrow_expression(predicate, names), to_scan_expression(predicate, names)
+    seen = _physical(predicate, schema)
     if pushed.equals(exact):
-        return RowFilter(exact)
-    return RowFilter(pushed, exact, tuple(schema.by_id(i).physical for i in fields(predicate)))
+        return RowFilter(exact, pushed_reads=seen)
+    return RowFilter(pushed, exact, tuple(sorted(seen)), seen)
+
+
+def _physical(predicate: Predicate, schema: Schema) -> frozenset[str]:
+    """The columns that it looks at."""
+    return frozenset(schema.by_id(i).physical for i in fields(predicate))
 
 
 def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tablefmt.data.read import check_file
+from tablefmt.data.damage import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
 from tablefmt.maintenance.rows import row_problems
 from tablefmt.maintenance.unnamed import Unnamed, unnamed_files

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -77,9 +78,12 @@ class Scan:
         left = self.limit
         if left == 0:
             return
-        batches = read_files(
-            self.store, self._readable, self.snapshot.schema, self.columns, self._condition
-        )
+        files, schema = self._readable, self.snapshot.schema
+        if left is not None and self._condition is None:
+            files = _first_files(files, left)
+        # Where a condition decides, how many files it takes to have so many rows is not known.
+        eager = left is None or self._condition is None
+        batches = read_files(self.store, files, schema, self.columns, self._condition, eager=eager)
         for batch in batches:
             if left is None:
                 yield batch
@@ -120,6 +124,12 @@ class Scan:
             f"{kept_rows - kept_gone} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
             f"columns {', '.join(f.name for f in self.columns)}"
         )
+
+
+def _first_files(files: pa.Table, rows: int) -> pa.Table:
+    """As many files as hold so many rows, or all of them."""
+    live = files["rows"].to_numpy() - files["deleted"].to_numpy()
+    return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)
 
 
 def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:

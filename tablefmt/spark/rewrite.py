@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import stats_of
+from tablefmt.data.fetch import open_data_file
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
@@ -117,7 +118,7 @@ def rewrite(
         files = _described(store, written, under, stats)
         check_published(said, 0 if files is None else files.rows)
         return Rewritten(files, shape.empty_table())
-    found = _read_back(store, [key for key, _ in written], shape)
+    found = _read_back(store, written, shape)
     check_published(said, sum(table.num_rows for table in found))
     pairs = list(zip(written, found, strict=True))
     wanted = [file for file, table in pairs if table.num_rows and _is_written(table)]
@@ -146,22 +147,23 @@ def _is_written(places: pa.Table) -> bool:
     return ACTION not in places.column_names or places[ACTION][0].as_py() == UPDATED
 
 
-def _read_back(store: Store, keys: Sequence[str], shape: pa.Schema) -> list[pa.Table]:
-    filesystem, root = store.arrow_filesystem()
-
-    def read(key: str) -> pa.Table:
+def _read_back(
+    store: Store, written: Sequence[tuple[str, int]], shape: pa.Schema
+) -> list[pa.Table]:
+    def read(written: tuple[str, int]) -> pa.Table:
+        key, size = written
         try:
-            with filesystem.open_input_file(f"{root}/{key}" if root else key) as source:
+            with open_data_file(store, key, size) as source:
                 file = pq.ParquetFile(source, page_checksum_verification=True)
                 return file.read(shape.names, use_threads=False).select(shape.names).cast(shape)
         except (OSError, pa.ArrowException) as error:
             first = str(error).splitlines()[0]
             raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
 
-    if len(keys) < 2:
-        return [read(key) for key in keys]
-    with ThreadPoolExecutor(min(THREADS, len(keys))) as pool:
-        return list(pool.map(read, keys))
+    if len(written) < 2:
+        return [read(file) for file in written]
+    with ThreadPoolExecutor(min(THREADS, len(written))) as pool:
+        return list(pool.map(read, written))
 
 
 def finish(spark: Any, pinned: Pinned, parts: Sequence[AddedFiles | None]) -> None:

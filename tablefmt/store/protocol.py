@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO, Protocol, TypeAlias, Union
 
-import pyarrow.fs
+import pyarrow as pa
 
 from tablefmt.errors import StoreError, TablefmtError
 from tablefmt.store.tally import Tally
@@ -111,6 +111,10 @@ def _key_problem(key: str) -> str:
     return ""
 
 
+Range: TypeAlias = tuple[str, int, int]
+"""Key, first byte, length in bytes; clipped at the end of the object."""
+
+
 class Store(Protocol):
     """One table root. Safe to share between threads; pickles by address and options.
 
@@ -156,6 +160,9 @@ class Store(Protocol):
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Bytes `start` .. `start + length`, clipped at the end. Raises KeyNotFoundError."""
 
+    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+        """What `get_range` gives of each, in order; None where absent; one round trip in depth."""
+
     def size(self, key: str) -> int:
         """Length in bytes. Raises KeyNotFoundError."""
 
@@ -180,8 +187,16 @@ class Store(Protocol):
         A local store raises KeyNotFoundError for one that is missing; others do not look.
         """
 
-    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """A file system for reading data files, and the root's path within it."""
+    @property
+    def remote(self) -> bool:
+        """Whether a request takes a network's round trip, so that it pays to ask early and for
+        much at once."""
+
+    def open_file(self, key: str) -> pa.NativeFile | None:
+        """The object as an open file that Arrow reads by itself; None where there are no files.
+
+        Raises KeyNotFoundError.
+        """
 
     def turn(self, key: str) -> AbstractContextManager[None]:
         """Wait for one's turn to create names beside `key`, for a moment at most (STO-14).

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO
 
-import pyarrow.fs
+import pyarrow as pa
 
 from tablefmt.store.forks import renew_after_fork
-from tablefmt.store.protocol import PutReply, Store, StoredObject
+from tablefmt.store.protocol import PutReply, Range, Store, StoredObject
 from tablefmt.store.tally import Tally
 
 
@@ -67,6 +67,10 @@ class ForwardingStore:
         """As the inner store."""
         return self.inner.get_range(key, start, length)
 
+    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+        """As the inner store."""
+        return self.inner.get_ranges(wanted)
+
     def size(self, key: str) -> int:
         """As the inner store."""
         return self.inner.size(key)
@@ -91,9 +95,14 @@ class ForwardingStore:
         """As the inner store."""
         self.inner.sync(keys)
 
-    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """As the inner store; what goes through Arrow is seen by no wrapper."""
-        return self.inner.arrow_filesystem()
+    @property
+    def remote(self) -> bool:
+        """As the inner store."""
+        return self.inner.remote
+
+    def open_file(self, key: str) -> pa.NativeFile | None:
+        """As the inner store; what Arrow reads from the file is seen by no wrapper."""
+        return self.inner.open_file(key)
 
     def turn(self, key: str) -> AbstractContextManager[None]:
         """As the inner store."""
@@ -108,8 +117,9 @@ class CountingStore(ForwardingStore):
     """Keeps what was asked of the inner store. Safe between threads.
 
     Attributes:
-        requests: (verb, key) in order; `get_many` counts as a `get` of each key. A listing is one
-            request, with its prefix as key. `sync` and reads through Arrow are not counted.
+        requests: (verb, key) in order; `get_many` counts as a `get` of each key, `get_ranges` as a
+            `get_range`. A listing is one request, with its prefix as key. `sync` is not counted,
+            nor is what Arrow reads of a file that it opened.
         rounds: Round trips that wait for each other: one a call, `get_many` included.
     """
 
@@ -167,6 +177,12 @@ class CountingStore(ForwardingStore):
         self._count("get_range", key)
         return self.inner.get_range(key, start, length)
 
+    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+        """Counted as one round of `get_range`; nothing asked is no round."""
+        if wanted:
+            self._count("get_range", *(key for key, _, _ in wanted))
+        return self.inner.get_ranges(wanted)
+
     def size(self, key: str) -> int:
         """Counted."""
         self._count("size", key)
@@ -181,6 +197,13 @@ class CountingStore(ForwardingStore):
         """Counted."""
         self._count("delete", key)
         self.inner.delete(key)
+
+    def open_file(self, key: str) -> pa.NativeFile | None:
+        """Counted where there are files."""
+        opened = self.inner.open_file(key)
+        if opened is not None:
+            self._count("open_file", key)
+        return opened
 
     def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
         """Counted."""

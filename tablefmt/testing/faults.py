@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from typing import IO, Literal, TypeAlias, TypeVar, get_args
 
 from tablefmt.errors import StoreError
-from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Store, StoredObject
+from tablefmt.store.protocol import (
+    Exists,
+    NoAnswer,
+    PutReply,
+    Range,
+    Refused,
+    Store,
+    StoredObject,
+)
 from tablefmt.store.wrap import ForwardingStore
 
 Fault: TypeAlias = Literal[
@@ -34,7 +42,7 @@ class Killed(BaseException):
 class FaultyStore(ForwardingStore):
     """`inner`, with the faults of `plan(request_index, verb, key)`. Safe between threads.
 
-    Requests are numbered from 0, one a call; `get_many` passes its first key.
+    Requests are numbered from 0, one a call; those for many pass their first key.
 
     - lost_request: not applied; NoAnswer, or a retryable StoreError from other verbs.
     - lost_answer: applied; the same answer.
@@ -132,6 +140,11 @@ class FaultyStore(ForwardingStore):
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Lost, refused, killed."""
         return self._faulty("get_range", key, lambda: self.inner.get_range(key, start, length))
+
+    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+        """Lost, refused, killed; one request."""
+        first = wanted[0][0] if wanted else ""
+        return self._faulty("get_ranges", first, lambda: self.inner.get_ranges(wanted))
 
     def size(self, key: str) -> int:
         """Lost, refused, killed."""

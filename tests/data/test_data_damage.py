@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +15,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 
 import tablefmt
 from tablefmt.data.checksum import END_BYTES, footer_checksum, stored_checksum
-from tablefmt.data.read import read_files
+from tablefmt.data.read import count_rows, locate_rows, read_files
+from tablefmt.data.selection import filter_of
 from tablefmt.errors import CorruptDataError
+from tablefmt.model.parse import parse_predicate
+from tablefmt.model.positions import pack_positions
+from tablefmt.operations.scan import Scan
 from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
+from tests.requests.test_scan_requests import Far
 
 ROWS = pa.table(
     {
@@ -52,6 +61,34 @@ def same_shape(path: Path, body: bytes, other: bytes) -> None:
     path.write_bytes((path.read_bytes() + bytes(max(0, len(body) - size)))[: len(body)])
 
 
+def linked(path: Path, body: bytes, other: bytes) -> None:
+    """To the very bytes, elsewhere."""
+    elsewhere = path.parents[3] / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def in_a_linked_folder(path: Path, body: bytes, other: bytes) -> None:
+    elsewhere = path.parents[3] / "folder"
+    path.parent.rename(elsewhere)
+    path.parent.symlink_to(elsewhere)
+
+
+def a_pipe(path: Path, body: bytes, other: bytes) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_socket(path: Path, body: bytes, other: bytes) -> None:
+    path.unlink()
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+def a_folder(path: Path, body: bytes, other: bytes) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 DAMAGES: dict[str, Callable[[Path, bytes, bytes], Any]] = {
     "missing": lambda path, body, other: path.unlink(),
     "no bytes": lambda path, body, other: path.write_bytes(b""),
@@ -65,6 +102,11 @@ DAMAGES: dict[str, Callable[[Path, bytes, bytes], Any]] = {
     "first page": lambda path, body, other: path.write_bytes(
         body[:60] + bytes([body[60] ^ 16]) + body[61:]
     ),
+    "a link": linked,
+    "in a linked folder": in_a_linked_folder,
+    "a pipe": a_pipe,
+    "a socket": a_socket,
+    "a folder": a_folder,
 }
 
 
@@ -197,3 +239,46 @@ def test_files_without_a_checksum_are_read() -> None:
     )
     with pytest.raises(CorruptDataError, match="its bytes are not those that were written"):
         list(read_files(store, wrong, schema, columns))
+
+
+def counted_reads(store: Store, files: pa.Table, scan: Scan) -> list[Callable[[], Any]]:
+    """Every way to read these files of a table of two, rows with ids from 0 on."""
+    schema, columns = scan.snapshot.schema, scan.columns
+    all_of_them = filter_of(parse_predicate("id >= 0", schema), schema)
+    none = filter_of(parse_predicate("id < -5", schema), schema)
+    gone = pa.array([None, pack_positions(BitMap64([1]))], pa.large_binary())
+    return [
+        lambda: list(read_files(store, files, schema, columns)),
+        lambda: list(read_files(store, files, schema, columns[:1], all_of_them)),
+        lambda: list(read_files(store, files, schema, [], none)),
+        lambda: list(read_files(store, files.append_column("vector", gone), schema, [])),
+        lambda: list(locate_rows(store, files, schema, columns)),
+        lambda: list(locate_rows(store, files, schema, [], none)),
+        lambda: count_rows(store, files, schema, all_of_them),
+        lambda: count_rows(store, files, schema, none),
+    ]
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("size", [3, 40_000])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_file_with_other_rows_than_the_log_says_is_damage(
+    size: int, known: bool, tmp_path: Path
+) -> None:
+    """DAT-5: more or fewer, whatever is asked of it, and with a checksum in the log or without."""
+    rows = pa.table({"id": range(size), "name": [f"{i * 7919 % 10_007}" for i in range(size)]})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    for start in (0, size):
+        table.append(rows.set_column(0, "id", pa.array(range(start, start + size))))
+    scan = table.scan()
+    files = scan.survivors if known else scan.survivors.drop_columns(["footer"])
+    at = files.schema.get_field_index("rows")
+    for said in (0, size - 1, size + 1):
+        wrong = files.set_column(at, "rows", pa.array([said, size]))
+        for store in (table.context.store, Far(table.context.store)):
+            for read in counted_reads(store, wrong, scan):
+                with pytest.raises(
+                    CorruptDataError, match=f"{size} rows, .* says {said}"
+                ) as caught:
+                    read()
+                assert caught.value.key == files["path"][0].as_py()

@@ -136,7 +136,7 @@ def test_files_that_cannot_break_it_are_not_read(monkeypatch: pytest.MonkeyPatch
     read: list[str] = []
     store = table.context.store
     monkeypatch.setattr(
-        type(store), "arrow_filesystem", lambda self: read.append(self.uri) or 1 / 0
+        type(store), "get_ranges", lambda self, wanted: read.append(self.uri) or 1 / 0
     )
     table.alter.add_constraint("right", "id > 0")
     table.alter.set_not_null("id")

@@ -134,7 +134,7 @@ def assert_rows(store: Store, expected: Sequence[Rows], first: int) -> None:
 
 
 class Counting(CountingStore):
-    """Counts reads through Arrow too, what is read so is data; and apart, what a get found."""
+    """Counts, apart, what a get found."""
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Counted."""
@@ -149,11 +149,6 @@ class Counting(CountingStore):
         body = super().get(key)
         self.requests.append(("found", key))
         return body
-
-    def arrow_filesystem(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Counted as one read."""
-        self._count("arrow", "data/")
-        return super().arrow_filesystem()
 
 
 class Watch:

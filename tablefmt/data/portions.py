@@ -1,0 +1,225 @@
+"""Files in runs that Arrow scans at once: their ends are checked, their bytes on their way.
+
+Spec: DAT-4, DAT-5, ADD-7.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+
+from tablefmt.data.checksum import END_BYTES, End, read_ends
+from tablefmt.data.damage import DAMAGE, check_file, first_line, first_problem, is_no_answer
+from tablefmt.data.fetch import (
+    PORTION_BYTES,
+    WHOLE_BYTES,
+    DataFiles,
+    RangedFile,
+    ahead,
+    column_ranges,
+)
+from tablefmt.errors import CorruptDataError
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.defaults import default_array
+from tablefmt.model.schema import Field, Schema
+from tablefmt.store.protocol import Store
+
+GROUP_FILES = 256
+"""Most files whose ends are fetched and checked at once."""
+
+FIRST_FILES = 4
+"""Files of the first group where perhaps not all rows are wanted; then four times as many."""
+
+THREADS = 16
+"""Footers read at once."""
+
+_CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Needs:
+    """What a scan reads of files."""
+
+    schema: Schema
+    names: frozenset[str] | None = None
+    """Physical names of columns; None: all that there are."""
+    pushed: pc.Expression | None = None
+    """Row groups for which it cannot be true are not read."""
+    eager: bool = True
+    """Whether all rows will be asked for: then files are fetched early."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """Files that are scanned together."""
+
+    start: int
+    """The place of the first file among all."""
+    files: pa.Table
+    dataset: ds.FileSystemDataset
+    data: DataFiles
+
+    def drop(self) -> None:
+        """Let go of what was fetched for them."""
+        self.data.drop(self.files["path"].to_pylist())
+
+
+def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
+    """The files in order, all of them: those that hold nothing wanted too.
+
+    Raises:
+        CorruptDataError: DAT-5, a file is missing, of another length, or fails its checksum.
+        StoreError: the store gives no answer.
+    """
+    if store.remote and needs.eager:
+        return ahead(partial(_portions, store, files, needs))
+    return _portions(store, files, needs)
+
+
+def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
+    for start, group in _groups(store, files, needs.eager):
+        sizes = list(zip(group["path"].to_pylist(), group["size"].to_pylist(), strict=True))
+        data = DataFiles(store)
+        try:
+            for (path, size), end in zip(sizes, _sound_ends(store, group, sizes), strict=True):
+                data.hold(path, size, end)
+            whole = Portion(start, group, dataset_of(data, group, needs.schema), data)
+            promised = _promised(whole, needs) if store.remote else []
+        except DAMAGE as error:
+            if is_no_answer(store, error):
+                raise
+            path, problem = first_problem(store, group) or ("", _unread(error))
+            raise CorruptDataError(problem, key=path, rule="DAT-5") from None
+        if store.remote:
+            yield from _fetched(store, whole, promised)
+        else:
+            yield whole
+
+
+def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
+    """Runs of files, with the place of the first, of which the ends fit into memory."""
+    most = GROUP_FILES if eager else FIRST_FILES
+    if not store.remote:
+        for start in range(0, files.num_rows, GROUP_FILES):
+            yield start, files.slice(start, GROUP_FILES)
+        return
+    start = at = held = 0
+    for at, size in enumerate(files["size"].to_pylist()):
+        end = size if size <= WHOLE_BYTES else END_BYTES
+        if at > start and (at - start >= most or held + end > PORTION_BYTES):
+            yield start, files.slice(start, at - start)
+            start, held, most = at, 0, min(GROUP_FILES, 4 * most)
+        held += end
+    if start < files.num_rows:
+        yield start, files.slice(start)
+
+
+def _sound_ends(store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]]) -> list[End]:
+    """The ends of files, which are what was written (ADD-7)."""
+    ends = read_ends(store, sizes, WHOLE_BYTES if store.remote else END_BYTES)
+    expected: list[int | None] = [None] * group.num_rows
+    if "footer" in group.column_names:
+        expected = group["footer"].to_pylist()
+    sound = []
+    for at, ((path, size), end) in enumerate(zip(sizes, ends, strict=True)):
+        if end is None or not end.is_sound(size, expected[at]):
+            rows = group["rows"][at].as_py()
+            problem = check_file(store, path, size, rows, deep=False, footer=expected[at])
+            raise CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
+        sound.append(end)
+    return sound
+
+
+def _unread(error: BaseException) -> str:
+    return f"the data files could not be read: {first_line(error)}"
+
+
+def _promised(group: Portion, needs: Needs) -> list[RangedFile | None]:
+    """What will be read of each file of which not all is there."""
+    paths = group.files["path"].to_pylist()
+    return [
+        None if group.data.is_whole(path) else group.data.promise(path, _ranges(fragment, needs))
+        for path, fragment in zip(paths, group.dataset.get_fragments(), strict=True)
+    ]
+
+
+def _fetched(
+    store: Store, group: Portion, promised: Sequence[RangedFile | None]
+) -> Iterator[Portion]:
+    """A group in portions of which what will be read is in memory, if that can be."""
+    fragments = list(group.dataset.get_fragments())
+    start = 0
+    while start < len(fragments):
+        stop, length = start, 0
+        while stop < len(fragments) and (stop == start or length < PORTION_BYTES):
+            file = promised[stop]
+            length += 0 if file is None else file.promised
+            stop += 1
+        chosen = [(f, f.missing()) for f in promised[start:stop] if f is not None]
+        wanted = [one for file, parts in chosen for one in file.wanted(parts)]
+        bodies = iter(store.get_ranges(wanted))
+        for file, parts in chosen:
+            file.give(parts, [next(bodies) for _ in parts])
+        dataset = replace_fragments(group.dataset, fragments[start:stop])
+        files = group.files.slice(start, stop - start)
+        yield Portion(group.start + start, files, dataset, group.data)
+        start = stop
+
+
+def _ranges(fragment: ds.ParquetFileFragment, needs: Needs) -> list[tuple[int, int]]:
+    part = fragment
+    if needs.pushed is not None:
+        part = fragment.subset(filter=needs.pushed, schema=file_schema(needs.schema))
+    groups = [group.id for group in part.row_groups]
+    return column_ranges(fragment.metadata, groups, needs.names)
+
+
+def replace_fragments(
+    dataset: ds.FileSystemDataset, fragments: Sequence[ds.ParquetFileFragment]
+) -> ds.FileSystemDataset:
+    """The same kind of dataset over other files."""
+    return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+
+
+def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
+    """The files (columns `path` and `size`) as an Arrow dataset over physical names.
+
+    What a file lacks is NULL, or the column's initial value; narrower values are cast (DAT-12).
+    """
+    filesystem = pyarrow.fs.PyFileSystem(data)
+    kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
+    initial = [f for f in schema.fields if f.initial is not None]
+
+    def fragment(path: str, size: int) -> ds.ParquetFileFragment:
+        file = kind.make_fragment(path, filesystem, file_size=size)
+        known = _initial_values(initial, file)
+        if known is None:
+            return file
+        return kind.make_fragment(path, filesystem, known, file_size=size)
+
+    described = (files["path"].to_pylist(), files["size"].to_pylist())
+    # Without initial values no file is looked at here.
+    with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
+        fragments = list((pool.map if initial else map)(fragment, *described))
+    return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
+
+
+def _initial_values(initial: Sequence[Field], file: ds.ParquetFileFragment) -> pc.Expression | None:
+    """What is true of every row of a file: the values of columns that it lacks (SCH-7)."""
+    if not initial:
+        return None
+    there = frozenset(file.physical_schema.names)
+    known = [
+        pc.field(f.physical) == default_array(f.initial, f.type)[0]
+        for f in initial
+        if f.physical not in there
+    ]
+    return reduce(operator.and_, known) if known else None
