@@ -397,7 +397,8 @@ def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
         _check_variants(values, name)
     elif isinstance(kind, Struct):
         for column in kind.fields:
-            inner = pc.struct_field(values, column.name)
+            # By place: Arrow takes a name that begins with a dot for a path.
+            inner = pc.struct_field(values, [values.type.get_field_index(column.name)])
             present = pc.is_valid(values)
             if not column.nullable and pc.sum(pc.and_(pc.is_null(inner), present)).as_py():
                 raise ConstraintViolationError(

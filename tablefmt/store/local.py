@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
+from tablefmt.store.local_errors import explain, store_error, translated
 from tablefmt.store.local_files import (
     Directories,
     Handle,
@@ -29,6 +30,14 @@ from tablefmt.store.local_files import (
     device_of,
     sync_directory,
     wait_for_lock,
+)
+from tablefmt.store.local_reads import (
+    READ_FLAGS,
+    is_taken,
+    range_or_none,
+    read_at,
+    read_or_none,
+    regular_size,
 )
 from tablefmt.store.protocol import (
     Exists,
@@ -47,7 +56,6 @@ from tablefmt.store.tally import Request, Tally
 
 _OUTPUT_BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 8
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 # What link(2) answers without having linked. Anything else leaves the question open.
 _LINK_REFUSALS = frozenset(
@@ -66,25 +74,6 @@ _LINK_REFUSALS = frozenset(
 )
 _DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-_CAUSES = {
-    errno.ENOSPC: "the disk is full; free some space",
-    errno.EDQUOT: "the disk quota is used up; free some space or raise it",
-    errno.EFBIG: "the file is larger than the system allows; raise the limit",
-    errno.EROFS: "the file system is read-only; mount it for writing",
-    errno.EACCES: "permission is denied; give this user access",
-    errno.EPERM: "permission is denied; give this user access",
-    errno.ELOOP: "a symbolic link is in the way; links below the root are not followed",
-    errno.ENOTDIR: "a part of the path is a file or a symbolic link; move it away",
-    errno.EISDIR: "a directory has this name; move it away",
-    errno.ENXIO: "a pipe, socket or device has this name; move it away",
-    errno.ENAMETOOLONG: "the file system takes no name this long; use a shorter one",
-    errno.ESTALE: "the table's directory was removed or replaced since it was opened; open the "
-    "table again",
-    errno.EMFILE: "too many files are open; raise the limit",
-    errno.EIO: "the disk reports an input/output error; check its health",
-}
-
-
 TURN_SECONDS = 1.0
 """STO-14. Enough for hundreds of creates; a holder that was stopped delays nobody longer."""
 
@@ -139,17 +128,17 @@ class LocalStore:
         for last_try in (False, True):
             try:
                 directory = self._directories.open(folder, create=True)
-                if _is_taken(directory, name):
+                if is_taken(directory, name):
                     # Who comes late in a race need not write and fsync a body to learn it.
                     return Exists()
                 staged = self._stage(directory, body)
             except FileNotFoundError as error:
                 # The directory was removed between finding and using it: make it again, once.
                 if last_try:
-                    return Refused(_explain(error))
+                    return Refused(explain(error))
                 continue
             except OSError as error:
-                return Refused(_explain(error))
+                return Refused(explain(error))
             break
         try:
             return self._link(directory, staged, name)
@@ -164,7 +153,7 @@ class LocalStore:
         """
         self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
-        with _translated("write", key):
+        with translated("write", key):
             unsynced: list[Handle] = []
             directory = self._directories.open(folder, create=True, unsynced=unsynced)
             staged = self._stage(directory, body, sync=False)
@@ -185,7 +174,7 @@ class LocalStore:
         """STO-7: the bytes have no final name until the block has ended well."""
         self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
-        with _translated("write", key):
+        with translated("write", key):
             directory = self._directories.open(folder, create=True)
             staged = StagedFile(directory, named=self._named)
         try:
@@ -195,12 +184,12 @@ class LocalStore:
         except OSError as error:
             staged.discard()
             if error.errno in _STREAM_ERRORS:
-                raise _store_error("write", key, error) from error
+                raise store_error("write", key, error) from error
             raise
         except BaseException:
             staged.discard()
             raise
-        with _translated("write", key):
+        with translated("write", key):
             _publish(directory, staged, name)
 
     def _link(self, directory: Handle, staged: StagedFile, name: str) -> PutReply:
@@ -210,13 +199,13 @@ class LocalStore:
             return Exists()
         except OSError as error:
             refused = error.errno in _LINK_REFUSALS
-            return Refused(_explain(error)) if refused else NoAnswer(_explain(error))
+            return Refused(explain(error)) if refused else NoAnswer(explain(error))
         self._end_turn()
         staged.discard()
         try:
             os.fsync(directory.fd)
         except OSError as error:
-            return NoAnswer(f"the directory is not durable: {_explain(error)}")
+            return NoAnswer(f"the directory is not durable: {explain(error)}")
         return Written()
 
     def _stage(self, directory: Handle, body: bytes, *, sync: bool = True) -> StagedFile:
@@ -232,7 +221,7 @@ class LocalStore:
         """Unlink, and make that durable."""
         self.tally.add(Request.DELETE)
         folder, name = _split(check_key(key))
-        with _translated("delete", key):
+        with translated("delete", key):
             try:
                 directory = self._directories.open(folder, create=False)
                 os.unlink(name, dir_fd=directory.fd)
@@ -261,10 +250,10 @@ class LocalStore:
                 folders.add(folder)
                 folder = _split(folder)[0]
         for folder in sorted(folders, reverse=True):
-            with _translated("sync", folder or "."):
+            with translated("sync", folder or "."):
                 os.fsync(self._directories.open(folder, create=False).fd)
         if not self._root_synced:
-            with _translated("sync", "."):
+            with translated("sync", "."):
                 sync_directory(os.path.dirname(self.uri))
             self._root_synced = True
 
@@ -276,7 +265,7 @@ class LocalStore:
         """Read the whole file."""
         self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
-            return _read(fd, 0, os.fstat(fd).st_size)
+            return read_at(fd, 0, os.fstat(fd).st_size)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another: a local read is shorter than handing it to a thread."""
@@ -288,7 +277,7 @@ class LocalStore:
             if folder not in directories:
                 directories[folder] = self._directory_or_none(folder, key)
             directory = directories[folder]
-            bodies.append(None if directory is None else _read_or_none(directory, name, key))
+            bodies.append(None if directory is None else read_or_none(directory, name, key))
         return bodies
 
     def _directory_or_none(self, folder: str, key: str) -> Handle | None:
@@ -297,14 +286,14 @@ class LocalStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _store_error("read", key, error) from error
+            raise store_error("read", key, error) from error
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read at an offset."""
         self.tally.add(Request.GET)
         check_range(start, length)
         with self._reading(key, "read") as fd:
-            return _read(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
+            return read_at(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
 
     def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
         """One after another, as `get_many`."""
@@ -317,9 +306,7 @@ class LocalStore:
             if folder not in directories:
                 directories[folder] = self._directory_or_none(folder, key)
             directory = directories[folder]
-            part = (
-                None if directory is None else _range_or_none(directory, name, key, start, length)
-            )
+            part = None if directory is None else range_or_none(directory, name, key, start, length)
             parts.append(part)
         return parts
 
@@ -332,14 +319,14 @@ class LocalStore:
     @contextmanager
     def _reading(self, key: str, verb: str) -> Iterator[int]:
         folder, name = _split(check_key(key))
-        with _translated(verb, key):
+        with translated(verb, key):
             try:
                 directory = self._directories.open(folder, create=False)
-                fd = os.open(name, _READ_FLAGS, dir_fd=directory.fd)
+                fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
             except FileNotFoundError:
                 raise KeyNotFoundError(key) from None
             try:
-                _regular_size(fd)
+                regular_size(fd)
                 yield fd
             finally:
                 os.close(fd)
@@ -352,7 +339,7 @@ class LocalStore:
         yield from self._list(folder, prefix.encode("utf-8"), floor)
 
     def _list(self, folder: str, prefix: bytes, floor: bytes) -> Iterator[StoredObject]:
-        with _translated("list", folder or "."):
+        with translated("list", folder or "."):
             try:
                 directory = self._directories.open(folder, create=False)
                 with os.scandir(directory.fd) as entries:
@@ -364,7 +351,7 @@ class LocalStore:
             if is_folder:
                 yield from self._list(key, prefix, floor)
                 continue
-            with _translated("list", key):
+            with translated("list", key):
                 try:
                     status = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
                 except FileNotFoundError:
@@ -422,14 +409,6 @@ def _split(key: str) -> tuple[str, str]:
     return folder, name
 
 
-def _is_taken(directory: Handle, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def _publish(directory: Handle, staged: StagedFile, name: str) -> None:
     try:
         try:
@@ -439,56 +418,6 @@ def _publish(directory: Handle, staged: StagedFile, name: str) -> None:
     finally:
         staged.discard()
     os.fsync(directory.fd)
-
-
-def _read_or_none(directory: Handle, name: str, key: str) -> bytes | None:
-    # Who looks for the head misses often, so a name is looked for before it is opened.
-    if not _is_taken(directory, name):
-        return None
-    with _translated("read", key):
-        try:
-            fd = os.open(name, _READ_FLAGS, dir_fd=directory.fd)
-        except FileNotFoundError:
-            return None
-        try:
-            return _read(fd, 0, _regular_size(fd))
-        finally:
-            os.close(fd)
-
-
-def _range_or_none(directory: Handle, name: str, key: str, start: int, length: int) -> bytes | None:
-    # No context manager: this is done for every data file of a scan.
-    fd = -1
-    try:
-        fd = os.open(name, _READ_FLAGS, dir_fd=directory.fd)
-        return _read(fd, start, max(0, min(length, _regular_size(fd) - start)))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _store_error("read", key, error) from error
-    finally:
-        if fd >= 0:
-            os.close(fd)
-
-
-def _regular_size(fd: int) -> int:
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
-        is_folder = stat.S_ISDIR(status.st_mode)
-        raise OSError(errno.EISDIR if is_folder else errno.ENXIO, "not a regular file")
-    return status.st_size
-
-
-def _read(fd: int, start: int, length: int) -> bytes:
-    parts: list[bytes] = []
-    while length > 0:
-        part = os.pread(fd, length, start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
-        length -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _sort_keys(
@@ -517,22 +446,3 @@ def _is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-@contextmanager
-def _translated(verb: str, key: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _store_error(verb, key, error) from error
-
-
-def _store_error(verb: str, key: str, error: OSError) -> StoreError:
-    retryable = error.errno in (errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.EAGAIN)
-    return StoreError(f"cannot {verb} {key!r}: {_explain(error)}.", retryable=retryable)
-
-
-def _explain(error: OSError) -> str:
-    name = errno.errorcode.get(error.errno or 0, "unknown error")
-    cause = _CAUSES.get(error.errno or 0, os.strerror(error.errno or 0))
-    return f"{cause} ({name})"
