@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tablefmt.errors import InvalidRangeError, VersionNotFoundError
 from tablefmt.model.times import Time, show_time, to_micros
+from tablefmt.model.whole import whole_number
 from tablefmt.snapshot.timeline import Timeline
 
 SETTLE_US = 600_000_000
@@ -110,9 +111,10 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
 
 
 def _whole(version: int) -> int:
-    if type(version) is not int:
+    number = whole_number(version)
+    if number is None:
         raise InvalidRangeError(f"version {version!r} is not a whole number")
-    return version
+    return number
 
 
 def _in_history(when: Time, timeline: Timeline) -> int:

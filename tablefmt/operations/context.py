@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from numbers import Real
 from typing import Any
 
 import orjson
@@ -47,6 +48,7 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.times import Time, from_micros, to_micros
+from tablefmt.model.whole import whole_number
 from tablefmt.operations.measured import Measured
 from tablefmt.operations.pinned import SCOPE_PARTITIONS_MAX, Pinned
 from tablefmt.snapshot.head import Head, check_writable
@@ -78,26 +80,30 @@ class CommitOptions:
         except (TypeError, ValueError) as error:
             raise InvalidRangeError(f"user_metadata cannot be written as JSON: {error}") from None
         if self.application is not None:
-            _check_application(self.application)
-        if self.deadline is not None and not (
-            isinstance(self.deadline, int | float) and self.deadline >= 0
-        ):
+            object.__setattr__(self, "application", _checked_application(self.application))
+        if self.deadline is None:
+            return
+        if not (isinstance(self.deadline, Real) and self.deadline >= 0):
             raise InvalidRangeError(f"deadline {self.deadline!r} is not a number of seconds from 0")
+        object.__setattr__(self, "deadline", float(self.deadline))
 
 
-def _check_application(application: Any) -> None:
+def _checked_application(application: Any) -> tuple[str, int]:
     pair = tuple(application) if isinstance(application, tuple | list) else ()
-    if len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not int:
+    number = whole_number(pair[1]) if len(pair) == 2 else None
+    if number is None or not isinstance(pair[0], str):
         raise InvalidRangeError(
             f"application={application!r} is not a pair of a text and a whole number"
         )
+    checked = str(pair[0]), number
     try:
-        check_limits(list(pair))
-        pair[0].encode()
+        check_limits(list(checked))
+        checked[0].encode()
     except CorruptEntryError as error:
         raise InvalidRangeError(f"application={application!r} is refused: {error.detail}") from None
     except UnicodeEncodeError as error:
         raise InvalidRangeError(f"application={application!r} is refused: {error}") from None
+    return checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +190,12 @@ class TableContext:
             return self.view.timeline.version_at(micros)
         if version is None:
             return self.version
-        if type(version) is not int:
+        number = whole_number(version)
+        if number is None:
             raise InvalidRangeError(f"version {version!r} is not a whole number")
-        if version > self.view.head.version:
+        if number > self.view.head.version:
             self.view.refresh()
-        return self.view.timeline.check_version(version)
+        return self.view.timeline.check_version(number)
 
     def applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """The receipt of the commit that carried this application version, if there is one.

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tablefmt.errors import InvalidRangeError
 from tablefmt.log.reader import read_range
 from tablefmt.model.entry import Entry
+from tablefmt.model.whole import whole_from_0
 from tablefmt.operations.context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
@@ -41,11 +42,12 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     Raises:
         InvalidRangeError: a limit that is not a whole number from 0 on.
     """
-    if limit is not None and (type(limit) is not int or limit < 0):
+    most = None if limit is None else whole_from_0(limit)
+    if limit is not None and most is None:
         raise InvalidRangeError(f"limit {limit!r} is not a whole number from 0 on")
     context.view.refresh()
     last = context.view.head.version
-    first = 0 if limit is None else max(0, last - limit + 1)
+    first = 0 if most is None else max(0, last - most + 1)
     entries = list(read_range(context.store, first, last))
     return pa.Table.from_pylist([_row(s.entry) for s in reversed(entries)], SCHEMA)
 

@@ -8,6 +8,7 @@ from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError
 from tablefmt.log.names import is_transaction
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
+from tablefmt.model.whole import whole_from_0
 from tablefmt.operations.context import Commit, TableContext, committed
 from tablefmt.store.protocol import NoAnswer
 
@@ -26,8 +27,9 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
     """
     if not is_transaction(transaction):
         raise InvalidRangeError(f"{transaction!r} is no transaction: 32 hex digits are")
-    if version is not None and (type(version) is not int or version < 0):
-        raise InvalidRangeError(f"version {version!r} is not a whole number from 0 on")
+    given, version = version, None if version is None else whole_from_0(version)
+    if given is not None and version is None:
+        raise InvalidRangeError(f"version {given!r} is not a whole number from 0 on")
     reply: Found | Missing | NoAnswer = Missing()
     entries: list[StoredEntry] = []
     try:

@@ -14,6 +14,7 @@ from tablefmt.data.selection import Condition, chosen_columns, understood
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.model.cached import cached_property
 from tablefmt.model.predicate import to_sql
+from tablefmt.model.whole import whole_from_0
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 
@@ -41,9 +42,9 @@ class Scan:
         self.asked = asked
         """Somebody asked for this version, by number or time: its rows are a constant (CFL-8)."""
         self.columns = chosen_columns(snapshot.schema, columns)
-        if limit is not None and (type(limit) is not int or limit < 0):
+        self.limit = None if limit is None else whole_from_0(limit)
+        if limit is not None and self.limit is None:
             raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
-        self.limit = limit
         self.predicate, self._condition = understood(where, snapshot.schema)
 
     @property

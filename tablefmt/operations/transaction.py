@@ -21,6 +21,7 @@ from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.properties import duration_seconds
+from tablefmt.model.whole import whole_number
 from tablefmt.operations.alter import Alter, Alteration, stage_alter
 from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
@@ -67,9 +68,9 @@ class Transaction:
 
     def __init__(self, context: TableContext, read_version: int | None = None) -> None:
         head = context.begin()
-        if read_version is not None and type(read_version) is not int:
+        version = head.version if read_version is None else whole_number(read_version)
+        if version is None:
             raise InvalidRangeError(f"version {read_version!r} is not a whole number")
-        version = head.version if read_version is None else read_version
         context.view.timeline.check_version(version)
         self._context = context
         self._pinned = context.pin(version)

@@ -241,7 +241,8 @@ def _application(found: Mapping[str, Any]) -> tuple[str, int] | None:
     if "txnAppId" not in found and "txnVersion" not in found:
         return None
     try:
-        return str(found["txnAppId"]), int(found["txnVersion"])
+        # By its text: a fraction is no version, and is not cut to one.
+        return str(found["txnAppId"]), int(str(found["txnVersion"]))
     except KeyError as error:
         raise InvalidRangeError(f"{error} is missing: give txnAppId and txnVersion") from None
     except (TypeError, ValueError):
