@@ -20,7 +20,11 @@ from fsspec.utils import tokenize
 ASK_FROM_BYTES = 1 << 20
 """Bodies of this length and more are sent after the server's word that it wants them (STO-20)."""
 
-_CONNECTIONS = 64
+_CONFIG = {
+    "max_pool_connections": 64,
+    # botocore writes its own anew for every request, a tenth of what one costs.
+    "user_agent": "tablefmt",
+}
 _MOST_KEPT = 16
 _SURROUNDINGS = ("AWS_", "BOTO_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "HOME")
 
@@ -59,8 +63,7 @@ def shared_files(options: Mapping[str, Any]) -> S3Files:
     # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
     wanted.setdefault("default_cache_type", "none")
     wanted["use_listings_cache"] = False
-    connections = {"max_pool_connections": _CONNECTIONS}
-    wanted["config_kwargs"] = {**connections, **(wanted.get("config_kwargs") or {})}
+    wanted["config_kwargs"] = {**_CONFIG, **(wanted.get("config_kwargs") or {})}
     if wanted.pop("skip_instance_cache", False):
         return S3Files(**wanted)
     token = tokenize(wanted, _surroundings())
