@@ -13,7 +13,7 @@ from sqlglot import exp
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model.parse import parse_tree, predicate_of
 from tablefmt.model.predicate import Predicate, all_of, any_of
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Field
 from tablefmt.model.translate import Relation, Translated, translate_condition, translate_tree
 
 
@@ -56,7 +56,7 @@ def read_on(text: str, target: Relation, source: Relation, now_us: int = 0) -> O
     for part in and_ed(parse_tree(text)):
         made = translate_tree(part, both, now_us)
         if made.columns and not _uses(made, source):
-            known += _understood(part, target.schema)
+            known += _understood(part, target)
         elif isinstance(part, exp.EQ | exp.NullSafeEQ):
             equated += _equated(part, target, source, now_us)
     return On(whole, all_of(known), tuple(equated))
@@ -92,7 +92,7 @@ def parts_of(text: str, target: Relation, source: Relation, time_zone: str) -> O
     for part in and_ed(parse_tree(text)):
         made = _tried(part, both)
         if made is not None and made.columns and not _uses(made, source):
-            known += _understood(part, target.schema, time_zone)
+            known += _understood(part, target, time_zone)
         elif isinstance(part, exp.EQ | exp.NullSafeEQ):
             equated += _equal_columns(part, target, source)
     whole = _tried(parse_tree(text), both)
@@ -123,13 +123,13 @@ def _equal_columns(
             return
 
 
-def bound_of(conditions: Sequence[str | None], schema: Schema) -> Predicate | None:
+def bound_of(conditions: Sequence[str | None], target: Relation) -> Predicate | None:
     """TRUE for every row for which one of the conditions on the target can be; None: for all."""
     bounds = []
     for text in conditions:
         if text is None:
             return None
-        known = [p for part in and_ed(parse_tree(text)) for p in _understood(part, schema)]
+        known = [p for part in and_ed(parse_tree(text)) for p in _understood(part, target)]
         if not known:
             return None
         bounds.append(all_of(known))
@@ -150,9 +150,9 @@ def _equated(
         return
 
 
-def _understood(part: exp.Expression, schema: Schema, time_zone: str = "UTC") -> list[Predicate]:
+def _understood(part: exp.Expression, target: Relation, time_zone: str = "UTC") -> list[Predicate]:
     try:
-        return [predicate_of(part, schema, time_zone)]
+        return [predicate_of(part, target.schema, time_zone, target.alias)]
     except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
         return []
 

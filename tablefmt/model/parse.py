@@ -7,7 +7,7 @@ back to reading everything. Spec: PRN-3 (spec/pruning.md).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sqlglot.errors
@@ -61,14 +61,16 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LIKE_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 
-def parse_predicate(text: str, schema: Schema, time_zone: str = "UTC") -> Predicate:
+def parse_predicate(
+    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+) -> Predicate:
     """The condition `text` over the columns of `schema`.
 
     Args:
-        text: Spark SQL, at most `TEXT_MAX` characters. Names are matched ignoring case; a
-            qualifier before the column's name is accepted.
+        text: Spark SQL, at most `TEXT_MAX` characters. Names are matched ignoring case.
         schema: Columns and their types.
         time_zone: Spark's session zone, for timestamps without a zone of their own.
+        alias: what the statement calls the table: the one qualifier that a column may have (SQL-7).
 
     Raises:
         InvalidPredicateError: it is no condition, names a column that is not there, or compares
@@ -77,14 +79,14 @@ def parse_predicate(text: str, schema: Schema, time_zone: str = "UTC") -> Predic
     """
     tree = parse_tree(text)
     try:
-        _check_columns(tree, schema)
-        return _Reader(schema, time_zone).predicate(tree)
+        _check_columns(tree, schema, alias)
+        return _Reader(schema, time_zone, alias).predicate(tree)
     except RecursionError:
         raise _too_deep() from None
 
 
 def parse_conjuncts(
-    text: str, schema: Schema, time_zone: str = "UTC"
+    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
 ) -> tuple[list[Predicate], int]:
     """The AND-ed parts of `text` that can be understood, and how many cannot. For pruning only.
 
@@ -96,7 +98,7 @@ def parse_conjuncts(
         parts = list(_chain(parse_tree(text), exp.And, through_parentheses=True))
     except (InvalidPredicateError, RecursionError):
         return [], 1
-    reader = _Reader(schema, time_zone)
+    reader = _Reader(schema, time_zone, alias)
     for part in parts:
         try:
             understood.append(reader.predicate(part))
@@ -105,9 +107,11 @@ def parse_conjuncts(
     return understood, unknown
 
 
-def predicate_of(node: exp.Expression, schema: Schema, time_zone: str = "UTC") -> Predicate:
+def predicate_of(
+    node: exp.Expression, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+) -> Predicate:
     """The predicate that a part of a parsed condition is. Raises as `parse_predicate`."""
-    return _Reader(schema, time_zone).predicate(node)
+    return _Reader(schema, time_zone, alias).predicate(node)
 
 
 def parse_tree(text: str) -> exp.Expression:
@@ -206,36 +210,47 @@ def _chain(
             yield node
 
 
-def _check_columns(tree: exp.Expression, schema: Schema) -> None:
+def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> None:
     """Unknown names are an error even inside what is not understood."""
     if tree.find(exp.Query, exp.Lambda) is None:
         for column in tree.find_all(exp.Column):
-            _resolve(column, schema)
+            _resolve(column, schema, alias)
 
 
-def _resolve(column: exp.Column, schema: Schema) -> Field:
-    for part in column.parts[:-1]:
-        outer = schema.find(part.name)
-        if outer is not None and is_nested(outer.type):
-            raise UnsupportedFeatureError(
-                f"{column.sql('spark')} reaches into column {outer.name!r}; "
-                "conditions reach top-level columns alone",
-                ["sql:nested-field"],
-            )
-    field = None if isinstance(column.this, exp.Star) else schema.find(column.name)
-    if field is None:
-        names = ", ".join(repr(n) for n in schema.names[:20])
-        more = ", …" if len(schema.fields) > 20 else ""
-        raise InvalidPredicateError(f"no column {column.name!r}; there are {names}{more}")
+def no_column(path: Sequence[str], names: Sequence[str]) -> InvalidPredicateError:
+    """The error of a path that leads to no column.
+
+    Args:
+        path: what was written, part by part.
+        names: of the columns there are.
+    """
+    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    return InvalidPredicateError(f"no column {'.'.join(path)!r}; there are {shown}")
+
+
+def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
+    parts = [part.name for part in column.parts]
+    if len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold():
+        parts = parts[1:]
+    field = None if isinstance(column.this, exp.Star) else schema.find(parts[0])
+    if field is not None and len(parts) > 1 and is_nested(field.type):
+        raise UnsupportedFeatureError(
+            f"{column.sql('spark')} reaches into column {field.name!r}; "
+            "conditions reach top-level columns alone",
+            ["sql:nested-field"],
+        )
+    if field is None or len(parts) > 1:
+        raise no_column(parts, schema.names)
     return field
 
 
 class _Reader:
     """Reads trees of one schema and zone."""
 
-    def __init__(self, schema: Schema, time_zone: str) -> None:
+    def __init__(self, schema: Schema, time_zone: str, alias: str | None) -> None:
         self.schema = schema
         self.time_zone = time_zone
+        self.alias = alias
 
     def predicate(self, node: exp.Expression) -> Predicate:
         """The truth value `node` as a predicate."""
@@ -270,7 +285,7 @@ class _Reader:
         return {True: TRUE, False: FALSE, None: NULL}[literal.value]
 
     def _boolean_column(self, node: exp.Column) -> Predicate:
-        field = _resolve(node, self.schema)
+        field = _resolve(node, self.schema, self.alias)
         if str(field.type) != "boolean":
             raise InvalidPredicateError(
                 f"column {field.name!r} is {field.type} and not a condition by itself"
@@ -310,7 +325,7 @@ class _Reader:
         if isinstance(node, exp.Paren):
             return self._column(node.this)
         if isinstance(node, exp.Column):
-            return _resolve(node, self.schema), False
+            return _resolve(node, self.schema, self.alias), False
         if isinstance(node, exp.Cast) and not node.args.get("safe"):
             inner = self._column(node.this)
             return None if inner is None else exact_column_cast(*inner, node)

@@ -200,7 +200,8 @@ class _Writer:
         if not known:
             path = name
             if self._sees(".", ahead=1):
-                path += "." + self._next(2).source
+                behind = self._next(2)
+                path += "." + (behind.text if behind.kind == "quoted" else behind.source)
             shown = ", ".join(map(repr, self.names[:20]))
             raise InvalidPredicateError(
                 f"a constraint cannot look at {path!r:.100}; there are columns {shown}"

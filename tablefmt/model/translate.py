@@ -29,7 +29,7 @@ class Relation:
     prefix: str = "t"
     """Column i is called `<prefix><i>` in the text made."""
     alias: str | None = None
-    """What the statement calls it; None: any qualifier is taken for it."""
+    """What the statement calls it; None: no name, and its columns have no qualifier (SQL-7)."""
 
     def handle(self, at: int) -> str:
         """What a column is called in the text made."""
@@ -159,9 +159,6 @@ def _column(node: exp.Column, scope: Scope) -> Typed:
     if not found:
         for relation in scope.relations:
             found += _at(relation, parts)
-    if not found and len(parts) > 1:
-        for relation in scope.relations:
-            found += _at(relation, parts[1:]) if relation.alias is None else []
     if len(found) > 1:
         raise InvalidPredicateError(f"{_said(node)} is ambiguous: put the table's name before it")
     if not found:

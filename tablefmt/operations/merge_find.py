@@ -25,7 +25,7 @@ from tablefmt.model.clauses import Action, Side, Step
 from tablefmt.model.derived import Equated, SourceValues, derived_predicate, values_of
 from tablefmt.model.on import EquatedWith, On, bound_of
 from tablefmt.model.predicate import TRUE, Predicate, all_of, any_of
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Field
 from tablefmt.model.sql_types import is_integer
 from tablefmt.model.translate import Relation, Translated, translate_condition
 from tablefmt.operations.pinned import Pinned
@@ -85,14 +85,14 @@ class Match:
 
 
 def target_predicate(
-    on: On, steps: Sequence[Step], schema: Schema, source: Source, engine: Engine
+    on: On, steps: Sequence[Step], target: Relation, source: Source, engine: Engine
 ) -> Predicate:
     """TRUE for every target row that the MERGE can be about; TRUE for all if nothing is known."""
     matching = all_of([p for p in (on.target, derived(on, source, engine)) if p != TRUE])
     rest = [s.clause.condition for s in steps if s.clause.side is Side.NOT_MATCHED_BY_SOURCE]
     if not rest:
         return matching
-    bound = bound_of(rest, schema)
+    bound = bound_of(rest, target)
     return TRUE if bound is None or matching == TRUE else any_of([matching, bound])
 
 

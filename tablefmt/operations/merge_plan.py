@@ -198,7 +198,7 @@ def understood(
     engine = Engine(memory_limit)
     with spooled(_by_handles(source, given), memory_limit // SOURCE_PARTS) as rows:
         held = Source(given, rows)
-        predicate = target_predicate(on, steps, target.schema, held, engine)
+        predicate = target_predicate(on, steps, target, held, engine)
         yield Work(
             pinned,
             statement,

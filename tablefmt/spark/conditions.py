@@ -12,6 +12,7 @@ from typing import Any
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model.parse import parse_conjuncts, parse_predicate
 from tablefmt.model.predicate import Predicate, all_of, any_of, to_sql
+from tablefmt.model.qualifiers import check_qualifiers
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.translate import Relation, translate_condition
 from tablefmt.operations.target import TEXT_MAX, Target
@@ -50,13 +51,17 @@ def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | Non
         schema: the table's.
         zone: the session's time zone.
         alias: what the statement calls the table.
+
+    Raises:
+        InvalidPredicateError: a column behind another name (SQL-7); all else is left to Spark.
     """
     if text is None:
         return Target("TRUE", None, None, True)
+    check_qualifiers(text, schema, alias)
     try:
-        predicate = parse_predicate(text, schema, zone)
+        predicate = parse_predicate(text, schema, zone, alias)
     except (InvalidPredicateError, UnsupportedFeatureError):
-        known, _ = parse_conjuncts(text, schema, zone)
+        known, _ = parse_conjuncts(text, schema, zone, alias)
     else:
         return Target(to_sql(predicate), predicate, None, True)
     columns = _columns(text, schema, alias)
