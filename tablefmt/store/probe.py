@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from threading import Barrier, BrokenBarrierError
 
 from tablefmt.errors import CommitRejectedError, StoreError, UnsafeStoreError
@@ -52,7 +53,7 @@ def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep)
     One at most may win a key, its body has to stay, and one who comes later has to be refused.
     An answer that is lost, or asks to try again, is nobody's victory and no proof of anything.
 
-    That is 5 rounds of 8 creates, one create, 10 reads and 10 deletes, in 8 round trips.
+    That is 10 rounds of 4 creates, one create, 10 reads and 10 deletes, in 13 round trips.
     `nonce` is new for every call: 1 to 58 characters fit for a key. A key that cannot be deleted
     is logged, since credentials without the right to delete may still commit.
 
@@ -62,7 +63,7 @@ def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep)
         CommitRejectedError: the store refuses writes, or gave no answer 5 times.
     """
     contests: list[Contest] = []
-    with ThreadPoolExecutor(CREATORS * len(BODY_BYTES)) as pool:
+    with ThreadPoolExecutor(ROUNDS * len(BODY_BYTES)) as pool:
         try:
             fault = _fault(store, nonce, contests, pool, sleep)
         finally:
@@ -122,13 +123,13 @@ def _fault(
     pool: ThreadPoolExecutor,
     sleep: Callable[[float], None],
 ) -> str:
-    for number in range(ROUNDS):
-        races = [_contest(f"_log/.probe-{nonce}-{number}-{size}", size) for size in BODY_BYTES]
-        contests += races
-        _race(store, races, pool, sleep)
-        for one in races:
-            if len(one.winners()) > 1:
-                return one.fault(None)
+    # One key at a time: eight creates at once come too far apart from each other.
+    for number, size in product(range(ROUNDS), BODY_BYTES):
+        contest = _contest(f"_log/.probe-{nonce}-{number}-{size}", size)
+        contests.append(contest)
+        _race(store, contest, pool, sleep)
+        if len(contest.winners()) > 1:
+            return contest.fault(None)
     late = b"late"
     if not isinstance(_insist(lambda: store.put_if_absent(contests[0].key, late), sleep), Exists):
         return "ignores the condition of put-if-absent"
@@ -146,35 +147,25 @@ def _contest(key: str, size: int) -> Contest:
 
 
 def _race(
-    store: Store,
-    contests: Sequence[Contest],
-    pool: ThreadPoolExecutor,
-    sleep: Callable[[float], None],
+    store: Store, contest: Contest, pool: ThreadPoolExecutor, sleep: Callable[[float], None]
 ) -> None:
-    """All creators of all contests at once; again while a key's fate is unknown to everybody.
+    """All creators at once; again while the key's fate is unknown to everybody.
 
     Raises:
-        CommitRejectedError: a key was refused to all, or nobody got an answer 5 times.
+        CommitRejectedError: it was refused to all, or nobody got an answer 5 times.
     """
 
     def once() -> PutReply:
-        open_ones = [one for one in contests if not one.is_decided()]
-        start = Barrier(len(open_ones) * CREATORS)
+        start = Barrier(CREATORS)
 
-        def create(one: Contest, creator: int) -> PutReply:
+        def create(body: bytes) -> PutReply:
             with suppress(BrokenBarrierError):  # no more threads to be had: a weaker race
                 start.wait(timeout=1)
-            return store.put_if_absent(one.key, one.bodies[creator])
+            return store.put_if_absent(contest.key, body)
 
-        asked = [
-            (one, creator, pool.submit(create, one, creator))
-            for one in open_ones
-            for creator in range(CREATORS)
-        ]
-        for one, creator, reply in asked:
-            one.replies.append((creator, reply.result()))
-        undecided = [one for one in open_ones if not one.is_decided()]
-        return undecided[0].replies[-1][1] if undecided else Written()
+        asked = [pool.submit(create, body) for body in contest.bodies]
+        contest.replies += enumerate(reply.result() for reply in asked)
+        return Written() if contest.is_decided() else contest.replies[-1][1]
 
     _insist(once, sleep)
 

@@ -322,7 +322,7 @@ def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, 
     nobody's victory."""
 
     def plan(index: int, verb: str, key: str) -> str | None:
-        return fault if verb == "put_if_absent" and index % every == 0 and index < 30 else None
+        return fault if verb == "put_if_absent" and index % every == 0 and index < 15 else None
 
     faulty = FaultyStore(store, plan)
 
