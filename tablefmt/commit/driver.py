@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.aside import Aside
+from tablefmt.commit.beside import CROWDED, Beside
 from tablefmt.commit.combiner import HANDED_MAX, line_of
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.judge import Judge
@@ -78,6 +78,9 @@ CLOCK_AHEAD_MAX_US = 600_000_000
 """TIM-3: ten minutes."""
 
 
+FOLLOWING = 2
+"""Versions asked for at once after a guess that was too low; each that is not there costs one."""
+
 SENT_WITHIN_US = 600_000_000
 """CMT-8, INC-2: ten minutes."""
 
@@ -122,6 +125,10 @@ class Driver:
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
+        self.beside: Beside | None = None
+        """The turn of this commit, once it contests a version."""
+        self.read_others = 0
+        """Entries of others that were read from the store."""
         self.met: deque[tuple[int, bytes]] = deque(maxlen=HANDED_MAX)
         """The last entries read or made on the way, by version."""
 
@@ -172,22 +179,26 @@ class Driver:
 
     def _contest(self, version: int) -> Done:
         following: Next
-        others = self.view.others if self.view is not None else 0
-        attempt, following = start(self.plan.transaction, version, look=others > 0)
-        with ExitStack() as turn:
-            raced = False
+        view = self.view
+        crowded = view is not None and view.others + view.crowd > 0
+        attempt, following = start(self.plan.transaction, version, look=crowded)
+        with Beside(self.store, self.met) as self.beside:
             while isinstance(following, Put | Get):
                 if following.backoff:
-                    turn.close()
-                    raced = False
+                    self.beside.end()
                     self._wait(attempt)
-                if isinstance(following, Get) and not raced:
+                if isinstance(following, Get):
                     # There are others: read and create undisturbed where the store can (STO-14).
-                    turn.enter_context(self.store.turn(entry_key(version)))
-                    raced = True
+                    # Half the time that is left is kept for the request itself.
+                    left = self.expires - self.environment.monotonic()
+                    self.beside.take(version, max(0.0, left / 2))
                 attempt, following = step(attempt, self._request(attempt, following))
-        if self.view is not None:
-            self.view.others = attempt.version - version
+            if isinstance(following, Committed):
+                self._made(following.version)
+        if view is not None:
+            view.others = self.read_others
+            if self.beside.had_slate:
+                view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
         passed = self.judge.passed
         if isinstance(following, Conflicted):
             return Done(_stopped(following.conflict), None, passed)
@@ -227,7 +238,16 @@ class Driver:
             if isinstance(reply, NoAnswer):
                 logger.info("no answer for version %d: %s", request.version, reply.reason)
             return reply
+        if not attempt.maybe_sent and self._is_known_free():
+            return Missing()
         return self._winners(request.version)
+
+    def _is_known_free(self) -> bool:
+        """Whether those who take turns left nothing new, and nobody else was met of late."""
+        beside, view, head = self.beside, self.view, self.head
+        if beside is None or beside.slate is None or view is None or head is None:
+            return False
+        return view.others + self.read_others == 0 and not beside.after(head)
 
     def _bytes(self, version: int) -> bytes:
         """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
@@ -288,11 +308,15 @@ class Driver:
 
         No more than a window of them is held at a time, and none is read beyond what decides.
         """
+        handed = self.beside.after(self.head) if self.beside and self.head else []
+        if handed:
+            return self._taken_in(handed, version)
         winners: list[Winner] = []
         try:
             # As many as last time, and one that is free: with luck one round is all.
             others = self.view.others if self.view is not None else 0
-            for bodies in tail_windows(self.store, version, 1 + others):
+            for bodies in tail_windows(self.store, version, 1 + others, FOLLOWING):
+                self.read_others += len(bodies)
                 winners.extend(self._taken_in(bodies, version + len(winners)))
                 last = winners[-1]
                 if last.verdict is not None or any(map(self._is_mine, winners[-len(bodies) :])):
@@ -371,9 +395,13 @@ class Driver:
             self.store.sync([entry_key(version)])
         if self.view is not None:
             self.view.absorb([stored])
-        if known is not None:
-            self.met.append((version, known[0]))
         return stored
+
+    def _made(self, version: int) -> None:
+        """Count one's own entry, now that it is in the log, among those met."""
+        known = self.entries.get(version)
+        if known is not None and (not self.met or self.met[-1][0] < version):
+            self.met.append((version, known[0]))
 
     def _far_clock(self) -> str | None:
         """TIM-3: a clock far ahead of the store's would bind every later timestamp."""

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 FIRST_WINDOW = 8
 """Versions asked for at once when a log is opened, and after the first one that was new."""
 
-EXPECTED_MAX = 64
+EXPECTED_MAX = 16
 """Most versions asked for at once on a guess: each that is not there costs a request."""
 
 WINDOW_MAX = 512
@@ -98,16 +98,18 @@ def read_tail(store: Store, first: int) -> list[StoredEntry]:
     return [decode(body, version) for version, body in enumerate(bodies, first)]
 
 
-def tail_windows(store: Store, first: int, expected: int = 1) -> Iterator[list[bytes]]:
+def tail_windows(
+    store: Store, first: int, expected: int = 1, following: int = FIRST_WINDOW
+) -> Iterator[list[bytes]]:
     """The same as bytes, at most WINDOW_MAX entries at a time; no window is empty.
 
-    `expected` entries are asked for at once; then windows grow, so k new entries take O(log k)
-    rounds. With the default it is one request if nothing is new.
+    `expected` entries are asked for at once, and then `following`; from there on windows grow, so k
+    new entries take O(log k) rounds. With the default it is one request if nothing is new.
 
     Raises:
         LogGapError: LOG-2.
     """
-    window, following, ended = min(expected, EXPECTED_MAX), FIRST_WINDOW, False
+    window, ended = min(expected, EXPECTED_MAX), False
     while not ended:
         fresh, ended = read_window(store, first, window)
         if fresh:

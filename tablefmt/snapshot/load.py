@@ -65,6 +65,8 @@ class LogView:
         self.store = store
         self.others = 0
         """How many entries of others the last commit by this view met on its way."""
+        self.crowd = 0
+        """How many more commits by this view ask for their turn among neighbours (STO-14)."""
         self._lock = threading.RLock()
         self._timeline = Timeline()
         self._beyond_files: list[int] = []

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from typing import IO, Any
 
 import pyarrow as pa
@@ -371,7 +372,7 @@ class LocalStore:
             return pa.OSFile(f"{_DESCRIPTORS}/{fd}")
 
     @contextmanager
-    def turn(self, key: str) -> Iterator[None]:
+    def turn(self, key: str, seconds: float = inf) -> Iterator[None]:
         """An advisory lock on the key's directory, given up waiting for after TURN_SECONDS.
 
         It ends with the block, or with the first name created.
@@ -382,7 +383,7 @@ class LocalStore:
             yield
             return
         start = time.monotonic()
-        if wait_for_lock(directory.fd, TURN_SECONDS, self._waited):
+        if wait_for_lock(directory.fd, min(seconds, TURN_SECONDS), self._waited):
             self._turn = directory
         self._waited = (self._waited + time.monotonic() - start) / 2
         try:

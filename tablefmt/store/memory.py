@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import inf
 from typing import IO, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from tablefmt.store.protocol import (
     KeyNotFoundError,
     PutReply,
     Range,
+    Slate,
     StoredObject,
     Written,
     check_key,
@@ -168,7 +170,7 @@ class MemoryStore:
         """A copy of the object."""
         return pa.BufferReader(bytes(self._file(key).getvalue()))
 
-    def turn(self, key: str) -> AbstractContextManager[None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
         """No turns here: a lost race costs little more than the wait would."""
         return nullcontext()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import inf
 from typing import IO, Protocol, TypeAlias, Union
 
 import pyarrow as pa
@@ -115,6 +116,16 @@ Range: TypeAlias = tuple[str, int, int]
 """Key, first byte, length in bytes; clipped at the end of the object."""
 
 
+class Slate(Protocol):
+    """What writers who take turns leave for each other: log entries that were in the log."""
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """By version, contiguous. Whoever uses them checks that they follow what is known."""
+
+    def leave(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Add entries, in order; those that are there already are skipped."""
+
+
 class Store(Protocol):
     """One table root. Safe to share between threads; pickles by address and options.
 
@@ -198,10 +209,11 @@ class Store(Protocol):
         Raises KeyNotFoundError.
         """
 
-    def turn(self, key: str) -> AbstractContextManager[None]:
-        """Wait for one's turn to create names beside `key`, for a moment at most (STO-14).
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+        """Wait for one's turn to create names beside `key`, `seconds` at most (STO-14).
 
-        A courtesy between writers who would lose races to each other; nothing relies on it.
+        A courtesy between writers who would lose races to each other; nothing relies on it. Where
+        they also tell each other what they met, the slate is had.
         """
 
     def server_time_us(self) -> int | None:

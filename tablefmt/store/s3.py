@@ -14,8 +14,9 @@ import io
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from math import inf
 from typing import IO, Any, TypeVar, cast
 
 import pyarrow as pa
@@ -23,10 +24,12 @@ from fsspec.asyn import sync
 from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
+from tablefmt.store.neighbours import neighbours_turn
 from tablefmt.store.protocol import (
     KeyNotFoundError,
     PutReply,
     Range,
+    Slate,
     StoredObject,
     Written,
     check_key,
@@ -365,9 +368,9 @@ class S3Store:
         """None: there are objects here."""
         return None
 
-    def turn(self, key: str) -> AbstractContextManager[None]:
-        """No turns here: a lost race costs little more than the wait would."""
-        return nullcontext()
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+        """Among the processes of this machine and user; nobody else is waited for."""
+        return neighbours_turn(self.identity, seconds)
 
     def server_time_us(self) -> int | None:
         """The Date header of the latest answer, to the second, and the time gone since."""

@@ -6,12 +6,13 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from math import inf
 from typing import IO
 
 import pyarrow as pa
 
 from tablefmt.store.forks import renew_after_fork
-from tablefmt.store.protocol import PutReply, Range, Store, StoredObject
+from tablefmt.store.protocol import PutReply, Range, Slate, Store, StoredObject
 from tablefmt.store.tally import Tally
 
 
@@ -104,9 +105,9 @@ class ForwardingStore:
         """As the inner store; what Arrow reads from the file is seen by no wrapper."""
         return self.inner.open_file(key)
 
-    def turn(self, key: str) -> AbstractContextManager[None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
         """As the inner store."""
-        return self.inner.turn(key)
+        return self.inner.turn(key, seconds)
 
     def server_time_us(self) -> int | None:
         """As the inner store."""

@@ -1,0 +1,230 @@
+"""Writers of one machine take turns at a store far away, and hand each other what they met.
+
+One file for a table, of this user alone and in memory where the system has such a place. Whoever
+comes takes a ticket, and waits till the one before it has gone: tickets are locks of the kernel, so
+they go when their holder does, however it ends. A courtesy: nothing relies on it. Spec: STO-14.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+PATIENCE_SECONDS = 1.0
+"""A line in which nobody's turn begins for this long is not waited in."""
+
+LEFT_MAX = 64
+"""Most entries left for those who come."""
+
+LEFT_BYTES = 128 << 10
+"""Most bytes of them."""
+
+FORGOTTEN_SECONDS = 86_400.0
+"""Files that nobody used for this long go when a new one is made."""
+
+MEMORY = "/dev/shm"
+"""A folder in memory, where the system has it."""
+
+_SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+_HEADER = struct.Struct("<QQ")
+"""The next ticket, and the one whose turn it is."""
+_LEFT = struct.Struct("<II")
+"""Length and CRC-32 of what was left."""
+_ENTRY = struct.Struct("<QI")
+"""Version and length of one entry."""
+_TICKETS_FROM = 1 << 40
+"""Byte of the file that the first ticket locks; none of them is ever written."""
+_POLL_SECONDS = 0.0005
+_POLL_MAX_SECONDS = 0.005
+_BUSY = frozenset({errno.EAGAIN, errno.EACCES})
+
+
+class Slate:
+    """What whoever has the turn finds, and leaves."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._left: list[tuple[int, bytes]] | None = None
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """Entries by version, contiguous; none if there are none, or they were damaged."""
+        # While one has the turn nobody else writes.
+        if self._left is None:
+            self._left = self._entries()
+        return self._left
+
+    def _entries(self) -> list[tuple[int, bytes]]:
+        try:
+            size, crc = _LEFT.unpack(os.pread(self._fd, _LEFT.size, _HEADER.size))
+            body = os.pread(self._fd, min(size, 2 * LEFT_BYTES), _HEADER.size + _LEFT.size)
+        except (OSError, struct.error):
+            return []
+        if len(body) != size or zlib.crc32(body) != crc:
+            return []
+        found, at = [], 0
+        while at < size:
+            version, length = _ENTRY.unpack_from(body, at)
+            at += _ENTRY.size
+            found.append((version, body[at : at + length]))
+            at += length
+        return found
+
+    def leave(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Add entries, in order, that are in the log; those that are there already are skipped."""
+        left = list(self.read())
+        for version, body in entries:
+            if left and version <= left[-1][0]:
+                continue
+            if left and version != left[-1][0] + 1:
+                left = []
+            left.append((version, body))
+        kept: list[bytes] = []
+        room = LEFT_BYTES
+        for version, body in reversed(left[-LEFT_MAX:]):
+            room -= _ENTRY.size + len(body)
+            if room < 0:
+                break
+            kept.append(_ENTRY.pack(version, len(body)) + body)
+        packed = b"".join(reversed(kept))
+        head = _LEFT.pack(len(packed), zlib.crc32(packed))
+        with suppress(OSError):
+            os.pwrite(self._fd, head + packed, _HEADER.size)
+
+
+@contextmanager
+def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
+    """Wait for those of this machine who came before, `seconds` at most.
+
+    Args:
+        identity: of the store.
+        seconds: the longest wait.
+
+    Yields:
+        The slate; None if there is no turn to be had, and the caller goes on without.
+    """
+    fd = _open(identity)
+    if fd is None:
+        yield None
+        return
+    try:
+        yield Slate(fd) if _wait(fd, seconds) else None
+    finally:
+        # With it goes the ticket.
+        os.close(fd)
+
+
+def _open(identity: str) -> int | None:
+    if _SET_LOCK is None:
+        return None
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        folder = _folder()
+        if folder is None:
+            return None
+        path = f"{folder}/{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            _forget(folder)
+            return os.open(path, flags | os.O_CREAT, 0o600)
+    except OSError:
+        return None
+
+
+def _folder() -> str | None:
+    """A folder that nobody but this user can look into; None if there is none."""
+    above = MEMORY if os.access(MEMORY, os.W_OK) else tempfile.gettempdir()
+    folder = f"{above}/tablefmt-{os.getuid()}"
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return folder if ours and not status.st_mode & 0o077 else None
+
+
+def _forget(folder: str) -> None:
+    with os.scandir(folder) as files:
+        for file in files:
+            with suppress(OSError):
+                if time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS:
+                    os.unlink(file.path)
+
+
+def _wait(fd: int, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    ticket = _ticket(fd, until)
+    if ticket is None:
+        return False
+    moved, served = time.monotonic(), -1
+    while ticket:
+        serving = min(_header(fd)[1], ticket - 1)
+        if _are_over(fd, serving, ticket):
+            break
+        now = time.monotonic()
+        if serving != served:
+            served, moved = serving, now
+        if now >= until or now - moved > PATIENCE_SECONDS:
+            return False
+        # Who is next looks often, who is far behind seldom: looks cost those who work.
+        ahead = ticket - serving
+        time.sleep(min(_POLL_SECONDS * ahead * ahead, _POLL_MAX_SECONDS, max(0.0, until - now)))
+    os.pwrite(fd, ticket.to_bytes(8, "little"), 8)
+    return True
+
+
+def _ticket(fd: int, until: float) -> int | None:
+    """The next one, which this open file holds from now on."""
+    patience = min(until, time.monotonic() + PATIENCE_SECONDS)
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            if time.monotonic() >= patience:
+                return None
+            time.sleep(_POLL_SECONDS)
+    try:
+        ticket = _header(fd)[0]
+        if not _lock(fd, fcntl.F_WRLCK, ticket):
+            return None
+        os.pwrite(fd, (ticket + 1).to_bytes(8, "little"), 0)
+        return ticket
+    except OSError:
+        return None
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _header(fd: int) -> tuple[int, int]:
+    found = os.pread(fd, _HEADER.size, 0)
+    following, serving = _HEADER.unpack(found.ljust(_HEADER.size, b"\0"))
+    return following, serving
+
+
+def _are_over(fd: int, first: int, end: int) -> bool:
+    """Whether all who had tickets from `first` to before `end` have gone."""
+    if not _lock(fd, fcntl.F_RDLCK, first, end - first):
+        return False
+    _lock(fd, fcntl.F_UNLCK, first, end - first)
+    return True
+
+
+def _lock(fd: int, kind: int, ticket: int, count: int = 1) -> bool:
+    assert _SET_LOCK is not None
+    wanted = struct.pack("hhqqi4x", kind, os.SEEK_SET, _TICKETS_FROM + ticket, count, 0)
+    try:
+        fcntl.fcntl(fd, _SET_LOCK, wanted)
+    except OSError as error:
+        if error.errno in _BUSY:
+            return False
+        raise
+    return True

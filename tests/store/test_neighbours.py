@@ -1,0 +1,180 @@
+"""Turns of processes of one machine: in order, for a while at most, and gone with their holders."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tablefmt.store import neighbours
+from tablefmt.store.neighbours import Slate, neighbours_turn
+
+SOON = 30.0
+CONTEXT = multiprocessing.get_context("forkserver")
+
+pytestmark = pytest.mark.skipif(neighbours._SET_LOCK is None, reason="no locks of open files here")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of this test's own."""
+    place = tmp_path / "shared"
+    place.mkdir(mode=0o700)
+    monkeypatch.setattr(neighbours, "_folder", lambda: str(place))
+    return place
+
+
+def test_what_is_left_is_found_by_the_next() -> None:
+    """STO-14: contiguous, without what was there already, and begun anew after a gap."""
+    for entries, found in (
+        ([(3, b"three"), (4, b"four")], [(3, b"three"), (4, b"four")]),
+        ([(4, b"four"), (5, b"")], [(3, b"three"), (4, b"four"), (5, b"")]),
+        ([(9, b"nine")], [(9, b"nine")]),
+        ([(2, b"old")], [(9, b"nine")]),
+    ):
+        with neighbours_turn("a", SOON) as slate:
+            assert slate is not None
+            slate.leave(entries)
+        with neighbours_turn("a", SOON) as slate, neighbours_turn("b", SOON) as other:
+            assert slate is not None
+            assert other is not None
+            assert (slate.read(), other.read()) == (found, [])
+
+
+def test_no_more_is_left_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-14: the newest stay."""
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        slate.leave([(n, b"x") for n in range(100)])
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert [version for version, _ in slate.read()] == list(range(36, 100))
+        slate.leave([(100, b"x" * neighbours.LEFT_BYTES), (101, b"y")])
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert slate.read() == [(101, b"y")]
+
+
+@pytest.mark.parametrize("at", range(16, 40, 3))
+def test_damage_is_nothing_left(folder: Path, at: int) -> None:
+    """STO-14: whoever wrote it may have been stopped in the middle."""
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        slate.leave([(3, b"three")])
+    (file,) = folder.iterdir()
+    body = bytearray(file.read_bytes())
+    body[at] ^= 1
+    file.write_bytes(body)
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert slate.read() == []
+        slate.leave([(7, b"seven")])
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert slate.read() == [(7, b"seven")]
+
+
+def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
+    neighbours._folder = lambda: folder  # type: ignore[assignment]
+    start.wait(SOON)
+    for _ in range(turns):
+        with neighbours_turn("a", SOON) as slate:
+            assert slate is not None
+            last = slate.read()[-1:] or [(0, b"")]
+            time.sleep(0.001)
+            slate.leave([(last[0][0] + 1, b"")])
+    said.put(turns)
+
+
+def test_one_at_a_time(folder: Path) -> None:
+    """STO-14: nobody writes over what another process left."""
+    start, said = CONTEXT.Barrier(4), CONTEXT.Queue()
+    many = [
+        CONTEXT.Process(target=_one_of_many, args=(str(folder), 20, start, said)) for _ in range(4)
+    ]
+    for process in many:
+        process.start()
+    assert [said.get(timeout=SOON) for _ in many] == [20] * 4
+    for process in many:
+        process.join(SOON)
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert slate.read()[-1][0] == 80
+
+
+HOLDER = """
+import sys, time
+from tablefmt.store import neighbours
+neighbours._folder = lambda: sys.argv[1]
+with neighbours.neighbours_turn("a", 30.0) as slate:
+    slate.leave([(1, b"one")])
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_holder_that_is_gone_holds_up_nobody(
+    folder: Path, stop: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STO-14: killed, its turn is over; stopped, it is waited for so long and no longer."""
+    monkeypatch.setattr(neighbours, "PATIENCE_SECONDS", 0.1)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with neighbours_turn("a", 0.0) as slate:
+            assert slate is None
+        holder.send_signal(stop)
+        if stop is signal.SIGKILL:
+            holder.wait(SOON)
+        with neighbours_turn("a", SOON) as slate:
+            assert (slate is None) == (stop is signal.SIGSTOP)
+            assert slate is None or slate.read() == [(1, b"one")]
+    finally:
+        holder.kill()
+        holder.wait(SOON)
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STO-13, STO-14: what is in it would be anybody's, and entries say what is in the table."""
+    monkeypatch.undo()
+    monkeypatch.setattr(neighbours, "MEMORY", str(tmp_path))
+    mine = tmp_path / f"tablefmt-{os.getuid()}"
+    assert neighbours._folder() == str(mine)
+    assert mine.stat().st_mode & 0o777 == 0o700
+    with neighbours_turn("a", SOON) as slate:
+        assert isinstance(slate, Slate)
+    (file,) = mine.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    mine.chmod(0o770)
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is None
+    file.unlink()
+    mine.rmdir()
+    mine.symlink_to(tmp_path)
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is None
+
+
+def test_files_that_nobody_uses_go(folder: Path) -> None:
+    """STO-14: when another one is made."""
+    for identity in ("a", "b"):
+        with neighbours_turn(identity, SOON):
+            pass
+    old, young = folder.iterdir()
+    os.utime(old, (1, 1))
+    with neighbours_turn("c", SOON):
+        assert not old.exists()
+        assert young.exists()
