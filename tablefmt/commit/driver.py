@@ -78,7 +78,7 @@ CLOCK_AHEAD_MAX_US = 600_000_000
 """TIM-3: ten minutes."""
 
 
-FOLLOWING = 2
+FOLLOWING = 4
 """Versions asked for at once after a guess that was too low; each that is not there costs one."""
 
 SENT_WITHIN_US = 600_000_000
