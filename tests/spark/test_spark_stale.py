@@ -1,0 +1,75 @@
+"""Spark's writes by handles that have not heard of changes of the schema, and under such changes.
+
+Spec: CFL-5.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import MetadataChangedException
+from tablefmt.spark import planes
+
+PLANES = ["native", "arrow"]
+
+
+@pytest.fixture(params=PLANES)
+def plane(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who writes the files."""
+    if request.param == "arrow":
+        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+    return str(request.param)
+
+
+def swap(table: Any) -> None:
+    for name, to in (("a", "x"), ("b", "a"), ("x", "b")):
+        table.alter.rename_column(name, to)
+
+
+def test_a_stale_handle_writes_by_the_newest_schema(spark: Any, uri: str, plane: str) -> None:
+    """CFL-5: names, defaults and new columns are those of now, for every verb."""
+    made = tablefmt.create(uri, "a INT, b INT")
+    stale = tablefmt.spark.open(spark, uri)
+    swap(made)
+    made.alter.add_column("c", "INT")
+    made.alter.set_default("c", 7)
+    frame = spark.sql("SELECT 1 AS a, 2 AS b")
+    stale.append(frame)
+    assert tablefmt.open(uri).to_arrow().to_pylist() == [{"b": 2, "a": 1, "c": 7}]
+    swap(made)
+    stale.overwrite(frame)
+    assert tablefmt.open(uri).to_arrow().to_pylist() == [{"a": 1, "b": 2, "c": 7}]
+    swap(made)
+    stale.update({"a": "a + 10"}, "b = 1")
+    assert tablefmt.open(uri).to_arrow().to_pylist() == [{"b": 1, "a": 12, "c": 7}]
+
+
+def test_a_change_of_names_while_tasks_write_is_concurrent(
+    spark: Any, uri: str, plane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CFL-5: what an append began from is known, so it fails; it goes on top of what it fits."""
+    made = tablefmt.create(uri, "a INT, b INT")
+    frame = spark.sql("SELECT 1 AS a, 2 AS b")
+    name = "write_native" if plane == "native" else "files_arrow"
+    # The package's name for it is the function's.
+    writing = sys.modules["tablefmt.spark.write"]
+    inner = getattr(writing, name)
+    changes = [swap, lambda table: table.alter.add_column("c", "INT")]
+
+    def produce(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        changes.pop(0)(made)
+        return found
+
+    monkeypatch.setattr(writing, name, produce)
+    with pytest.raises(MetadataChangedException, match="renamed"):
+        tablefmt.spark.write(frame, uri)
+    assert tablefmt.open(uri).scan().count() == 0
+    receipt = tablefmt.spark.write(frame, uri)
+    assert receipt.rebased_over == (made.version,)
+    assert tablefmt.open(uri).to_arrow().to_pylist() == [{"b": 2, "a": 1, "c": None}]
