@@ -133,7 +133,9 @@ class Table:
         """Add rows; columns by name (DAT-2). No rows and no application: no version is made.
 
         Args:
-            data: a pyarrow Table or reader, pandas, polars, or anything with `__arrow_c_stream__`.
+            data: a pyarrow Table or reader, pandas, polars, or anything with `__arrow_c_stream__`;
+                or a scan of any table, which of this one, at a version that was not asked for, is a
+                read of it (CFL-8).
             merge_schema: columns that the table lacks are added in the same commit, and types
                 become wider where the data's are (SCH-9).
             commit: see the class.
