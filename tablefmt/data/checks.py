@@ -10,6 +10,7 @@ from tablefmt.data.selection import choose
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.constraints import broken, shown_columns, violation_of
 from tablefmt.model.entry import Metadata
+from tablefmt.model.shown import shown_value
 
 
 class Checks:
@@ -34,7 +35,7 @@ class Checks:
             found = _chosen(rows, test)
             if found.num_rows:
                 fields = shown_columns(self._metadata.schema)
-                row = {f.name: found.column(f.physical)[0].as_py() for f in fields}
+                row = {f.name: shown_value(found.column(f.physical)[0]) for f in fields}
                 condition = self._metadata.constraints[name].condition
                 raise broken(name, condition, row, f"{found.num_rows} of {rows.num_rows} rows")
 

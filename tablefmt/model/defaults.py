@@ -39,16 +39,20 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
     if not has_values(kind):
         raise SchemaMismatchError(f"column {name!r} is {kind} and cannot have a default", [name])
     target = arrow_type(kind)
-    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    plain = value
     try:
+        if isinstance(value, pa.Scalar):
+            plain = value.as_py()
         if not isinstance(plain, _TAKEN[kind_name(kind)]) or _is_other(plain, kind):
             raise ValueError(f"a {type(plain).__name__} is no such value")
         given = pa.array([plain], target)
         return encode(given, kind)[0]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
+        # Python cannot even show a scalar beyond its calendar.
+        said = f"a {plain.type}" if isinstance(plain, pa.Scalar) else f"{plain!r:.100}"
         raise SchemaMismatchError(
-            f"{plain!r:.100} cannot be the default of column {name!r} ({kind}): {first}", [name]
+            f"{said} cannot be the default of column {name!r} ({kind}): {first}", [name]
         ) from None
 
 

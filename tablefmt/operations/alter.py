@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import orjson
+import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
@@ -29,6 +30,7 @@ from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.schema import Schema, checked_comment
+from tablefmt.model.shown import shown_value
 from tablefmt.operations import columns
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.pinned import Pinned
@@ -238,8 +240,9 @@ def find_row(pinned: Pinned, where: str) -> Row | None:
     """
     scan = Scan(pinned.store, pinned.snapshot, where=where, limit=1)
     found = scan.to_arrow().select([f.name for f in shown_columns(pinned.metadata.schema)])
-    rows: list[Row] = found.to_pylist()
-    return rows[0] if rows else None
+    if not found.num_rows:
+        return None
+    return {name: shown_value(found.column(name)[0]) for name in found.column_names}
 
 
 def alter(
@@ -372,7 +375,7 @@ def set_default(name: str, value: Any) -> Alteration:
     return Alteration(
         "CHANGE COLUMN",
         lambda metadata: columns.with_default(metadata, name, value),
-        {"column": name, "default": None if value is None else str(value)},
+        {"column": name, "default": None if value is None else str(_plain(value))},
     )
 
 
@@ -391,6 +394,10 @@ def set_comment(comment: str | None, column: str | None = None) -> Alteration:
         lambda metadata: columns.with_comment(metadata, column, said),
         {"column": column, "comment": said},
     )
+
+
+def _plain(value: Any) -> Any:
+    return shown_value(value) if isinstance(value, pa.Scalar) else value
 
 
 def add_constraint(name: str, condition: str) -> Alteration:

@@ -26,6 +26,7 @@ from tablefmt.model.derived import Equated, SourceValues, derived_predicate, val
 from tablefmt.model.on import EquatedWith, On, bound_of
 from tablefmt.model.predicate import TRUE, Predicate, all_of, any_of
 from tablefmt.model.schema import Field
+from tablefmt.model.shown import shown_value
 from tablefmt.model.sql_types import is_integer
 from tablefmt.model.translate import Relation, Translated, translate_condition
 from tablefmt.operations.pinned import Pinned
@@ -249,7 +250,7 @@ class Finder:
         prefix, fields = self.target.prefix, self.target.schema.fields
         on = sorted(h for h in self.on.whole.columns if h.startswith(prefix))
         keys: list[dict[str, Any]] = [
-            {fields[int(h.removeprefix(prefix))].name: row[h][0].as_py() for h in on}
+            {fields[int(h.removeprefix(prefix))].name: shown_value(row[h][0]) for h in on}
             for row in shown
         ]
         said = "; ".join(", ".join(f"{n}={v!r:.100}" for n, v in key.items()) for key in keys)

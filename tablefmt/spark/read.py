@@ -16,6 +16,7 @@ from tablefmt.spark.arrow_plane import read_arrow
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.relation import Files, to_dataframe
+from tablefmt.spark.shown import shown_rows
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -90,8 +91,8 @@ def find_row(
     names = [quote_name(f.name) for f in shown_columns(pinned.metadata.schema)]
     rows = read_at(spark, context, pinned.version, None)
     try:
-        found = rows.where(where).select(*names).head(1)
+        found = shown_rows(rows.where(where).select(*names).limit(1))
     except (AnalysisException, ParseException) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None
-    return found[0].asDict() if found else None
+    return found[0] if found else None

@@ -25,6 +25,7 @@ from tablefmt.model.predicate import Predicate
 from tablefmt.model.schema import Field, Schema, is_nested
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.rewrite import SOURCE
+from tablefmt.spark.shown import shown_rows
 
 LISTED_MAX = KEYS_MAX
 """Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
@@ -215,7 +216,7 @@ class SourceRows:
             chosen = chosen.select(*(v.alias(n) for v, n in zip(self._values, names, strict=True)))
         else:
             chosen = chosen.drop(SOURCE)
-        return [row.asDict() for row in chosen.collect()]
+        return shown_rows(chosen)
 
 
 def _of_type(value: Any, field: Field) -> Any:
