@@ -44,6 +44,8 @@ _BOOLEANS = {
 }
 # What Spark's casts from text trim at both ends: space and control characters.
 _BLANK = "".join(map(chr, range(0x21))) + "\x7f"
+_BLANK_OF_FRACTIONS = _BLANK[:-1]
+"""Those to decimals and floats go through Java, which leaves DEL."""
 
 
 def literal_sql(value: Any, kind: str) -> str:
@@ -74,7 +76,7 @@ def literal_sql(value: Any, kind: str) -> str:
     return f"{value}" if abs(value) < 1 << 31 else f"{value}L"
 
 
-_ESCAPES = {ord("\\"): "\\\\", ord("'"): "\\'", 0: "\\0", 10: "\\n", 13: "\\r", 26: "\\Z"}
+_ESCAPES = {ord("\\"): "\\\\", ord("'"): "\\'", 0: "\\u0000", 10: "\\n", 13: "\\r", 26: "\\Z"}
 _UNESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.))", re.DOTALL)
 
@@ -207,7 +209,7 @@ def text_to_int(text: str) -> int:
 
 def text_to_decimal(text: str) -> decimal.Decimal:
     """As CAST(text AS DECIMAL), without fitting it to a scale. ValueError if Spark refuses it."""
-    trimmed = text.strip(_BLANK)
+    trimmed = text.strip(_BLANK_OF_FRACTIONS)
     if not _NUMBER.fullmatch(trimmed) or len(trimmed) > 400:
         raise ValueError("not a DECIMAL")
     value = decimal.Decimal(trimmed)
@@ -218,7 +220,7 @@ def text_to_decimal(text: str) -> decimal.Decimal:
 
 def text_to_float(text: str) -> float:
     """As CAST(text AS DOUBLE). ValueError if Spark refuses the text."""
-    trimmed = text.strip(_BLANK)
+    trimmed = text.strip(_BLANK_OF_FRACTIONS)
     word = _FLOATS.get(trimmed.lower())
     if word is not None:
         return word

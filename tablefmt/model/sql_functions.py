@@ -32,6 +32,8 @@ from tablefmt.model.sql_types import (
     type_name,
 )
 
+_FLOATS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
+
 _DIGITS_64 = 18
 """Of decimals that DuckDB keeps in 64 bits."""
 
@@ -181,9 +183,13 @@ def _negative(node: exp.Neg, read: Read) -> Typed:
 
 
 def _is_suffixed(node: exp.Expression) -> bool:
-    """Whether it is a number with a suffix for its type, which comes as a cast."""
+    """Whether it is a number with a suffix for its exact type, which comes as a cast.
+
+    Not one of a float: a decimal has no -0.0.
+    """
     inner = node.this if isinstance(node, exp.Cast) else None
-    return isinstance(inner, exp.Literal) and not inner.is_string
+    exact = node.to.this not in _FLOATS if isinstance(node, exp.Cast) else False
+    return exact and isinstance(inner, exp.Literal) and not inner.is_string
 
 
 def _absolute(node: exp.Abs, read: Read) -> Typed:

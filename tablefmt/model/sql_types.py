@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.model.coerce import cast_text
 from tablefmt.model.literals import text_to_decimal
 from tablefmt.model.schema import Array, Decimal, Map, Primitive, Struct, Type, is_float, is_nested
 
@@ -40,14 +41,18 @@ _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EXACT_DIGITS = 15
 """Whole numbers of so many digits are doubles."""
 
-_WHOLE = r"\s*[+-]?[0-9]+\s*"
-_DECIMAL = r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*"
+_WHOLE = r"[+-]?[0-9]+"
+_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
 _REAL = (
-    r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"
-    r"|\s*(?i:nan|[+-]?inf|[+-]?infinity)\s*"
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+    r"|(?i:nan|[+-]?inf|[+-]?infinity)"
 )
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_MOMENT = _DAY + r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+_MOMENT = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
+_BLANK = r"[\x00-\x20\x7f]"
+"""What Spark's casts trim at both ends of a text."""
+_BLANK_OF_FRACTIONS = r"[\x00-\x20]"
+"""Those to decimals and floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,28 +272,46 @@ def _to_float(double: str) -> str:
 
 
 def _from_text(value: Typed, target: Type) -> str:
-    name, sql = type_name(target), value.sql
-    if name == "boolean":
-        said = f"lower(trim({sql}))"
-        return (
-            f"(CASE WHEN {sql} IS NULL THEN NULL "
-            f"WHEN {said} IN ('t','true','y','yes','1') THEN TRUE "
-            f"WHEN {said} IN ('f','false','n','no','0') THEN FALSE "
-            f"ELSE error('a text that is no boolean') END)"
-        )
+    name = type_name(target)
     forms = {"decimal": _DECIMAL, "float": _REAL, "double": _REAL, "date": _DAY}
     forms |= dict.fromkeys(_RANK, _WHOLE) | dict.fromkeys(("timestamp", "timestamp_ntz"), _MOMENT)
-    if name not in forms:
+    if name not in (*forms, "boolean"):
         raise InvalidPredicateError(f"{value.type} cannot be cast to {target}")
-    number = name not in _TIMES
-    body = f"regexp_replace({sql}, '\\s', '', 'g')" if number else sql
+    if value.text is not None and name in (*_TIMES, "boolean"):
+        return _constant(value.text, name)
+    blank = _BLANK_OF_FRACTIONS if name in ("decimal", "float", "double") else _BLANK
+    body = f"regexp_replace({value.sql}, '^{blank}+|{blank}+$', '', 'g')"
+    if name == "boolean":
+        return (
+            f"(CASE WHEN {value.sql} IS NULL THEN NULL "
+            f"WHEN lower({body}) IN ('t','true','y','yes','1') THEN TRUE "
+            f"WHEN lower({body}) IN ('f','false','n','no','0') THEN FALSE "
+            f"ELSE error('a text that is no boolean') END)"
+        )
     made = f"CAST({body} AS {duck_type(target)})"
     if name == "float":
         made = _to_float(f"CAST({body} AS DOUBLE)")
     return (
-        f"(CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_full_match({sql}, '{forms[name]}') "
+        f"(CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_full_match({body}, '{forms[name]}') "
         f"THEN {made} ELSE error('a text that is no {name}') END)"
     )
+
+
+def _constant(text: str, name: str) -> str:
+    """A text that is written out as a boolean, a day or a moment, in any form that Spark takes.
+
+    Raises:
+        InvalidPredicateError: it is none.
+    """
+    try:
+        value = cast_text(text, name, "UTC").value
+    except ValueError as error:
+        raise InvalidPredicateError(f"{text[:80]!r} is no {name}: {error}") from None
+    if name == "boolean":
+        return "TRUE" if value else "FALSE"
+    if name == "date":
+        return f"(CAST('1970-01-01' AS DATE) + CAST({value} AS INTEGER))"
+    return f"make_timestamp(CAST({value} AS BIGINT))"
 
 
 def store_assigned(value: Typed, target: Type) -> Typed | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import sys
 import uuid
 from collections.abc import Callable
@@ -628,3 +629,54 @@ def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type
         {"id": 1, "v": None, "s": {"a": None, "b": "w", "c": 7}},
         {"id": 2, "v": None, "s": {"a": 6, "b": "y", "c": None}},
     ]
+
+
+def test_minus_zero_is_kept() -> None:
+    """SQL-1: the sign is the DOUBLE's, not that of the decimal which it is written as."""
+    table = tablefmt.create(f"memory://{uuid.uuid4().hex}", "k INT, v DOUBLE, f FLOAT")
+    forms = ["-0.0D", "- 0.0D", "-0e0", "-(0.0D)", "-CAST(0 AS DOUBLE)", "0.0D * -1", "-0.0F"]
+    forms += ["-0.0", "-0", "CAST(-0.0 AS DOUBLE)", "-0.0BD", "abs(-0.0D)"]
+    table.append(pa.table({"k": pa.array(range(len(forms)), pa.int32())}))
+    for k, form in enumerate(forms):
+        table.update({"v": form, "f": form}, where=f"k = {k}")
+    found = table.refresh().to_arrow().sort_by("k")
+    signs = [math.copysign(1, v) for v in found["v"].to_pylist()]
+    assert signs == [math.copysign(1, v) for v in found["f"].to_pylist()] == [-1] * 7 + [1] * 5
+
+
+def test_times_beside_what_the_engine_works_out() -> None:
+    """SQL-1, PRN-3: every form that a condition of its own may have."""
+    table = tablefmt.create(
+        f"memory://{uuid.uuid4().hex}", "k INT, c TIMESTAMP, n TIMESTAMP_NTZ, d DATE, b BOOLEAN"
+    )
+    day, micros = 19723, 1704067200_000_000
+    table.append(
+        pa.table(
+            {
+                "k": pa.array([1, 2], pa.int32()),
+                "c": pa.array([0, micros], pa.timestamp("us", "UTC")),
+                "n": pa.array([0, micros], pa.timestamp("us")),
+                "d": pa.array([0, day], pa.date32()),
+                "b": [False, True],
+            }
+        )
+    )
+    for text in (
+        "c = TIMESTAMP '2024-01-01'",
+        "c = TIMESTAMP '2024-01-01 00:00:00Z'",
+        "c = TIMESTAMP '2024-01-01 02:00:00+02:00'",
+        "c = '2024-01-01T02:00:00.000+02:00'",
+        "c = TIMESTAMP '2024-01-01 01:00 Europe/Berlin'",
+        "c IN ('2024', '1999-1-1')",
+        "c BETWEEN '2023-12' AND DATE '2024-1-2'",
+        "c > '1970-01-02' AND c < '+12024-01-01'",
+        "n = TIMESTAMP_NTZ '2024-01-01'",
+        "n = '2024-01-01 00:00'",
+        "d = '2024-1-1' OR d > '+20000-01-01'",
+        "b = 'yes'",
+    ):
+        for where in (f"({text}) AND k + 0 > 0", f"({text}) IS NOT FALSE AND k * 1 > 0"):
+            assert table.to_arrow(where=where)["k"].to_pylist() == [2], where
+    for wrong in ("c = 'x'", "c = TIMESTAMP '2024-02-30'", "d = '1'", "b = '\u00a01'"):
+        with pytest.raises(InvalidPredicateError):
+            table.to_arrow(where=f"{wrong} AND k + 0 > 0")
