@@ -1,4 +1,4 @@
-"""Names before columns, and times that Python does not have, where Spark carries a statement out."""
+"""Names before columns, and times that Python does not have, where Spark runs a statement."""
 
 from __future__ import annotations
 
