@@ -36,7 +36,9 @@ def guard(metadata: Metadata) -> str | None:
     if not metadata.constraints:
         return None
     cases = []
-    names = ", ".join(quote_name(f.name) for f in shown_columns(metadata.schema))
+    # Spark would put a setting in place of such a name, even in backticks.
+    plain = [f.name for f in shown_columns(metadata.schema) if "${" not in f.name]
+    names = ", ".join(map(quote_name, plain))
     row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
     for name, each in metadata.constraints.items():
         said = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()

@@ -147,7 +147,7 @@ def rows() -> pa.Table:
 
 
 def relation() -> Relation:
-    return Relation(from_arrow(rows().schema))
+    return Relation(from_arrow(rows().schema), alias="t")
 
 
 def by_us(texts: list[str]) -> tuple[list[Translated], list[list[Any]]]:
