@@ -12,11 +12,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import (
-    ConstraintViolationError,
-    InvalidPredicateError,
-    UnsupportedFeatureError,
-)
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.model.pure_functions import PURE_FUNCTIONS
 from tablefmt.model.pure_text import rewritten
 from tests.hostile import HOSTILE, PROPERTY, poisoned
@@ -103,20 +99,6 @@ def test_a_default_of_the_log_is_a_value_and_no_text(spark: Any, uri: str) -> No
     assert [tuple(row) for row in found] == [(k, *texts) for k in range(4)]
     where = " AND ".join(f"t{n} = {json.dumps(text)}" for n, text in enumerate(texts[2:3], 2))
     assert tablefmt.spark.open(spark, uri).delete(where).metrics["numDeletedRows"] == 4
-
-
-def test_a_column_s_name_is_not_replaced_by_a_setting(spark: Any, uri: str) -> None:
-    """SQL-6: neither in a condition, which cannot look at it, nor where a row is shown."""
-    table = tablefmt.create(uri, "k INT, `${spark.app.name}` STRING")
-    with pytest.raises(UnsupportedFeatureError, match="condition over column"):
-        table.alter.add_constraint("c", "`${spark.app.name}` <> ''")
-    table.alter.add_constraint("c", "k > 0")
-    rows = spark.createDataFrame([(1, "a")], "k INT, `${spark.app.name}` STRING")
-    tablefmt.spark.write(rows, uri)
-    assert table.refresh().to_arrow().to_pylist() == [{"k": 1, "${spark.app.name}": "a"}]
-    with pytest.raises(ConstraintViolationError) as caught:
-        tablefmt.spark.write(rows.selectExpr("-k AS k"), uri)
-    assert caught.value.row == {"k": -1}
 
 
 FINE = """
