@@ -22,6 +22,9 @@ from contextlib import contextmanager, suppress
 PATIENCE_SECONDS = 1.0
 """A line in which nobody's turn begins for this long is not waited in."""
 
+STUCK_SECONDS = 30.0
+"""So long this process does not stand in a line that did not move."""
+
 LEFT_MAX = 64
 """Most entries left for those who come."""
 
@@ -45,6 +48,8 @@ _TICKETS_FROM = 1 << 40
 """Byte of the file that the first ticket locks; none of them is ever written."""
 _POLL_SECONDS = 0.0005
 _POLL_MAX_SECONDS = 0.005
+_stuck: dict[str, float] = {}
+"""By identity: when a line that did not move is tried again."""
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 
 
@@ -111,14 +116,19 @@ def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
     Yields:
         The slate; None if there is no turn to be had, and the caller goes on without.
     """
-    fd = _open(identity)
+    fd = _open(identity) if time.monotonic() >= _stuck.get(identity, 0.0) else None
     if fd is None:
         yield None
         return
     try:
-        yield Slate(fd) if _wait(fd, seconds) else None
+        came = _wait(fd, seconds)
+        if came is None:
+            _stuck[identity] = time.monotonic() + STUCK_SECONDS
+        yield Slate(fd) if came else None
     finally:
-        # With it goes the ticket.
+        # A child that was forked meanwhile has the same open file, so closing it is not enough.
+        with suppress(OSError):
+            _lock(fd, fcntl.F_UNLCK, 0, 0)
         os.close(fd)
 
 
@@ -159,7 +169,8 @@ def _forget(folder: str) -> None:
                     os.unlink(file.path)
 
 
-def _wait(fd: int, seconds: float) -> bool:
+def _wait(fd: int, seconds: float) -> bool | None:
+    """Whether the turn came; None if the line does not move."""
     until = time.monotonic() + seconds
     ticket = _ticket(fd, until)
     if ticket is None:
@@ -172,7 +183,9 @@ def _wait(fd: int, seconds: float) -> bool:
         now = time.monotonic()
         if serving != served:
             served, moved = serving, now
-        if now >= until or now - moved > PATIENCE_SECONDS:
+        if now - moved > PATIENCE_SECONDS:
+            return None
+        if now >= until:
             return False
         # Who is next looks often, who is far behind seldom: looks cost those who work.
         ahead = ticket - serving

@@ -28,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "shared"
     place.mkdir(mode=0o700)
     monkeypatch.setattr(neighbours, "_folder", lambda: str(place))
+    monkeypatch.setattr(neighbours, "_stuck", {})
     return place
 
 
@@ -140,9 +141,28 @@ def test_a_holder_that_is_gone_holds_up_nobody(
         with neighbours_turn("a", SOON) as slate:
             assert (slate is None) == (stop is signal.SIGSTOP)
             assert slate is None or slate.read() == [(1, b"one")]
+        monkeypatch.setattr(neighbours, "PATIENCE_SECONDS", SOON)
+        with neighbours_turn("a", SOON) as slate:
+            assert (slate is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
     finally:
         holder.kill()
         holder.wait(SOON)
+
+
+def test_a_child_forked_in_a_turn_holds_up_nobody() -> None:
+    """STO-14, STO-21: though it lives on with the same open file."""
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(SOON)
+            os._exit(0)
+    try:
+        with neighbours_turn("a", 5.0) as slate:
+            assert slate is not None
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(
