@@ -6,7 +6,7 @@ Turns the outcomes of the commit driver into a `Commit` or the one exception tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from numbers import Real
@@ -47,6 +47,7 @@ from tablefmt.model.entry import (
     StoredEntry,
 )
 from tablefmt.model.properties import DECISIVE, get_property
+from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.model.whole import whole_number
 from tablefmt.operations.measured import Measured
@@ -137,6 +138,9 @@ class TableContext:
         self.environment = environment
         self.version = view.head.version
         """The version this handle reads. What is known of the log may be ahead of it."""
+        self.changed: Callable[[str, Schema, Schema], None] | None = None
+        """Told of commits of this handle that give the table other columns: its id, the columns
+        before and after."""
         self._local = threading.local()
 
     @property
@@ -260,6 +264,8 @@ class TableContext:
         )
         done = commit(self.store, plan, self.environment, self.view, options.deadline)
         commit_made = receipt(self.store, plan, done, self.view)
+        if self.changed is not None and plan.metadata is not None and done.entry is not None:
+            self.changed(done.entry.entry.table, known.schema, plan.metadata.schema)
         self.version = max(self.version, commit_made.version)
         return commit_made
 

@@ -69,7 +69,19 @@ final class GroupValues {
     if (kind.equals("long") || kind.startsWith("timestamp")) {
       return Long.valueOf(text);
     }
+    if (kind.equals("float")) {
+      return Float.valueOf((float) real(text));
+    }
+    if (kind.equals("double")) {
+      return Double.valueOf(real(text));
+    }
     throw new IllegalStateException("no partition column can be of type " + kind);
+  }
+
+  private static double real(String text) {
+    return text.equals("nan") ? Double.NaN : text.endsWith("inf")
+        ? text.startsWith("-") ? Double.NEGATIVE_INFINITY : Double.POSITIVE_INFINITY
+        : Double.parseDouble(text);
   }
 
   private static String unescaped(String text) {

@@ -28,10 +28,11 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   public TreeNode apply(TreeNode plan) {
-    if (!plan.containsPattern(TreePattern$.MODULE$.COMMAND())) {
-      return plan;
+    LogicalPlan given = InsertEvolution.applied(session, (LogicalPlan) plan);
+    if (!given.containsPattern(TreePattern$.MODULE$.COMMAND())) {
+      return given;
     }
-    return ((LogicalPlan) plan).resolveOperators(new Starless());
+    return given.resolveOperators(new Starless());
   }
 
   static boolean isStar(MergeAction action) {

@@ -111,18 +111,55 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return provider != null && "tablefmt".equalsIgnoreCase(provider.toString());
   }
 
+  /** tablefmt.`/place` names a table that the catalog does not know. */
+  private static boolean isPath(Identifier ident) {
+    String[] space = ident.namespace();
+    String name = ident.name();
+    return space.length == 1 && ours(space[0])
+        && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:/.*"));
+  }
+
+  private Table at(Identifier ident, String version, Long timestamp) {
+    String name = ident.namespace()[0] + ".`" + ident.name().replace("`", "``") + "`";
+    return load(name, ident.name(), new HashMap(), null, new HashMap(), version, timestamp);
+  }
+
+  public boolean tableExists(Identifier ident) {
+    if (!isPath(ident)) {
+      return inner().tableExists(ident);
+    }
+    return Boolean.TRUE.equals(Bridge.call("exists", new Object[] {ident.name()}));
+  }
+
+  public boolean dropTable(Identifier ident) {
+    if (isPath(ident)) {
+      Bridge.call("refuse", new Object[] {
+          "DROP TABLE of a path", "no catalog has it; DELETE takes its rows"});
+    }
+    return inner().dropTable(ident);
+  }
+
   public Table loadTable(Identifier ident) throws NoSuchTableException {
+    if (isPath(ident)) {
+      return at(ident, null, null);
+    }
     CatalogTable entry = entry(ident);
     return entry == null ? untouched(ident) : load(ident, entry, null, null);
   }
 
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    if (isPath(ident)) {
+      return at(ident, version, null);
+    }
     CatalogTable entry = entry(ident);
     return entry == null
         ? inner().loadTable(ident, version) : load(ident, entry, version, null);
   }
 
   public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
+    if (isPath(ident)) {
+      return at(ident, null, Long.valueOf(timestamp));
+    }
     CatalogTable entry = entry(ident);
     return entry == null
         ? inner().loadTable(ident, timestamp)
@@ -171,9 +208,14 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map storage = Plain.map(entry.storage().properties());
     storage.remove("path");
     storage.remove("serialization.format");
+    return load(name, uri, storage, entry.schema().json(), Plain.map(entry.properties()), version,
+        timestamp);
+  }
+
+  private Table load(String name, String uri, Map storage, String columns, Map properties,
+      String version, Long timestamp) {
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
-        own(), name, uri, storage, entry.schema().json(), version, timestamp});
-    Map properties = Plain.map(entry.properties());
+        own(), name, uri, storage, columns, version, timestamp});
     properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
     properties.put(TableCatalog.PROP_LOCATION, uri);
     String[] by = relation.partitionBy();
@@ -187,6 +229,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   /** ALTER TABLE changes the table itself; the columns in Spark's catalog follow. */
   public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+    if (isPath(ident)) {
+      altered(ident.name(), new HashMap(), changes);
+      return loadTable(ident);
+    }
     CatalogTable entry = entry(ident);
     if (entry == null) {
       return inner().alterTable(ident, changes);
@@ -194,19 +240,22 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (changes.length == 0) {
       return loadTable(ident);
     }
+    Map storage = Plain.map(entry.storage().properties());
+    storage.remove("path");
+    storage.remove("serialization.format");
+    StructType schema = altered(new Path(entry.location()).toString(), storage, changes);
+    own().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
+    return loadTable(ident);
+  }
+
+  private StructType altered(String uri, Map storage, TableChange[] changes) {
     List described = new ArrayList();
     for (int i = 0; i < changes.length; i++) {
       described.add(described(changes[i]));
     }
-    Map storage = Plain.map(entry.storage().properties());
-    storage.remove("path");
-    storage.remove("serialization.format");
     Map arguments = new HashMap();
     arguments.put("changes", described);
-    StructType schema = (StructType) Bridge.call("alter", new Object[] {
-        own(), new Path(entry.location()).toString(), storage, arguments});
-    own().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
-    return loadTable(ident);
+    return (StructType) Bridge.call("alter", new Object[] {own(), uri, storage, arguments});
   }
 
   private static Map described(TableChange change) {
@@ -324,6 +373,12 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
       return inner().createTable(ident, columns, partitioning, properties);
     }
+    if (isPath(ident)) {
+      Bridge.call("define", new Object[] {own(), ident.name(), storage(properties),
+          CatalogV2Util.v2ColumnsToStructType(columns).json(), names(partitioning),
+          new HashMap(properties)});
+      return null;
+    }
     boolean located = properties.get(TableCatalog.PROP_LOCATION) != null;
     String uri = location(ident, properties);
     Object[] arguments = new Object[] {own(), uri, storage(properties),
@@ -353,6 +408,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return null;
     }
     StructType schema = selected(info.columns());
+    if (isPath(ident)) {
+      return new StagedSnapshotTable(this, ident, false, ident.name(), storage(properties), schema,
+          info.partitions(), properties);
+    }
     inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
     return new StagedSnapshotTable(this, ident, true, location(ident, properties),
         storage(properties), schema, info.partitions(), properties);

@@ -1,10 +1,16 @@
 package tablefmt;
 
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -13,6 +19,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -21,7 +28,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTable {
+public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTable,
+    SupportsAtomicPartitionManagement {
   protected final String name;
   protected final String uri;
   protected final Object storage;
@@ -29,6 +37,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   private final Transform[] partitioning;
   private final Map properties;
   private final SnapshotRelation relation;
+  private boolean wider;
 
   /** @param relation null for a table that is only about to be written */
   public SnapshotTable(String name, String uri, Object storage, StructType schema,
@@ -40,6 +49,18 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     this.partitioning = partitioning;
     this.properties = properties;
     this.relation = relation;
+  }
+
+  /** The same table, about to be written with more columns, or wider ones. */
+  SnapshotTable wider(StructType columns) {
+    SnapshotTable made =
+        new SnapshotTable(name, uri, storage, columns, partitioning, properties, relation);
+    made.wider = true;
+    return made;
+  }
+
+  boolean isWider() {
+    return wider;
   }
 
   SnapshotRelation relation() {
@@ -90,8 +111,112 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public boolean truncateTable() {
-    Bridge.call("truncate", new Object[] {SessionCatalog.session(), uri, storage});
+    Bridge.call("truncate", new Object[] {SessionCatalog.session(), uri, storage, null});
     return true;
+  }
+
+  // --- Partitions: each is there as long as it has rows.
+
+  public StructType partitionSchema() {
+    String[] names = partitionNames();
+    StructField[] fields = new StructField[names.length];
+    for (int i = 0; i < names.length; i++) {
+      fields[i] = schema.apply(names[i]);
+    }
+    return new StructType(fields);
+  }
+
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
+    StructType by = partitionSchema();
+    String text = (String) Bridge.call("partitions", new Object[] {
+        SessionCatalog.session(), uri, storage});
+    List found = new ArrayList();
+    InternalRow[] rows = text == null ? new InternalRow[0] : GroupValues.read(text, by);
+    for (int i = 0; i < rows.length; i++) {
+      boolean fits = true;
+      for (int n = 0; n < names.length; n++) {
+        int at = by.fieldIndex(names[n]);
+        Object one = rows[i].get(at, by.fields()[at].dataType());
+        Object other = wanted.get(n, by.fields()[at].dataType());
+        fits = fits && (one instanceof byte[] && other instanceof byte[]
+            ? Arrays.equals((byte[]) one, (byte[]) other) : java.util.Objects.equals(one, other));
+      }
+      if (fits) {
+        found.add(rows[i]);
+      }
+    }
+    return (InternalRow[]) found.toArray(new InternalRow[0]);
+  }
+
+  public Map loadPartitionMetadata(InternalRow partition) {
+    return new HashMap();
+  }
+
+  public boolean truncatePartition(InternalRow partition) {
+    return truncatePartitions(new InternalRow[] {partition});
+  }
+
+  public boolean truncatePartitions(InternalRow[] partitions) {
+    if (partitions.length > 0) {
+      Bridge.call("truncate", new Object[] {
+          SessionCatalog.session(), uri, storage, condition(partitions)});
+    }
+    return true;
+  }
+
+  public boolean dropPartition(InternalRow partition) {
+    return truncatePartition(partition);
+  }
+
+  public boolean dropPartitions(InternalRow[] partitions) {
+    return truncatePartitions(partitions);
+  }
+
+  public boolean purgePartition(InternalRow partition) {
+    return refuse("DROP PARTITION … PURGE",
+        "leave PURGE out: older versions keep their rows until vacuum");
+  }
+
+  public boolean purgePartitions(InternalRow[] partitions) {
+    return refuse("DROP PARTITION … PURGE",
+        "leave PURGE out: older versions keep their rows until vacuum");
+  }
+
+  public void createPartition(InternalRow partition, Map properties) {
+    refuse("ADD PARTITION", "a partition is there with its first row");
+  }
+
+  public void createPartitions(InternalRow[] partitions, Map[] properties) {
+    refuse("ADD PARTITION", "a partition is there with its first row");
+  }
+
+  public void replacePartitionMetadata(InternalRow partition, Map properties) {
+    refuse("properties of a partition", "there are properties of tables");
+  }
+
+  public boolean renamePartition(InternalRow from, InternalRow to) {
+    return refuse("RENAME PARTITION", "UPDATE gives the rows another value");
+  }
+
+  private static boolean refuse(String what, String instead) {
+    Bridge.call("refuse", new Object[] {what, instead});
+    return false;
+  }
+
+  private String condition(InternalRow[] partitions) {
+    StructField[] by = partitionSchema().fields();
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < partitions.length; i++) {
+      text.append(i == 0 ? "(" : " OR (");
+      for (int c = 0; c < by.length; c++) {
+        Object value = partitions[i].get(c, by[c].dataType());
+        text.append(c == 0 ? "`" : " AND `").append(by[c].name().replace("`", "``")).append('`')
+            .append(value == null ? " IS NULL"
+                : " = " + SnapshotWrite.text(new Literal(value, by[c].dataType())));
+      }
+      text.append(')');
+    }
+    return text.toString();
   }
 
   /** What to call for an append; a table that is being made refuses one that is there. */

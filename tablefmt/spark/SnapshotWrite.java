@@ -48,19 +48,16 @@ public class SnapshotWrite
   public WriteBuilder overwrite(final Predicate[] predicates) {
     this.mode = "overwrite";
     final String zone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
-    SQLConf conf = SQLConf$.MODULE$.get().clone();
-    conf.setConfString("spark.sql.session.timeZone", "UTC");
-    this.where = (String) SQLConf$.MODULE$.withExistingConf(conf,
-        new scala.runtime.AbstractFunction0() {
-          public Object apply() {
-            StringBuilder text = new StringBuilder();
-            for (int i = 0; i < predicates.length; i++) {
-              text.append(i == 0 ? "(" : " AND (").append(new Text(zone).build(predicates[i]))
-                  .append(')');
-            }
-            return text.toString();
-          }
-        });
+    this.where = (String) inUtc(new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < predicates.length; i++) {
+          text.append(i == 0 ? "(" : " AND (").append(new Text(zone).build(predicates[i]))
+              .append(')');
+        }
+        return text.toString();
+      }
+    });
     return this;
   }
 
@@ -79,13 +76,38 @@ public class SnapshotWrite
   }
 
   public void insert(Dataset data, boolean overwrite) {
+    if (table.isWider()) {
+      options.put("mergeSchema", "true");
+    }
     Bridge.call("insert", new Object[] {
         data.sparkSession(), table.uri, table.storage, data, mode, where, options,
-        table.partitionNames()});
+        table.partitionNames(), table.isWider() ? table.name : null});
   }
 
   public String description() {
     return "tablefmt " + mode + (where == null ? "" : " where " + where);
+  }
+
+  /** Whoever reads the text may be in another zone than that in which it is written. */
+  private static String zoned(org.apache.spark.sql.catalyst.expressions.Literal literal) {
+    String text = literal.sql();
+    return literal.dataType() instanceof TimestampType && text.endsWith("'")
+        ? text.substring(0, text.length() - 1) + "Z'" : text;
+  }
+
+  /** A value as SQL, times in UTC. */
+  static String text(final org.apache.spark.sql.catalyst.expressions.Literal literal) {
+    return (String) inUtc(new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        return zoned(literal);
+      }
+    });
+  }
+
+  private static Object inUtc(scala.Function0 work) {
+    SQLConf conf = SQLConf$.MODULE$.get().clone();
+    conf.setConfString("spark.sql.session.timeZone", "UTC");
+    return SQLConf$.MODULE$.withExistingConf(conf, work);
   }
 
   /** Spark's text of a condition, with its values as SQL and not as JDBC wants them. */
@@ -117,13 +139,6 @@ public class SnapshotWrite
 
     protected String visitLiteral(Literal literal) {
       return zoned(plain(literal));
-    }
-
-    /** Whoever reads the text may be in another zone than that in which it is written. */
-    private static String zoned(org.apache.spark.sql.catalyst.expressions.Literal literal) {
-      String text = literal.sql();
-      return literal.dataType() instanceof TimestampType && text.endsWith("'")
-          ? text.substring(0, text.length() - 1) + "Z'" : text;
     }
 
     private static org.apache.spark.sql.catalyst.expressions.Literal plain(Literal literal) {

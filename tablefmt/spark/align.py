@@ -121,13 +121,17 @@ def incoming(frame: Any, schema: Schema) -> Schema:
     Raises:
         SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
     """
+    return taken_over([field.jsonValue() for field in frame.schema.fields], schema)
+
+
+def taken_over(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
+    """The same of columns in Spark's JSON form. Raises as `incoming`."""
     columns = []
-    for field in frame.schema.fields:
+    for field in fields:
         try:
-            found = schema_from({"type": "struct", "fields": [field.jsonValue()]})
-            columns.append(found.fields[0])
+            columns.append(schema_from({"type": "struct", "fields": [field]}).fields[0])
         except SchemaMismatchError:
-            if schema.find(field.name) is None:
+            if schema.find(field["name"]) is None:
                 raise
     return number_fields(columns) if columns else schema
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.defaults import CURRENT_DEFAULT
 from tablefmt.model.entry import Metadata
 from tablefmt.model.predicate import quote_name
-from tablefmt.model.schema import Schema, Type
+from tablefmt.model.schema import Field, Schema, Type, number_fields
+from tablefmt.model.shapes import nullable
 from tablefmt.operations import alter, columns
 from tablefmt.operations.alter import Alteration
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
@@ -28,8 +30,65 @@ def alter_table(spark: Any, context: TableContext, changes: Sequence[Change]) ->
         UnsupportedFeatureError: a change that a table cannot make, by name.
     """
     context.begin()
-    parts = [_alteration(spark, context.view.head.metadata, change) for change in changes]
+    metadata = context.view.head.metadata
+    if _replaces_all(metadata, changes):
+        changes = _replaced(metadata, changes)
+    parts = [_alteration(spark, metadata, change) for change in changes]
+    if not parts:
+        return context.no_op(context.environment.nonce(), "REPLACE COLUMNS")
     return alter.alter(context, _together(parts), CommitOptions())
+
+
+def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
+    """Whether it is REPLACE COLUMNS: Spark drops every column, and adds those that are given."""
+    gone = [change["path"] for change in changes if change["kind"] == "DeleteColumn"]
+    new = [change for change in changes if change["kind"] == "AddColumn"]
+    whole = gone == [[name] for name in metadata.schema.names]
+    return whole and 0 < len(new) == len(changes) - len(gone)
+
+
+def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
+    """The changes of REPLACE COLUMNS: a column that goes on under its name keeps its values."""
+    schema = metadata.schema
+    given = [change for change in changes if change["kind"] == "AddColumn"]
+    wanted = {change["path"][0].casefold() for change in given}
+    found: list[Change] = [
+        change
+        for change in changes
+        if change["kind"] == "DeleteColumn" and change["path"][0].casefold() not in wanted
+    ]
+    order = [name for name in schema.names if name.casefold() in wanted]
+    before: str | None = None
+    for at, change in enumerate(given):
+        name = change["path"][0]
+        there = schema.find(name)
+        place = {"after": before, "first": before is None}
+        if there is None:
+            found.append({**change, **place})
+            order.insert(at, name)
+            before = name
+            continue
+        path = [there.name]
+        if not _same_type(there, columns.wider_of(there.name, _Given(change["type"]))):
+            found.append({"kind": "UpdateColumnType", "path": path, "type": change["type"]})
+        if not there.nullable and change["nullable"]:
+            found.append({"kind": "UpdateColumnNullability", "path": path, "nullable": True})
+        elif there.nullable and not change["nullable"]:
+            raise UnsupportedFeatureError(
+                "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+            )
+        if order[at] != there.name:
+            found.append({"kind": "UpdateColumnPosition", "path": path, **place})
+            order.remove(there.name)
+            order.insert(at, there.name)
+        before = there.name
+    return found
+
+
+def _same_type(one: Field, other: Field) -> bool:
+    """Whether two columns have the same type and length, whatever may be NULL inside."""
+    shapes = [to_spark_json(nullable(number_fields([replace(f, name="c")]))) for f in (one, other)]
+    return shapes[0] == shapes[1] and one.text == other.text
 
 
 def _together(parts: Sequence[Alteration]) -> Alteration:

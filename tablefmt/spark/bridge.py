@@ -22,12 +22,14 @@ from tablefmt.errors import (
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Schema
-from tablefmt.operations.context import CommitOptions
+from tablefmt.operations.context import CommitOptions, TableContext
 from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
 from tablefmt.spark.alter import alter_table, with_defaults
+from tablefmt.spark.evolution import made_here, widened_columns
 from tablefmt.spark.failures import hand_over
+from tablefmt.spark.groups import live_partitions
 from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
@@ -103,17 +105,28 @@ def _open(
     name: str,
     uri: str,
     storage: Any,
-    columns: str,
+    columns: str | None,
     version: str | None,
     micros: int | None,
 ) -> Any:
-    """A relation for a table of the catalog; its columns have to be those of the catalog."""
+    """A relation for a table of the catalog; its columns have to be those of the catalog.
+
+    Where this process itself gave the table other ones, the catalog gets them now. No `columns`:
+    the table is named by its path, and no catalog knows it.
+    """
     uri = place(uri)
     options = parse_read_options({**json.loads(storage), "path": uri})
     at = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
     relation = _relation(session, uri, options.storage_options, _version(version), at)
+    if columns is None:
+        return relation
     ours, theirs = _shapes(relation.schema().json()), _shapes(columns)
     if version is None and micros is None and ours != theirs:
+        head = open_context(open_store(uri, options.storage_options)).view.head
+        now = head.metadata.schema
+        if made_here(head.table, lambda known: _shapes_of(known) == theirs, now):
+            follow(_session(session), name, now)
+            return relation
         raise SchemaMismatchError(
             f"Spark's catalog has other columns for {name} than the table at {uri}: "
             f"{_shown(theirs)} against {_shown(ours)}; "
@@ -124,6 +137,10 @@ def _open(
 
 
 _Shapes = list[tuple[str, str]]
+
+
+def _shapes_of(schema: Schema) -> _Shapes:
+    return _shapes(json.dumps(to_spark_json(schema)))
 
 
 def _shapes(columns: str) -> _Shapes:
@@ -207,25 +224,53 @@ def _insert(
     where: str | None,
     options: Any,
     partition_by: Any,
+    name: str | None = None,
 ) -> None:
     """INSERT into a table, or the rows of CREATE TABLE AS SELECT.
 
     Args:
         mode: of `write`; "overwrite as set": whatever the session says an overwrite replaces.
         where: what an overwrite replaces; None: all.
+        name: of a table that may get more columns, in the catalog.
     """
     if uri is None:
         raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
     uri = place(uri)
     given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
-    for name in ("path", "versionAsOf", "timestampAsOf"):
-        _pop(given, name)
+    for option in ("path", "versionAsOf", "timestampAsOf"):
+        _pop(given, option)
     if where is not None:
         given["replaceWhere"] = where
     if mode == "overwrite as set":
         mode = "overwrite"
         given.update(_as_set(_session(session), uri, given))
     write(_frame(session, data), uri, mode=mode, partition_by=json.loads(partition_by), **given)
+    if name is not None:
+        context = open_context(open_store(uri, parse_options(given).storage_options))
+        follow(_session(session), name, context.view.head.metadata.schema)
+
+
+def _context(uri: str, storage: str) -> TableContext:
+    """A table that the JVM names."""
+    stored = parse_options(json.loads(storage)).storage_options
+    return open_context(open_store(place(uri), stored))
+
+
+def _evolve(session: Any, uri: str, storage: Any, columns: str, said: Any) -> str:
+    """The columns that INSERT WITH SCHEMA EVOLUTION is to find in the table."""
+    context = open_context(
+        open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+    )
+    return widened_columns(context.view.head.metadata, json.loads(columns), json.loads(said))
+
+
+def _partitions(session: Any, uri: str, storage: Any) -> str | None:
+    """The partitions that there are rows in: see `live_partitions`."""
+    context = open_context(
+        open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+    )
+    snapshot = context.view.snapshot()
+    return live_partitions(snapshot.files, snapshot.schema, context.view.head.metadata.partition_by)
 
 
 def _define(
@@ -288,17 +333,19 @@ def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[st
 
 def _alter(session: Any, uri: str, storage: Any, changes: Any) -> Any:
     """ALTER TABLE: the columns of the table from now on."""
-    store = open_store(place(uri), parse_options(json.loads(storage)).storage_options)
-    context = open_context(store)
+    context = _context(uri, storage)
     alter_table(_session(session), context, json.loads(changes)["changes"])
     schema = context.view.head.metadata.schema
     return java.java_schema(_session(session), json.dumps(to_spark_json(schema)))
 
 
-def _truncate(session: Any, uri: str, storage: Any) -> None:
-    store = open_store(place(uri), parse_options(json.loads(storage)).storage_options)
-    context = open_context(store)
-    overwrite(context, None, CommitOptions())
+def _exists(path: str) -> bool:
+    return open_if_there(open_store(path)) is not None
+
+
+def _truncate(session: Any, uri: str, storage: Any, where: str | None) -> None:
+    context = _context(uri, storage)
+    overwrite(context, None, CommitOptions(), where=where)
 
 
 def _native(session: Any, path: str, given: Any) -> bool:
@@ -314,12 +361,18 @@ def _change(session: Any, command: Any) -> str:
     spark = _session(session)
     done = change_rows(spark, command, place(said["uri"]))
     if done.columns is not None:
-        follow(spark, _identifier(spark, said["name"]), done.columns)
+        follow(spark, said["name"], done.columns)
     return counts(done.commit, said["verb"])
 
 
-def follow(spark: Any, identifier: Any, schema: Schema) -> None:
-    """The columns that Spark's catalog keeps of a table become those of the table."""
+def follow(spark: Any, name: str, schema: Schema) -> None:
+    """The columns that Spark's catalog keeps of a table become those of the table.
+
+    A table that is named by its path is in no catalog.
+    """
+    identifier = _identifier(spark, name)
+    if "/" in identifier.table():
+        return
     columns = java.java_schema(spark, json.dumps(to_spark_json(schema)))
     spark._jsparkSession.sessionState().catalog().alterTableSchema(identifier, columns)
 
@@ -350,10 +403,9 @@ def _misfit(name: str, wanted: str, given: str) -> None:
     )
 
 
-def _refuse(what: str) -> None:
-    raise UnsupportedFeatureError(
-        f"{what} is not supported yet on tablefmt tables", [f"sql:{what}"]
-    )
+def _refuse(what: str, instead: str | None = None) -> None:
+    end = "yet on tablefmt tables" if instead is None else f"on tablefmt tables; {instead}"
+    raise UnsupportedFeatureError(f"{what} is not supported {end}", [f"sql:{what}"])
 
 
 def _unguarded() -> None:
@@ -375,6 +427,9 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "insert": _insert,
     "define": _define,
     "alter": _alter,
+    "evolve": _evolve,
+    "exists": _exists,
+    "partitions": _partitions,
     "truncate": _truncate,
     "native": _native,
     "change": _change,

@@ -121,8 +121,8 @@ def translated(text: str) -> TablefmtError | None:
         )
     if _BY_PATH.search(text):
         return UnsupportedFeatureError(
-            "Spark's SQL takes no path of tablefmt in place of a table's name; name it first: "
-            "CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…'), or CREATE TABLE",
+            "tablefmt.`path` takes an absolute path, in a session that is registered and has a JVM "
+            "at hand; elsewhere CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…')",
             ["sql:path"],
         )
     return None

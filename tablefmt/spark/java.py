@@ -29,6 +29,7 @@ SOURCES = (
     "DeletedRows",
     "GroupValues",
     "Harmless",
+    "InsertEvolution",
     "LiveRows",
     "MergeEvolution",
     "NativeScan",

@@ -16,6 +16,7 @@ from tablefmt.log.codec import digest
 from tablefmt.log.names import entry_key
 from tablefmt.operations.context import TableContext
 from tablefmt.snapshot.load import LogView
+from tablefmt.spark.evolution import note
 from tablefmt.store.protocol import Store
 
 KEPT = 8
@@ -42,7 +43,9 @@ def open_context(store: Store) -> TableContext:
             _views.move_to_end(key)
             while len(_views) > KEPT:
                 _views.popitem(last=False)
-    return TableContext(store, view)
+    context = TableContext(store, view)
+    context.changed = note
+    return context
 
 
 def open_if_there(store: Store) -> TableContext | None:

@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.spark import bridge, failures, java
+from tablefmt.spark import bridge, failures, inserting, java
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.session import check_classic, is_connect
@@ -43,6 +43,7 @@ def _register(spark: Any) -> None:
     from tablefmt.spark import source
 
     failures.install()
+    inserting.install()
     if is_connect(spark):
         source.register_arrow(spark)
         _log.info("tablefmt: Arrow plane, a Spark Connect session has no JVM at hand")
@@ -113,4 +114,4 @@ def sync(spark: Any, name: str) -> None:
     place = bridge.place(uri)
     context = open_context(open_store(place, parse_options(options).storage_options))
     schema = context.view.head.metadata.schema
-    bridge.follow(spark, entry.identifier(), schema)
+    bridge.follow(spark, entry.identifier().quotedString(), schema)

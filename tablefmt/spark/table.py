@@ -16,6 +16,7 @@ from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.spark.changes import changes_dataframe
 from tablefmt.spark.conditions import as_column, session_zone, target_of_text
 from tablefmt.spark.dml import Where, delete_rows, update_rows
+from tablefmt.spark.evolution import note
 from tablefmt.spark.merge import explained, merge_rows
 from tablefmt.spark.merge_text import merge_of, named
 from tablefmt.spark.options import parse_options
@@ -41,6 +42,7 @@ class SparkTable:
     """
 
     def __init__(self, spark: Any, table: Table) -> None:
+        table.context.changed = note
         self.spark = spark
         self.table = table
         """The same table through Arrow: everything that needs no Spark."""

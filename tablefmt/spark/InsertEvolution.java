@@ -1,0 +1,185 @@
+package tablefmt;
+
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * INSERT WITH SCHEMA EVOLUTION, and writes to a table by name with the option mergeSchema: the rows
+ * meet the table as it will be. The commit that has the rows changes it; nothing is altered here.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+final class InsertEvolution {
+  private static final String OPTION = "mergeschema";
+  private static final String ASKED = "withSchemaEvolution";
+
+  private InsertEvolution() {}
+
+  /** The plan, before names are resolved, with wider tables where that was asked for. */
+  static LogicalPlan applied(SparkSession session, LogicalPlan plan) {
+    return (LogicalPlan) plan.resolveOperators(new Wider(session));
+  }
+
+  private static class Wider extends scala.runtime.AbstractPartialFunction {
+    private final SparkSession session;
+
+    Wider(SparkSession session) {
+      this.session = session;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      if (node instanceof InsertIntoStatement) {
+        LogicalPlan table = ((InsertIntoStatement) node).table();
+        return table instanceof UnresolvedRelation && (asked((LogicalPlan) node)
+            || isSet(((UnresolvedRelation) table).options().asCaseSensitiveMap()));
+      }
+      if (node instanceof V2WriteCommand) {
+        LogicalPlan table = (LogicalPlan) ((V2WriteCommand) node).table();
+        return !isWider(table) && ((V2WriteCommand) node).query().resolved()
+            && (asked((LogicalPlan) node) || isSet(options((LogicalPlan) node)));
+      }
+      return false;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      LogicalPlan given = node instanceof InsertIntoStatement
+          ? ((InsertIntoStatement) node).table() : (LogicalPlan) ((V2WriteCommand) node).table();
+      LogicalPlan target = (LogicalPlan) session.sessionState().analyzer().execute(given);
+      DataSourceV2Relation found = relation(target);
+      if (found == null) {
+        return node;
+      }
+      LogicalPlan query = node instanceof InsertIntoStatement
+          ? ((InsertIntoStatement) node).query() : ((V2WriteCommand) node).query();
+      if (!query.resolved()) {
+        query = (LogicalPlan) session.sessionState().analyzer().execute(query);
+      }
+      SnapshotTable table = (SnapshotTable) found.table();
+      StructType columns = table.schema();
+      if (query.resolved()) {
+        String wider = (String) Bridge.call("evolve", new Object[] {
+            session, table.uri, table.storage, query.schema().json(), said(node)});
+        columns = (StructType) DataType.fromJson(wider);
+      }
+      Object[] parts = parts(found);
+      parts[0] = table.wider(columns);
+      parts[1] = DataTypeUtils$.MODULE$.toAttributes(columns);
+      return with((LogicalPlan) node, made(found, parts));
+    }
+  }
+
+  /** How the columns of the query go to those of the table. */
+  private static Map said(Object node) {
+    Map said = new HashMap();
+    if (node instanceof V2WriteCommand) {
+      said.put("byName", Boolean.valueOf(((V2WriteCommand) node).isByName()));
+      return said;
+    }
+    InsertIntoStatement insert = (InsertIntoStatement) node;
+    said.put("byName", Boolean.valueOf(insert.byName()));
+    said.put("columns", texts(insert.userSpecifiedCols().iterator()));
+    java.util.List fixed = new java.util.ArrayList();
+    scala.collection.Iterator spec = insert.partitionSpec().iterator();
+    while (spec.hasNext()) {
+      scala.Tuple2 pair = (scala.Tuple2) spec.next();
+      if (((scala.Option) pair._2()).isDefined()) {
+        fixed.add(pair._1());
+      }
+    }
+    said.put("fixed", fixed);
+    return said;
+  }
+
+  private static java.util.List texts(scala.collection.Iterator given) {
+    java.util.List found = new java.util.ArrayList();
+    while (given.hasNext()) {
+      found.add(given.next());
+    }
+    return found;
+  }
+
+  private static DataSourceV2Relation relation(LogicalPlan target) {
+    if (!RowCommand.isOurs(target)) {
+      return null;
+    }
+    Object leaf = target.collectLeaves().head();
+    return leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
+  }
+
+  private static boolean isWider(LogicalPlan table) {
+    return table instanceof DataSourceV2Relation
+        && ((DataSourceV2Relation) table).table() instanceof SnapshotTable
+        && ((SnapshotTable) ((DataSourceV2Relation) table).table()).isWider();
+  }
+
+  private static boolean isSet(Map options) {
+    Iterator names = options.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (name.toLowerCase(java.util.Locale.ROOT).replace("_", "").equals(OPTION)) {
+        return "true".equalsIgnoreCase(String.valueOf(options.get(name)));
+      }
+    }
+    return false;
+  }
+
+  private static Map options(LogicalPlan write) {
+    Object[] parts = parts(write);
+    for (int i = 0; i < parts.length; i++) {
+      if (write.productElementName(i).equals("writeOptions")) {
+        return Plain.map((scala.collection.immutable.Map) parts[i]);
+      }
+    }
+    return new HashMap();
+  }
+
+  // Which commands can be asked, and where they keep it, differs by release.
+  private static boolean asked(LogicalPlan command) {
+    for (int i = 0; i < command.productArity(); i++) {
+      if (command.productElementName(i).equals(ASKED)) {
+        return Boolean.TRUE.equals(command.productElement(i));
+      }
+    }
+    return false;
+  }
+
+  private static LogicalPlan with(LogicalPlan command, Object table) {
+    Object[] parts = parts(command);
+    for (int i = 0; i < parts.length; i++) {
+      String name = command.productElementName(i);
+      parts[i] = name.equals("table") ? table : name.equals(ASKED) ? Boolean.FALSE : parts[i];
+    }
+    return made(command, parts);
+  }
+
+  private static Object[] parts(LogicalPlan of) {
+    Object[] parts = new Object[of.productArity()];
+    for (int i = 0; i < parts.length; i++) {
+      parts[i] = of.productElement(i);
+    }
+    return parts;
+  }
+
+  private static LogicalPlan made(LogicalPlan like, Object[] parts) {
+    try {
+      LogicalPlan made = (LogicalPlan) like.getClass().getConstructors()[0].newInstance(parts);
+      made.copyTagsFrom(like);
+      return made;
+    } catch (ReflectiveOperationException other) {
+      throw new IllegalStateException(other);
+    }
+  }
+}
