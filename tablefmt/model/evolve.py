@@ -14,6 +14,7 @@ from typing import Any
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.defaults import default_of, recoded
 from tablefmt.model.lengths import fits_within, fitted_default
+from tablefmt.model.new_names import check_new_names
 from tablefmt.model.paths import path_of
 from tablefmt.model.schema import (
     Array,
@@ -91,7 +92,7 @@ def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) 
     fields = _merged_fields(table.fields, incoming.fields, ids, frozenset(fixed))
     if fields == table.fields:
         return table
-    return checked_schema(Schema(fields, ids.last, table.dropped))
+    return checked_schema(Schema(fields, ids.last, table.dropped), table)
 
 
 def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:
@@ -151,7 +152,7 @@ def with_field(
         return _placed(fields, made, after, first)
 
     fields = _at_siblings(schema.fields, parts, add, name)
-    return checked_schema(Schema(fields, ids.last, schema.dropped))
+    return checked_schema(Schema(fields, ids.last, schema.dropped), schema)
 
 
 def renamed(schema: Schema, name: str, to: str) -> Schema:
@@ -171,7 +172,8 @@ def renamed(schema: Schema, name: str, to: str) -> Schema:
         at = _find(fields, parts[-1], name)
         return (*fields[:at], replace(fields[at], name=to), *fields[at + 1 :])
 
-    return checked_schema(replace(schema, fields=_at_siblings(schema.fields, parts, rename, name)))
+    fields = _at_siblings(schema.fields, parts, rename, name)
+    return checked_schema(replace(schema, fields=fields), schema)
 
 
 def without_field(schema: Schema, name: str) -> Schema:
@@ -400,8 +402,12 @@ def _missing(name: str, fields: Fields, said: str) -> SchemaMismatchError:
     return SchemaMismatchError(f"there is no column {said!r}: no {name!r} among {there}", [said])
 
 
-def checked_schema(schema: Schema) -> Schema:
-    """Refuse what no reader would take. Raises SchemaMismatchError (SCH-2)."""
+def checked_schema(schema: Schema, before: Schema) -> Schema:
+    """Refuse what no reader would take, and names not to be given to what `before` had not.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-11.
+    """
     number_fields(schema.fields)
     check_comments(schema)
-    return schema
+    return check_new_names(schema, before)

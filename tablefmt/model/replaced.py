@@ -46,7 +46,8 @@ def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> 
         fields.append(made)
     staying = {f.id for f in kept.values()}
     gone = [f for f in table.fields if f.id not in staying]
-    return checked_schema(Schema(tuple(fields), ids.last, dropped_names(table, gone)))
+    made = Schema(tuple(fields), ids.last, dropped_names(table, gone))
+    return checked_schema(made, table)
 
 
 def _commented(ours: Type, theirs: Type, whole: bool) -> Type:

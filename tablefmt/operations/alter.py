@@ -76,7 +76,13 @@ class Alteration:
     @property
     def said(self) -> tuple[str, str]:
         """Its text, all of it that decides what it does."""
-        return self.name, orjson.dumps(self.parameters, option=orjson.OPT_SORT_KEYS).decode()
+        try:
+            text = orjson.dumps(self.parameters, option=orjson.OPT_SORT_KEYS).decode()
+        except TypeError:
+            raise SchemaMismatchError(
+                f"{self.parameters!r:.200} is not all Unicode text (rule SCH-11); give other names"
+            ) from None
+        return self.name, text
 
 
 class Alter(Generic[Made]):

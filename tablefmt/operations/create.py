@@ -16,6 +16,7 @@ from tablefmt.errors import (
 )
 from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.new_names import check_new_names
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import (
     Schema,
@@ -100,7 +101,7 @@ def definition(
     Raises:
         SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, or a property that is not one.
     """
-    columns = schema_from(schema)
+    columns = check_new_names(schema_from(schema))
     check_comments(columns)
     if isinstance(partition_by, str):
         partition_by = [partition_by]

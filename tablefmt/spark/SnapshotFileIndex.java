@@ -360,11 +360,10 @@ public class SnapshotFileIndex implements FileIndex {
           if (SubqueryExpression$.MODULE$.hasSubquery(filter) || !namesOnly(filter)) {
             continue;
           }
-          Expression plain = (Expression) filter.transform(new Unqualified());
           if (text.length() > 0) {
             text.append(" AND ");
           }
-          text.append('(').append(plain.sql()).append(')');
+          text.append('(').append(plainText(filter)).append(')');
         }
         return text.toString();
       }
@@ -431,7 +430,24 @@ public class SnapshotFileIndex implements FileIndex {
     }
   }
 
-  static class Unqualified extends scala.runtime.AbstractPartialFunction {
+  /** Text of a condition on columns by their bare names, which are quoted whatever they are. */
+  static String plainText(Expression given) {
+    // Spark leaves words such as null or current_date unquoted; a mark in the name makes it quote.
+    String mark = "\ufdd0";
+    String text = given.sql();
+    while (text.indexOf(mark) >= 0) {
+      mark += "\ufdd0";
+    }
+    return ((Expression) given.transform(new Unqualified(mark))).sql().replace(mark, "");
+  }
+
+  private static class Unqualified extends scala.runtime.AbstractPartialFunction {
+    private final String mark;
+
+    Unqualified(String mark) {
+      this.mark = mark;
+    }
+
     public boolean isDefinedAt(Object node) {
       return node instanceof AttributeReference;
     }
@@ -440,9 +456,11 @@ public class SnapshotFileIndex implements FileIndex {
       if (!isDefinedAt(node)) {
         return otherwise.apply(node);
       }
-      return ((AttributeReference) node)
-          .withQualifier(
-              (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$);
+      AttributeReference bare =
+          ((AttributeReference) node)
+              .withQualifier(
+                  (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$);
+      return bare.withName(bare.name() + mark);
     }
   }
 

@@ -1,0 +1,84 @@
+"""Names that columns and fields are not given, though a table that has one is read. Spec: SCH-11.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import Field, Schema, Struct, walk
+
+OWN_PREFIX = "__tablefmt_"
+"""Names of columns that ride in data files (DAT-11), and in our plans for Spark."""
+
+SPARK_KEEPS = "_tmp_metadata_row_index"
+"""What Spark's Parquet reader calls the position of a row."""
+
+
+def check_new_names(schema: Schema, before: Schema | None = None) -> Schema:
+    """The schema, unless it gives a name that is not to be given.
+
+    Args:
+        schema: a table's from now on.
+        before: the table's so far; None: it is made. What is called so already stays.
+
+    Raises:
+        SchemaMismatchError: SCH-11, naming the column or field.
+    """
+    known = frozenset() if before is None else frozenset(_named(before.fields))
+    for siblings in _siblings(schema.fields):
+        fresh = [field for field in siblings if (field.id, field.name) not in known]
+        for field in fresh:
+            _check(field.name, top=siblings is schema.fields)
+        if fresh:
+            _check_twins(siblings)
+    return schema
+
+
+def _check(name: str, *, top: bool) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise SchemaMismatchError(
+            f"the name {name!r} is not Unicode text; give another", [name]
+        ) from None
+    if top and (name.casefold().startswith(OWN_PREFIX) or name.casefold() == SPARK_KEEPS):
+        whose = "Spark's reader" if name.casefold() == SPARK_KEEPS else "tablefmt"
+        raise SchemaMismatchError(
+            f"{whose} keeps the name {name!r} for itself (rule SCH-11); give another", [name]
+        )
+
+
+def _check_twins(siblings: Sequence[Field]) -> None:
+    seen: dict[str, str] = {}
+    for field in siblings:
+        twin = seen.setdefault("".join(map(_as_java, field.name)), field.name)
+        if twin != field.name:
+            raise SchemaMismatchError(
+                f"Spark cannot tell the names {twin!r} and {field.name!r} apart (rule SCH-11); "
+                "give another",
+                [twin, field.name],
+            )
+
+
+def _as_java(character: str) -> str:
+    """A character as Java compares it, case ignored: both the dotless and the dotted I are an i."""
+    upper = character.upper()
+    lower = (upper if len(upper) == 1 else character).lower()
+    return lower[0] if character == "\u0130" else lower
+
+
+def _siblings(fields: Sequence[Field]) -> Iterator[Sequence[Field]]:
+    """The columns, and the fields of every struct in them."""
+    yield fields
+    for field in fields:
+        for kind in walk(field.type):
+            if isinstance(kind, Struct):
+                yield kind.fields
+
+
+def _named(fields: Sequence[Field]) -> Iterator[tuple[int, str]]:
+    for siblings in _siblings(fields):
+        yield from ((field.id, field.name) for field in siblings)
