@@ -46,8 +46,8 @@ def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> 
         fields.append(made)
     staying = {f.id for f in kept.values()}
     gone = [f for f in table.fields if f.id not in staying]
-    made = Schema(tuple(fields), ids.last, dropped_names(table, gone))
-    return checked_schema(made, table)
+    whole_schema = Schema(tuple(fields), ids.last, dropped_names(table, gone))
+    return checked_schema(whole_schema, table)
 
 
 def _commented(ours: Type, theirs: Type, whole: bool) -> Type:

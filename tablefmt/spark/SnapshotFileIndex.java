@@ -229,8 +229,8 @@ public class SnapshotFileIndex implements FileIndex {
     for (int i = 0; i < names.length; i++) {
       kept += has(chosen, i) ? 1 : 0;
     }
-    int at = identity.lastIndexOf('@');
     int end = identity.length() - note.length();
+    int at = identity.lastIndexOf('@', end - 1);
     return "version " + identity.substring(at + 1, end) + ": " + kept + " of " + names.length
         + " files" + note;
   }

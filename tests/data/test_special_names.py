@@ -25,7 +25,8 @@ OTHERS = [
     "file_row_number",
     "file_path",
     "file_index",
-    "row_index\n_change_type",
+    "row_index",
+    "_change_type",
     "_commit_version",
     "_commit_timestamp",
     "__index_level_0__",
@@ -36,7 +37,8 @@ OTHERS = [
     "s0",
     "c0",
     "k",
-    "key\nelement",
+    "key",
+    "element",
     "list",
     "key_value",
     "value",
@@ -51,7 +53,8 @@ OTHERS = [
     "false",
     "case",
     "when",
-    "interval\ncurrent_date",
+    "interval",
+    "current_date",
     "date",
     "timestamp",
     "nan",
@@ -71,7 +74,8 @@ OTHERS = [
     "a;b",
     "(x)",
     "[0]",
-    "{}\n`",
+    "{}",
+    "`",
     "``",
     "a`b",
     "'",
@@ -95,16 +99,17 @@ OTHERS = [
     "count(1)",
     "😀",
     "Ä",
-    "Ä",
+    "A\u0308",
     "ß",
     "ﬁ",
-    "İ\n\x01",
+    "İ",
+    "\x01",
     "\x7f",
     "\u200b",
     "\u2028",
 ]
 BLANK = [" ", "x ", " x", "\u00a0x", "x\u00a0", "\t", "\n", "a\nb", "\r"]
-NAMES = [n for n in dict.fromkeys([*" ".join(OTHERS).split(), *BLANK, *SCANNER]) if n not in "sS"]
+NAMES = [*OTHERS, *BLANK, *SCANNER]
 
 
 def quoted(name: str) -> str:
