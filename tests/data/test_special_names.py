@@ -144,8 +144,9 @@ def all_of(names: list[str], ident: int) -> str:
 GROUPS = [NAMES, *([name] for name in SCANNER), [".a"], ["null"], ["a.b"], ["`"]]
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=lambda names: f"{len(names)} {names[0]!r}")
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(
+    ("names", "far"), [*((names, False) for names in GROUPS), (NAMES[::5], True), ([".a"], True)]
+)
 def test_every_verb_takes_every_name(names: list[str], far: bool) -> None:
     """SCH-2, SCH-11: the rows are those of a model after each."""
     name = f"memory://special-{len(names)}-{'-'.join(map(str, names[0].encode()))}-{far}"
@@ -163,7 +164,7 @@ def test_every_verb_takes_every_name(names: list[str], far: bool) -> None:
     assert table.scan(where=f"{quoted(names[0])} > 1000").count() == 3
     engine = " AND ".join(f"abs({quoted(n)}) % 1000 = {at}" for at, n in enumerate(names))
     assert by_ident(table.to_arrow(where=f"{engine} AND abs(ident) = 2")) == {2: model[2]}
-    for at, one in enumerate(names):
+    for at, one in enumerate(names[:5]):
         assert by_ident(table.to_arrow(where=pc.field(one) == 3000 + at)) == {3: model[3]}
     changed = table.changes(starting_version=1, columns=["ident", "nested!"]).to_arrow()
     assert changed["nested!"].to_pylist() == [model[i]["nested!"] for i in (1, 2, 3, 4)]
