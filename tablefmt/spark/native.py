@@ -148,13 +148,12 @@ def write_native(
     try:
         said = _run(frame, store, data_folder(transaction), metadata, spread)
         folder = data_folder(transaction)
-        written = [(found.key, found.size) for found in store.list_after(folder)]
+        written = _published(frame.sparkSession, store, folder)
         added = describe_files(store, written, metadata, stats)
         kept = set(added.columns["path"]) if added is not None else set()
         for key, _ in written:
             if key not in kept:
                 store.delete(key)
-        s3.remove_markers(store, folder)
         check_published(said, 0 if added is None else added.rows)
         if added is not None:
             store.sync(added.columns["path"])
@@ -194,25 +193,40 @@ def write_more(
         As `write_native`; what was written stays.
     """
     said = _run(frame, store, folder, metadata, spread, more, apart)
-    written = [(found.key, found.size) for found in store.list_after(folder)]
+    return said, _published(frame.sparkSession, store, folder)
+
+
+def _published(spark: Any, store: Store, folder: str) -> list[tuple[str, int]]:
+    """Keys and sizes of the files that a job left below a folder; its committer's notes go."""
+    found = [(one.key, one.size) for one in store.list_after(folder)]
+    notes = s3.magic_folders(folder, (key for key, _ in found))
+    for one in notes:
+        _delete(spark, store, one)
     s3.remove_markers(store, folder)
-    return said, written
+    return [(key, size) for key, size in found if not key.startswith(tuple(notes))]
 
 
 def remove_folder(spark: Any, store: Store, transaction: str) -> None:
     """Delete whatever a transaction wrote, empty directories too. For one never committed."""
     try:
-        root = hadoop_root(store)
-        conf = spark._jsparkSession.sessionState().newHadoopConf()
-        for name, value in root.settings.items():
-            conf.set(name, value)
-        folder = f"{root.path}/{data_folder(transaction)}"
-        path = spark._jvm.org.apache.hadoop.fs.Path(root.scheme, root.authority, folder)
-        path.getFileSystem(conf).delete(path, True)
+        s3.abort_uploads(store, data_folder(transaction))
+        _delete(spark, store, data_folder(transaction))
     except Exception:
         # The session may have been stopped. What stays even so is an orphan: no entry names it.
         _log.warning("Spark could not remove the files of transaction %s", transaction)
         discard(store, transaction)
+
+
+def _delete(spark: Any, store: Store, folder: str) -> None:
+    """Delete a folder and what is in it, by Hadoop: many objects a request."""
+    root = hadoop_root(store)
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    for name, value in root.settings.items():
+        conf.set(name, value)
+    path = spark._jvm.org.apache.hadoop.fs.Path(
+        root.scheme, root.authority, f"{root.path}/{folder}"
+    )
+    path.getFileSystem(conf).delete(path, True)
 
 
 def check_published(said: int, found: int) -> None:

@@ -13,7 +13,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,8 @@ WRITE_OPTIONS = {
     # The file system and the committer read this under different names: should a session's setting
     # reach only one of them, a job would commit nothing and say that all is well.
     "fs.s3a.committer.magic.track.commits.in.memory.enabled": "false",
-    "fs.s3a.cleanup.magic.committer.enabled": "true",
+    # What it wrote down of its uploads stays until `abort_uploads`, or the writer, has seen it.
+    "fs.s3a.committer.magic.cleanup.enabled": "false",
 }
 
 _PROVIDERS = {
@@ -61,6 +62,7 @@ _PROVIDERS = {
     ),
 }
 
+_MAGIC = re.compile(r"__magic(_job-[^/=]*)?")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # Schemes show in plans and logs: nobody shall test a guessed secret by them.
 _SALT = secrets.token_bytes(16)
@@ -158,6 +160,31 @@ def remove_markers(store: Store, folder: str) -> None:
     remove = getattr(store, "delete_folder_marker", None)
     if remove is not None:
         remove(folder)
+
+
+def magic_folders(folder: str, keys: Iterable[str]) -> set[str]:
+    """Folders, directly below `folder`, that S3A's committer keeps its notes in."""
+    parts = {key.removeprefix(folder).split("/")[0] for key in keys if key.startswith(folder)}
+    return {folder + part for part in parts if _MAGIC.fullmatch(part)}
+
+
+def abort_uploads(store: Store, folder: str) -> None:
+    """Give up the uploads of a job that failed, by the notes of its tasks.
+
+    S3A would look for uploads below the folder; servers that list uploads of one exact key alone,
+    as MinIO does, name none.
+    """
+    abort = getattr(store, "abort_upload", None)
+    if abort is None:
+        return
+    root = _address(store)[1].removeprefix("/")
+    for one in list(store.list_after(folder)):
+        notes = magic_folders(folder, [one.key]) and one.key.endswith((".pending", ".pendingset"))
+        if notes:
+            found = json.loads(store.get(one.key))
+            for upload in found.get("commits", [found]):
+                key = str(upload["destinationKey"])
+                abort(key.removeprefix(f"{root}/") if root else key, str(upload["uploadId"]))
 
 
 def _problem(bucket: str, access: S3Access) -> str:

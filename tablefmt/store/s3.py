@@ -67,6 +67,7 @@ _KINDS = {
     "head_object": Request.GET,
     "list_objects_v2": Request.LIST,
     "delete_object": Request.DELETE,
+    "abort_multipart_upload": Request.DELETE,
 }
 _NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
@@ -353,6 +354,18 @@ class S3Store:
         """What these objects are reached with, for an engine that opens them by itself."""
         options = apply_config(s3fs.S3FileSystem, dict(self._options))
         return s3_access(options)
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Give up an unfinished multipart upload, by its id; one that is gone is fine."""
+        name = self._key(key)
+
+        def abort() -> Any:
+            return self._call("abort_multipart_upload", Key=name, UploadId=upload)
+
+        try:
+            self._run("delete", key, abort)
+        except KeyNotFoundError:
+            return
 
     def delete_folder_marker(self, folder: str) -> None:
         """Remove the empty object `folder/` that Hadoop leaves; it is no key, and never listed."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tablefmt.spark import s3
 from tablefmt.spark.s3 import bucket_settings, s3_place
 from tablefmt.store.open import open_store
 from tablefmt.store.s3_access import S3Access, s3_access
+from tests.s3server import S3Server
 
 
 @pytest.fixture(autouse=True)
@@ -158,3 +161,30 @@ def test_no_repr_shows_a_secret() -> None:
     place = s3_place(store)
     assert "hidden-s" in place.settings.values()
     assert "hidden" not in repr(place) + repr(s3_access({"key": "hidden-k", "secret": "hidden-s"}))
+
+
+def test_uploads_are_given_up_by_the_notes_of_the_committer(s3_server: S3Server) -> None:
+    """ADD-5: by key and id, for servers that list the uploads of one exact key alone."""
+    bucket = s3_server.new_bucket()
+    client, root = s3_server.client(), "a table/50%41: ünïcode"
+    store = open_store(f"s3://{bucket}/{root}", s3_server.options)
+    names = ["data/t/a.parquet", "data/t/p=1/b.parquet", "data/t/c.parquet", "data/u/d.parquet"]
+    begun = {}
+    for name in names:
+        key = f"{root}/{name}"
+        upload = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+        begun[name] = {"destinationKey": key, "uploadId": upload}
+    job = "data/t/__magic_job-1/job-1/00"
+    both = {"commits": [begun[names[0]], begun[names[1]]]}
+    store.put(f"{job}/task_1.pendingset", json.dumps(both).encode())
+    store.put(f"{job}/task_2.pendingset", json.dumps({"commits": []}).encode())
+    store.put(f"{job}/tasks/3/__base/c.parquet.pending", json.dumps(begun[names[2]]).encode())
+    store.put("data/t/not.a.note.pending", b"rows")
+
+    s3.abort_uploads(store, "data/t/")
+
+    left = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
+    assert [one["Key"] for one in left] == [f"{root}/data/u/d.parquet"]
+    keys = [one.key for one in store.list_after("data/")]
+    assert s3.magic_folders("data/t/", keys) == {"data/t/__magic_job-1"}
+    assert s3.magic_folders("data/t/", ["data/t/__magic=1/x", "data/t/x/__magic"]) == set()

@@ -218,6 +218,19 @@ def test_long_listings_and_large_outputs_on_s3(s3_server: S3Server, s3_uri: str)
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
 
 
+def test_an_upload_is_given_up_by_its_id(s3_server: S3Server, s3_uri: str):
+    """STO-7: one that is gone already is fine."""
+    client, bucket = s3_server.client(), s3_uri.split("/")[2]
+    begun = [client.create_multipart_upload(Bucket=bucket, Key=f"table/data/{n}") for n in "ab"]
+    store = open_store(s3_uri, s3_server.options)
+
+    for _ in "12":
+        store.abort_upload("data/a", begun[0]["UploadId"])  # type: ignore[attr-defined]
+
+    left = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
+    assert [one["UploadId"] for one in left] == [begun[1]["UploadId"]]
+
+
 class Overwriting(ForwardingStore):
     """Says Written always, and means it."""
 
