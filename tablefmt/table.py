@@ -240,7 +240,7 @@ class Table:
             source: tabular data, or a scan of any table at any version; read once, by `execute`.
             on: which rows match: SQL text over both sides.
             source_alias, target_alias: what the text calls them.
-            merge_schema: columns that only the source has become the table's, by `…_all` clauses.
+            merge_schema: columns that only the source has become the table's (MRG-1).
             memory_limit: bytes, about, for the source and for finding matches; more is on disk.
         """
 

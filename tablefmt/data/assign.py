@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from tablefmt.data.conform import fitted, misfit, nulls
 from tablefmt.data.engine import Engine
 from tablefmt.data.lengths import fit_length
+from tablefmt.data.overlay import overlaid
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.clauses import Assignment, Parts
+from tablefmt.model.clauses import Assignment, Over, Parts, naming
 from tablefmt.model.schema import Field, Struct, is_nested
+from tablefmt.model.shapes import nullable_field
 from tablefmt.model.sql_types import Typed, store_assigned
 from tablefmt.model.translate import Relation, Translated, translate
 
@@ -35,6 +37,8 @@ class NewValue:
     """Fields that are set; the others stay."""
     old: str | None = None
     """The handle of a column that is set in parts; None: it is NULL in all rows there are."""
+    over: bool = False
+    """Fields that the value's structs lack stay too."""
 
 
 def new_values(
@@ -54,15 +58,19 @@ def new_values(
     made = []
     for field, value in assignments:
         new = _new_value(field, value, relations, now_us, field.name)
-        made.append(_over(new, relations[0]) if new.parts else new)
+        made.append(_with_old(new, relations[0]) if new.parts or new.over else new)
     return made
 
 
 def _new_value(
     field: Field, value: Any, relations: tuple[Relation, ...], now_us: int, path: str
 ) -> NewValue:
+    if isinstance(value, Over):
+        new = _new_value(nullable_field(field), value.value, relations, now_us, path)
+        return replace(new, field=field, over=new.value.column is not None)
     if not isinstance(value, Parts):
-        translated = translate(value, relations, now_us)
+        with naming(f"the value of {path!r}"):
+            translated = translate(value, relations, now_us)
         return NewValue(field, _stored(replace(field, name=path), str(value), translated))
     parts = tuple(
         _new_value(part, inner, relations, now_us, f"{path}.{part.name}")
@@ -72,8 +80,8 @@ def _new_value(
     return NewValue(field, Translated("", field.type, used, True), parts)
 
 
-def _over(new: NewValue, relation: Relation) -> NewValue:
-    """With the handle of the column that the parts are of."""
+def _with_old(new: NewValue, relation: Relation) -> NewValue:
+    """With the handle of the column of which something stays."""
     for at, column in enumerate(relation.schema.fields):
         if column.id == new.field.id:
             handle = relation.handle(at)
@@ -103,6 +111,9 @@ def computed(
         if leaf.value.type is None:
             gone = nulls(rows.num_rows, arrow_type(leaf.field.type))
             known[leaf.field.id] = pa.chunked_array([gone])
+        elif leaf.over and leaf.old is not None:
+            given, old = rows[str(leaf.value.column)], fitted(rows[leaf.old], leaf.field)
+            known[leaf.field.id] = overlaid(given, old, leaf.field)
         elif leaf.value.column is not None:
             known[leaf.field.id] = fitted(rows[leaf.value.column], leaf.field)
         else:
@@ -112,7 +123,8 @@ def computed(
         known |= {v.field.id: column for v, column in zip(made, columns, strict=True)}
     found = {}
     for value in values:
-        old = None if value.old is None else fitted(rows[value.old], value.field)
+        partly = value.parts and value.old is not None
+        old = fitted(rows[str(value.old)], value.field) if partly else None
         whole = _whole(value, old, known, rows.num_rows, value.field.name)
         found[value.field.id] = fit_length(whole, value.field)
     return found

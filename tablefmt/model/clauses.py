@@ -5,21 +5,23 @@ Expressions are carried, not looked into: SQL text, or what an engine has instea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.paths import parts_of
 from tablefmt.model.predicate import quote_name
-from tablefmt.model.schema import Field, Schema, Struct, is_nested
+from tablefmt.model.schema import Field, Schema, Struct, is_nested, number_fields
 
 Expression = Any
 """SQL text in Spark's dialect; on Spark also a Column."""
 
 Assignment = tuple[Field, Expression]
-"""A column of the table, or a field of a struct, and its new value: an expression, or `Parts`."""
+"""A column of the table, or a field of a struct, and its new value: an expression, `Parts` or
+`Over`."""
 
 NESTED_INSERT = "insert:nested-field"
 INSIDE_COLLECTION = "update:inside-array-or-map"
@@ -31,6 +33,14 @@ class Parts:
 
     values: tuple[Assignment, ...]
     """One at least, in the order of the struct's fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A new value of a struct that may lack some of its fields: those stay as they are, at any
+    depth; NULL over NULL is NULL. Spec: MRG-1."""
+
+    value: Expression
 
 
 class Side(str, Enum):
@@ -72,7 +82,8 @@ class MergeStatement:
     target_alias: str = "t"
     clauses: tuple[Clause, ...] = ()
     merge_schema: bool = False
-    """Columns that only the source has become columns of the table, by `SET *` and `INSERT *`."""
+    """Columns that only the source has become columns of the table: by `SET *` and `INSERT *` all
+    of them, else those that a clause names. Fields that its structs lack stay by `SET *`."""
 
     def of(self, *sides: Side) -> tuple[Clause, ...]:
         """The clauses about these rows, in order."""
@@ -263,9 +274,23 @@ def source_column(statement: MergeStatement, name: str) -> str:
     return f"{quote_name(statement.source_alias)}.{quote_name(name)}"
 
 
+def when(clause: Clause) -> str:
+    """The clause up to its condition, as SQL writes it."""
+    return f"WHEN {clause.side.value.upper().replace('_', ' ')}"
+
+
+@contextmanager
+def naming(clause: str) -> Iterator[None]:
+    """Errors about expressions inside say which clause it is."""
+    try:
+        yield
+    except (InvalidPredicateError, UnsupportedFeatureError) as error:
+        error.args = (f"{clause}: {error}", *error.args[1:])
+        raise
+
+
 def _said(clause: Clause) -> str:
-    when = clause.side.value.upper().replace("_", " ")
-    return f"WHEN {when} THEN {clause.action.value.upper()}"
+    return f"{when(clause)} THEN {clause.action.value.upper()}"
 
 
 def _all_columns(
@@ -274,7 +299,87 @@ def _all_columns(
     if clause.side is Side.NOT_MATCHED_BY_SOURCE:
         raise InvalidPredicateError(f"{_said(clause)} has no source row; say what is set")
     found = columns_by_name(schema, source_names, partly=statement.merge_schema)
-    return tuple((field, source_column(statement, name)) for field, name in found)
+    overlays = statement.merge_schema and clause.action is Action.UPDATE
+    values = [(field, source_column(statement, name)) for field, name in found]
+    return tuple((field, over(field, text) if overlays else text) for field, text in values)
+
+
+def over(field: Field, value: Expression) -> Expression:
+    """What `SET *` with schema merging sets a column to."""
+    return Over(value) if isinstance(field.type, Struct) else value
+
+
+def evolving(statement: MergeStatement, schema: Schema, given: Schema) -> Schema | None:
+    """The columns, and fields, that a MERGE may bring into the table; None: none.
+
+    Args:
+        statement: with `merge_schema` or without.
+        schema: the table's.
+        given: the source's.
+
+    Returns:
+        All columns of the source, if a clause says `SET *` or `INSERT *`; else those that clauses
+        about its rows name and the table lacks.
+    """
+    if not statement.merge_schema:
+        return None
+    clauses = statement.of(Side.MATCHED, Side.NOT_MATCHED)
+    if any(c.values is None and c.action is not Action.DELETE for c in clauses):
+        return given
+    paths = [
+        path
+        for clause in clauses
+        for name, value in (clause.values or {}).items()
+        if (path := _only_given(statement, schema, given, name, value))
+    ]
+    return number_fields(_pruned(given.fields, paths)) if paths else None
+
+
+def _only_given(
+    statement: MergeStatement, schema: Schema, given: Schema, name: str, value: Expression
+) -> tuple[Field, ...]:
+    """Where the source has what a clause names, if the table lacks it or a part of it."""
+    if not isinstance(name, str):
+        return ()
+    plain = given.find(name)
+    parts = [name] if plain is not None or schema.find(name) is not None else parts_of(name)
+    if len(parts) > 1 and parts[0].casefold() == statement.target_alias.casefold():
+        parts = parts[1:]
+    theirs = _walked(given.fields, parts)
+    ours = _walked(schema.fields, parts)
+    if len(theirs) < len(parts):
+        return ()
+    if len(ours) == len(parts):
+        # The whole of a column as the source has it: with what it has inside.
+        written = ".".join(parts).casefold()
+        text = value.replace("`", "").casefold() if isinstance(value, str) else ""
+        return theirs if text == f"{statement.source_alias.casefold()}.{written}" else ()
+    inside = ours[-1].type if ours else None
+    return () if inside is not None and not isinstance(inside, Struct) else theirs
+
+
+def _walked(fields: Sequence[Field], parts: Sequence[str]) -> tuple[Field, ...]:
+    """The fields on a path, as far as there are any."""
+    path: list[Field] = []
+    for part in parts:
+        found = next((f for f in fields if f.name.casefold() == part.casefold()), None)
+        if found is None:
+            break
+        path.append(found)
+        fields = found.type.fields if isinstance(found.type, Struct) else ()
+    return tuple(path)
+
+
+def _pruned(fields: Sequence[Field], paths: Sequence[tuple[Field, ...]]) -> list[Field]:
+    """Of the fields, those that are on a path or at its end."""
+    kept = []
+    for field in fields:
+        mine = [path[1:] for path in paths if path[0] == field]
+        if mine and isinstance(field.type, Struct) and all(mine):
+            kept.append(replace(field, type=Struct(tuple(_pruned(field.type.fields, mine)))))
+        elif mine:
+            kept.append(field)
+    return kept
 
 
 def columns_by_name(

@@ -21,7 +21,7 @@ from tablefmt.data.read import RowFilter, locate_rows
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.clauses import Action, Side, Step
+from tablefmt.model.clauses import Action, Side, Step, naming, when
 from tablefmt.model.derived import Equated, SourceValues, derived_predicate, values_of
 from tablefmt.model.on import EquatedWith, On, bound_of
 from tablefmt.model.predicate import TRUE, Predicate, all_of, any_of
@@ -280,12 +280,14 @@ def clause_conditions(
         InvalidPredicateError, UnsupportedFeatureError: as `translate`.
     """
     sides = sides_of(target, source)
-    return tuple(
-        None
-        if step.clause.condition is None
-        else translate_condition(step.clause.condition, sides[step.clause.side], now_us)
-        for step in steps
-    )
+    found: list[Translated | None] = []
+    for clause in (step.clause for step in steps):
+        if clause.condition is None:
+            found.append(None)
+            continue
+        with naming(when(clause)):
+            found.append(translate_condition(clause.condition, sides[clause.side], now_us))
+    return tuple(found)
 
 
 def sides_of(target: Relation, source: Relation) -> dict[Side, tuple[Relation, ...]]:

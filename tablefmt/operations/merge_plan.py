@@ -27,6 +27,8 @@ from tablefmt.model.clauses import (
     MergeStatement,
     Side,
     Step,
+    evolving,
+    naming,
     resolve_clauses,
 )
 from tablefmt.model.entry import Metadata
@@ -181,15 +183,15 @@ def understood(
     """The work of a MERGE; the source is kept while the block lasts. Arguments as `stage_merge`."""
     check_engine()
     incoming = _source_schema(source.schema, pinned.metadata.schema)
-    if statement.merge_schema and any(
-        clause.values is None and clause.action is not Action.DELETE for clause in statement.clauses
-    ):
-        pinned.target = merged(pinned.target, incoming)
+    coming = evolving(statement, pinned.target.schema, incoming)
+    if coming is not None:
+        pinned.target = merged(pinned.target, coming)
     now = now_us()
     steps = resolve_clauses(statement, pinned.target.schema, incoming.names)
     target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
     given = Relation(incoming, "s", statement.source_alias)
-    on = read_on(statement.on, target, given, now)
+    with naming("ON"):
+        on = read_on(statement.on, target, given, now)
     conditions = clause_conditions(steps, target, given, now)
     sides = sides_of(target, given)
     values = tuple(

@@ -13,6 +13,8 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
@@ -29,11 +31,13 @@ class Assigned {
   private final Expression place;
   private final String name;
   private Expression value;
+  private final boolean evolves;
   private final Map parts = new LinkedHashMap();
 
-  private Assigned(Expression place, String name) {
+  private Assigned(Expression place, String name, boolean evolves) {
     this.place = place;
     this.name = name;
+    this.evolves = evolves;
   }
 
   /**
@@ -61,7 +65,7 @@ class Assigned {
       String name = names.name((Attribute) at);
       Assigned column = (Assigned) columns.get(name);
       if (column == null) {
-        column = new Assigned(at, name);
+        column = new Assigned(at, name, names.evolves);
         columns.put(name, column);
       }
       column.add(path, one.value());
@@ -82,7 +86,7 @@ class Assigned {
     Assigned part = (Assigned) parts.get(ordinal);
     if (part == null) {
       StructField field = ((StructType) place.dataType()).fields()[first.ordinal()];
-      part = new Assigned(first, name + "." + field.name());
+      part = new Assigned(first, name + "." + field.name(), evolves);
       parts.put(ordinal, part);
     }
     part.add(path.subList(1, path.size()), given);
@@ -113,35 +117,63 @@ class Assigned {
   private Expression fitting() {
     Expression given = plain(value);
     DataType wanted = place.dataType();
-    if (!sameNames(given.dataType(), wanted)) {
-      return given;
-    }
-    if (!Cast$.MODULE$.canANSIStoreAssign(given.dataType(), wanted)) {
+    boolean same = names(given.dataType(), wanted, true);
+    if (same ? !Cast$.MODULE$.canANSIStoreAssign(given.dataType(), wanted)
+        : !evolves && !names(given.dataType(), wanted, false)) {
       Bridge.call("misfit", new Object[] {name, wanted.sql(), given.dataType().sql()});
+    }
+    if (!same) {
+      return given;
     }
     return (Expression) value.transform(new Unasserted());
   }
 
   // Spark's cast goes by places: it is of use only where all fields have the same names there.
-  private static boolean sameNames(DataType given, DataType wanted) {
+  private static boolean names(DataType given, DataType wanted, boolean inOrder) {
     if (given instanceof StructType && wanted instanceof StructType) {
       StructField[] ours = ((StructType) wanted).fields();
       StructField[] theirs = ((StructType) given).fields();
       boolean same = ours.length == theirs.length;
       for (int i = 0; same && i < ours.length; i++) {
-        same = ours[i].name().equalsIgnoreCase(theirs[i].name())
-            && sameNames(theirs[i].dataType(), ours[i].dataType());
+        int at = inOrder ? i : place(theirs, ours[i].name());
+        same = at >= 0 && ours[i].name().equalsIgnoreCase(theirs[at].name())
+            && names(theirs[at].dataType(), ours[i].dataType(), inOrder);
       }
       return same;
     }
     if (given instanceof ArrayType && wanted instanceof ArrayType) {
-      return sameNames(((ArrayType) given).elementType(), ((ArrayType) wanted).elementType());
+      return names(
+          ((ArrayType) given).elementType(), ((ArrayType) wanted).elementType(), inOrder);
     }
     if (given instanceof MapType && wanted instanceof MapType) {
-      return sameNames(((MapType) given).keyType(), ((MapType) wanted).keyType())
-          && sameNames(((MapType) given).valueType(), ((MapType) wanted).valueType());
+      return names(((MapType) given).keyType(), ((MapType) wanted).keyType(), inOrder)
+          && names(((MapType) given).valueType(), ((MapType) wanted).valueType(), inOrder);
     }
     return true;
+  }
+
+  private static int place(StructField[] fields, String name) {
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].name().equalsIgnoreCase(name)) {
+        return i;
+      }
+    }
+    return -1;
+  }
+
+  /** Whether all of a statement is resolved but for casts of Spark's that take fields by place. */
+  static boolean isReady(Expression given) {
+    if (given.resolved()) {
+      return true;
+    }
+    if (given instanceof Assignment) {
+      return ((Assignment) given).key().resolved() && plain(((Assignment) given).value()).resolved();
+    }
+    boolean ready = given instanceof UpdateAction || given instanceof InsertAction;
+    for (int i = 0; ready && i < given.children().size(); i++) {
+      ready = isReady((Expression) given.children().apply(i));
+    }
+    return ready;
   }
 
   // The value itself: Spark has put a cast and a check for NULL around it. NULL where there may be

@@ -8,19 +8,24 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateStarAction;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
  * Analyzer rule, before names are resolved: MERGE WITH SCHEMA EVOLUTION into a table of ours loses
  * its stars. Spark would ask for every column of the table in the source, or alter the table while
- * it only reads the statement; what a star stands for is found out when the command runs.
+ * it only reads the statement; what a star stands for is found out when the command runs. What a
+ * clause names and only the source has is resolved against the table as it will be.
  *
  * A clause without assignments stays in a star's place: nobody can write one.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
+  /** Of a MERGE that may evolve its table: what clauses name and the table lacks, as JSON. */
+  static final TreeNodeTag ADDED = new TreeNodeTag("tablefmt.added");
+
   private final SparkSession session;
 
   public MergeEvolution(SparkSession session) {
@@ -52,10 +57,20 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
         return otherwise.apply(node);
       }
       MergeIntoTable merge = (MergeIntoTable) node;
-      return new MergeIntoTable(merge.targetTable(), merge.sourceTable(), merge.mergeCondition(),
-          starless(merge.matchedActions()), starless(merge.notMatchedActions()),
-          merge.notMatchedBySourceActions(), false);
+      LogicalPlan target = merge.targetTable();
+      Grown grown = new Grown(analysed(target), analysed(merge.sourceTable()));
+      grown.add(merge.matchedActions());
+      grown.add(merge.notMatchedActions());
+      MergeIntoTable made = new MergeIntoTable(grown.isMore() ? grown.target() : target,
+          merge.sourceTable(), merge.mergeCondition(), starless(merge.matchedActions()),
+          starless(merge.notMatchedActions()), merge.notMatchedBySourceActions(), false);
+      made.setTagValue(ADDED, grown.added());
+      return made;
     }
+  }
+
+  private LogicalPlan analysed(LogicalPlan plan) {
+    return plan.analyzed() ? plan : (LogicalPlan) session.sessionState().analyzer().execute(plan);
   }
 
   private boolean isOurs(LogicalPlan target) {

@@ -34,6 +34,7 @@ import org.apache.spark.util.AccumulatorV2;
  */
 public class NativeWrite {
   private final SparkSession session;
+  private final SparkSession ansi;
   private Dataset rows;
 
   /**
@@ -49,6 +50,7 @@ public class NativeWrite {
       String name = (String) names.next();
       session.conf().set(name, field(read, name).asText());
     }
+    this.ansi = Ansi.session(session);
     this.rows = Dataset$.MODULE$.ofRows(session, rows.logicalPlan());
   }
 
@@ -79,17 +81,26 @@ public class NativeWrite {
               field(one, "metadata").toString()))
           : column.as(name);
     }
-    this.rows = (Dataset) rows.select(chosen);
+    this.rows = asked((Dataset) ours().select(chosen));
   }
 
   /** Keep the rows for which a condition is TRUE. */
   public void filter(String condition) {
-    this.rows = (Dataset) rows.filter(functions.expr(condition));
+    this.rows = asked((Dataset) ours().filter(functions.expr(condition)));
   }
 
   /** Fit the columns to a schema, by name and by the rules of INSERT. */
   public void fit(String schema) {
-    this.rows = (Dataset) rows.to((StructType) DataType$.MODULE$.fromJson(schema));
+    this.rows = asked((Dataset) ours().to((StructType) DataType$.MODULE$.fromJson(schema)));
+  }
+
+  // What is put on top of the query is ours; the query itself stays as the session has it.
+  private Dataset ours() {
+    return ansi == session ? rows : Ansi.moved(rows, ansi);
+  }
+
+  private Dataset asked(Dataset made) {
+    return ansi == session ? made : Ansi.moved(made, session);
   }
 
   /**

@@ -14,7 +14,13 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Generator;
+import org.apache.spark.sql.catalyst.expressions.Grouping;
+import org.apache.spark.sql.catalyst.expressions.GroupingID;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.WindowExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteAction;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
@@ -33,6 +39,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.Metadata$;
 
@@ -54,6 +61,8 @@ public class RowCommand extends SaveIntoDataSourceCommand {
   private final List expressions = new ArrayList();
   private final Map described = new LinkedHashMap();
   private final scala.collection.immutable.Seq counts;
+  /** Whether structs of the source may have other fields than the table's. */
+  final boolean evolves;
 
   /** @return null for what is no such command, is not resolved, or is on another's table */
   static RowCommand of(LogicalPlan plan) {
@@ -65,14 +74,25 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     } else if (plan instanceof MergeIntoTable) {
       target = ((MergeIntoTable) plan).targetTable();
     }
-    if (target == null || !plan.resolved()) {
+    if (target == null || !plan.resolved() && !isReady(plan)) {
       return null;
     }
     SnapshotTable table = table(target);
     if (table != null && !isWhole(target)) {
       refuseView();
     }
+    if (table != null && !Ansi.isOn(SQLConf$.MODULE$.get())) {
+      Bridge.call("lenient", new Object[0]);
+    }
     return table == null ? null : new RowCommand(plan, target, table);
+  }
+
+  private static boolean isReady(LogicalPlan plan) {
+    boolean ready = plan.childrenResolved();
+    for (int i = 0; ready && i < plan.expressions().size(); i++) {
+      ready = Assigned.isReady((Expression) plan.expressions().apply(i));
+    }
+    return ready;
   }
 
   /** Whether a resolved target is a table of ours as a whole. */
@@ -130,23 +150,27 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     super(plan, new DefaultSource(), NO_OPTIONS, SaveMode.Append);
     this.target = target;
     this.table = table;
+    scala.Option added = plan.getTagValue(MergeEvolution.ADDED);
+    this.evolves = added.isDefined();
+    described.put("added", evolves ? added.get() : null);
+    described.put("columns", evolves ? target.schema().json() : null);
     LogicalPlan from = null;
     String[] counted = new String[] {"num_affected_rows"};
     if (plan instanceof DeleteFromTable) {
       this.verb = "DELETE";
-      described.put("condition", condition(((DeleteFromTable) plan).condition()));
+      described.put("condition", condition("WHERE", ((DeleteFromTable) plan).condition(), null));
     } else if (plan instanceof UpdateTable) {
       UpdateTable update = (UpdateTable) plan;
       this.verb = "UPDATE";
-      described.put("condition", condition(update.condition()));
-      described.put("set", assignments(update.assignments(), false));
+      described.put("condition", condition("WHERE", update.condition(), null));
+      described.put("set", assignments("SET", update.assignments(), false));
     } else {
       MergeIntoTable merge = (MergeIntoTable) plan;
       this.verb = "MERGE";
       from = merge.sourceTable();
       counted = new String[] {"num_affected_rows", "num_updated_rows", "num_deleted_rows",
           "num_inserted_rows"};
-      described.put("on", condition(merge.mergeCondition(), from));
+      described.put("on", condition("ON", merge.mergeCondition(), from));
       List clauses = new ArrayList();
       clauses(clauses, "matched", merge.matchedActions(), from);
       clauses(clauses, "not_matched", merge.notMatchedActions(), from);
@@ -196,19 +220,28 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     return result;
   }
 
-  private Map condition(Object given) {
-    return condition(given, null);
+  // What needs several rows at once has no value for one of them, and Spark does not look.
+  private static void rowwise(String clause, Expression given) {
+    if (given instanceof WindowExpression || given instanceof AggregateExpression
+        || given instanceof Generator || given instanceof Grouping
+        || given instanceof GroupingID) {
+      Bridge.call("rowwise", new Object[] {clause, given.sql()});
+    }
+    for (int i = 0; i < given.children().size(); i++) {
+      rowwise(clause, (Expression) given.children().apply(i));
+    }
   }
 
   /** @param given an Expression, or an Option of one; null comes back for none */
-  private Map condition(Object given, LogicalPlan from) {
+  private Map condition(String clause, Object given, LogicalPlan from) {
     if (given instanceof scala.Option) {
       if (!((scala.Option) given).isDefined()) {
         return null;
       }
-      return condition(((scala.Option) given).get(), from);
+      return condition(clause, ((scala.Option) given).get(), from);
     }
     Expression whole = (Expression) given;
+    rowwise(clause, whole);
     Conditions parts = new Conditions(target.outputSet(), from == null ? null : from.outputSet());
     parts.add(whole);
     List equated = new ArrayList();
@@ -236,15 +269,18 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     for (int i = 0; i < actions.size(); i++) {
       MergeAction action = (MergeAction) actions.apply(i);
       Map clause = new LinkedHashMap();
+      String when = "WHEN " + side.toUpperCase().replace('_', ' ');
       clause.put("side", side);
-      clause.put("condition", condition(action.condition(), from));
+      clause.put("condition", condition(when, action.condition(), from));
       clause.put("star", Boolean.valueOf(MergeEvolution.isStar(action)));
       if (action instanceof UpdateAction) {
         clause.put("action", "update");
-        clause.put("set", assignments(((UpdateAction) action).assignments(), false));
+        clause.put("set",
+            assignments(when + " THEN UPDATE SET", ((UpdateAction) action).assignments(), false));
       } else if (action instanceof InsertAction) {
         clause.put("action", "insert");
-        clause.put("set", assignments(((InsertAction) action).assignments(), true));
+        clause.put("set",
+            assignments(when + " THEN INSERT", ((InsertAction) action).assignments(), true));
       } else if (action instanceof DeleteAction) {
         clause.put("action", "delete");
       } else {
@@ -255,7 +291,11 @@ public class RowCommand extends SaveIntoDataSourceCommand {
   }
 
   /** By column the number of its new value. */
-  private Map assignments(scala.collection.immutable.Seq given, boolean inserts) {
+  private Map assignments(
+      String clause, scala.collection.immutable.Seq given, boolean inserts) {
+    for (int i = 0; i < given.size(); i++) {
+      rowwise(clause, ((Assignment) given.apply(i)).value());
+    }
     Map result = new LinkedHashMap();
     List columns = Assigned.of(given, this, inserts);
     for (int i = 0; i < columns.size(); i++) {
@@ -339,7 +379,9 @@ public class RowCommand extends SaveIntoDataSourceCommand {
   }
 
   public scala.collection.immutable.Seq run(SparkSession session) {
-    String[] found = ((String) Bridge.call("change", new Object[] {session, this})).split(" ");
+    SparkSession ansi = Ansi.session((org.apache.spark.sql.classic.SparkSession) session);
+    String[] found = ((String) Bridge.call("change", new Object[] {ansi, session, this}))
+        .split(" ");
     if (!((org.apache.spark.sql.classic.SparkSession) session).sharedState().cacheManager()
         .isEmpty()) {
       session.catalog().refreshTable(table.name());

@@ -20,12 +20,13 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
   /**
    * Have a session's analyzer apply the rules. Spark lets rules be added when a session is made, and
    * ours is there already. Without this one the optimizer's rule does the same, and the commands
-   * give no numbers of rows: their columns are fixed when they are analysed. Without the other one
-   * MERGE WITH SCHEMA EVOLUTION is refused.
+   * give no numbers of rows: their columns are fixed when they are analysed. Without the others
+   * MERGE WITH SCHEMA EVOLUTION, and statements in a session that is not ANSI, are refused.
    */
   public void install(SparkSession session) throws IllegalAccessException {
     add(session, "postHocResolutionRules", this);
     add(session, "hintResolutionRules", new MergeEvolution(session));
+    add(session, "hintResolutionRules", new Ansi(session));
   }
 
   private static void add(
@@ -39,9 +40,12 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
           fields[i].setAccessible(true);
           scala.collection.immutable.Seq rules =
               (scala.collection.immutable.Seq) fields[i].get(analyzer);
-          if (rules.isEmpty() || rules.apply(0).getClass() != rule.getClass()) {
-            fields[i].set(analyzer, rules.prepended(rule));
+          for (int r = 0; r < rules.size(); r++) {
+            if (rules.apply(r).getClass() == rule.getClass()) {
+              return;
+            }
           }
+          fields[i].set(analyzer, rules.prepended(rule));
           return;
         }
       }

@@ -24,6 +24,7 @@ from tablefmt.operations.context import writing
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark import failures
 from tablefmt.spark.align import Columns, alignment, misfit
+from tablefmt.spark.ansi import moved, under_ansi
 from tablefmt.spark.arrow_tasks import (
     LocateTask,
     ReadTask,
@@ -37,6 +38,7 @@ from tablefmt.spark.arrow_tasks import (
     unpacked,
 )
 from tablefmt.spark.checks import guard
+from tablefmt.spark.conditions import session_zone, target_of_text
 from tablefmt.spark.native import Layout
 from tablefmt.spark.planes import functions_of
 from tablefmt.store.protocol import Store
@@ -210,7 +212,11 @@ def _checked(frame: Any, metadata: Metadata) -> tuple[Any, Metadata]:
     if check is None:
         return frame, metadata
     failures.install()
-    return frame.where(check), replace(metadata, constraints={})
+    schema, zone = metadata.schema, session_zone(frame.sparkSession)
+    conditions = [each.condition for each in metadata.constraints.values()]
+    plain = all(target_of_text(text, schema, zone).exact for text in conditions)
+    with under_ansi(frame.sparkSession, plain=plain) as ansi:
+        return moved(frame, ansi).where(check), replace(metadata, constraints={})
 
 
 def _together(frame: Any, names: Sequence[str]) -> Any:

@@ -27,8 +27,10 @@ from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
 from tablefmt.spark.alter import alter_table, with_defaults
+from tablefmt.spark.ansi import lenient, wrapped
+from tablefmt.spark.conditions import of_several_rows
 from tablefmt.spark.evolution import made_here, widened_columns
-from tablefmt.spark.failures import hand_over
+from tablefmt.spark.failures import cause_of, hand_over
 from tablefmt.spark.groups import live_partitions
 from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
@@ -71,7 +73,8 @@ def answer(request: Any) -> Any:
     except TablefmtError as error:
         return _FAILED + hand_over(error)
     except Py4JJavaError as error:
-        return error.java_exception
+        cause = cause_of(error.java_exception)
+        return _FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
     except CapturedException as error:
         if error._origin is not None:
             return error._origin
@@ -355,11 +358,19 @@ def _native(session: Any, path: str, given: Any) -> bool:
     return plane_for(_session(session), open_store(path, storage)).kind == "native"
 
 
-def _change(session: Any, command: Any) -> str:
-    """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text."""
+def _change(ansi: Any, session: Any, command: Any) -> str:
+    """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text.
+
+    Args:
+        ansi: the session to work in, which may be a copy.
+        session: that of the statement.
+        command: the Java object.
+    """
     said = json.loads(command.described())
     spark = _session(session)
-    done = change_rows(spark, command, place(said["uri"]))
+    same = ansi.sessionUUID() == session.sessionUUID()
+    # A copy is not remembered: it lives as long as its statement.
+    done = change_rows(spark if same else wrapped(ansi), command, place(said["uri"]))
     if done.columns is not None:
         follow(spark, said["name"], done.columns)
     return counts(done.commit, said["verb"])
@@ -408,6 +419,14 @@ def _refuse(what: str, instead: str | None = None) -> None:
     raise UnsupportedFeatureError(f"{what} is not supported {end}", [f"sql:{what}"])
 
 
+def _rowwise(clause: str, text: str) -> None:
+    raise of_several_rows(clause, text)
+
+
+def _lenient() -> None:
+    raise lenient("DELETE, UPDATE or MERGE")
+
+
 def _unguarded() -> None:
     raise UnsupportedFeatureError(
         "rows of this table were deleted, and the session that runs the query does not know how to "
@@ -437,6 +456,8 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "twice": _twice,
     "misfit": _misfit,
     "refuse": _refuse,
+    "rowwise": _rowwise,
+    "lenient": _lenient,
     "unguarded": _unguarded,
     "options": _options,
 }

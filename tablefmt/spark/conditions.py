@@ -20,6 +20,13 @@ from tablefmt.spark.planes import functions_of
 
 _OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 
+_OF_SEVERAL = (
+    "NESTED_AGGREGATE_FUNCTION",
+    "window function inside an aggregate function",
+    "UNSUPPORTED_GENERATOR",
+    "UNSUPPORTED_GROUPING_EXPRESSION",
+)
+
 _FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
 """Midnight of a day in one of them is after that in the next, and before it."""
 
@@ -151,6 +158,43 @@ def check_deterministic(rows: Any, condition: Any, text: str) -> None:
     except AnalysisException as error:
         if _OF_CHANCE in str(error):
             raise left_to_chance(text) from None
+
+
+def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
+    """What to say of an expression that has no value for a row by itself."""
+    return InvalidPredicateError(
+        f"{clause}: {text[:200]} needs several rows or makes several (a window, an aggregate, a "
+        "generator), and here each row is by itself; use a sub-query, or a column of the source"
+    )
+
+
+def check_by_row(rows: Any, given: Sequence[tuple[str, Any]]) -> None:
+    """Refuse expressions that have no value for a row by itself. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        given: clauses of a statement, for people, and what they say, as Columns over `rows`.
+
+    Raises:
+        InvalidPredicateError: names the clause.
+    """
+    from pyspark.errors import AnalysisException
+
+    count = functions_of(rows).count
+    try:
+        # As in `check_deterministic`: none of them can stand inside an aggregate.
+        rows.agg(*(count(column) for _, column in given)).schema  # noqa: B018
+    except AnalysisException as error:
+        if len(given) == 1:
+            if any(said in str(error) for said in _OF_SEVERAL):
+                raise of_several_rows(given[0][0], _text_of(given[0][1])) from None
+            return
+        for each in given:
+            check_by_row(rows, [each])
+
+
+def _text_of(column: Any) -> str:
+    return str(column).removeprefix("Column<'").removesuffix("'>")
 
 
 def either(targets: Sequence[Target]) -> Target | None:

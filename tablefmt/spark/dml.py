@@ -30,8 +30,9 @@ from tablefmt.operations.measured import SCAN
 from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import run
 from tablefmt.operations.target import Target
+from tablefmt.spark.ansi import under_ansi
 from tablefmt.spark.carry import carry_in_tasks
-from tablefmt.spark.conditions import check_deterministic, left_to_chance
+from tablefmt.spark.conditions import check_by_row, check_deterministic, left_to_chance
 from tablefmt.spark.failures import DOES_NOT_FIT
 from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW, located
@@ -67,7 +68,10 @@ def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteO
     check_may_remove(head.metadata)
 
     def stage(pinned: Pinned) -> Plan:
-        return stage_delete(pinned, spark, where)
+        if where.target.decided_by(pinned.snapshot.partition_ids):
+            return delete_files(pinned, where.target)
+        with under_ansi(spark, plain=where.target.exact) as ansi:
+            return stage_delete(pinned, ansi, where)
 
     return run(context, head, options.commit, stage, ("DELETE", where.target.text))
 
@@ -96,9 +100,12 @@ def update_rows(
     """
     head = context.begin()
     check_may_remove(head.metadata)
+    # A resolved statement was looked through; only what has a bracket can be a call.
+    by_row = all("(" not in text for text in said)
 
     def stage(pinned: Pinned) -> Plan:
-        return stage_update(pinned, spark, where, values, options)
+        with under_ansi(spark) as ansi:
+            return stage_update(pinned, ansi, where, values, options, by_row=by_row)
 
     return run(context, head, options.commit, stage, ("UPDATE", where.target.text, *said))
 
@@ -134,13 +141,22 @@ def stage_update(
     where: Where,
     values: Sequence[tuple[Field, Any]],
     options: WriteOptions,
+    *,
+    by_row: bool = True,
 ) -> Plan:
-    """The update at the pinned version; with no such row, a plan that is empty."""
+    """The update at the pinned version; with no such row, a plan that is empty.
+
+    Args:
+        pinned, spark, where, values, options: as of `update_rows`.
+        by_row: whether every value is known to be one of a row by itself.
+    """
     target, schema = where.target, pinned.metadata.schema
     files = pinned.snapshot.matching(target.predicate)
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
         rows = chosen(located_rows(spark, pinned, files, where), where)
+        if not by_row:
+            check_by_row(rows, [(f"SET {field.name}", value) for field, value in values])
         new = {field.id: value for field, value in values}
         columns = [
             new[f.id].alias(f.name) if f.id in new else rows[quote_name(f.name)]
@@ -149,7 +165,9 @@ def stage_update(
         frame = rows.select(*columns, FILE, ROW)
         read = version_read(pinned.store, pinned.view, frame)
         if read not in (None, pinned.version):
-            return stage_update(pinned_to(pinned, read), spark, where, values, options)
+            return stage_update(
+                pinned_to(pinned, read), spark, where, values, options, by_row=by_row
+            )
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
         with cleaning(spark, pinned), told(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)

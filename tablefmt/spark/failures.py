@@ -22,7 +22,12 @@ from decimal import Decimal
 from typing import Any
 
 from tablefmt import errors
-from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
+from tablefmt.errors import (
+    InvalidPredicateError,
+    SchemaMismatchError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
 from tablefmt.spark.checks import broken_check
 
 RECORD_BYTES_MAX = 1 << 20
@@ -50,6 +55,9 @@ _MISFIT = re.compile(
 )
 DOES_NOT_FIT = ("[CAST_OVERFLOW", "[NUMERIC_VALUE_OUT_OF_RANGE")
 """What Spark says of a value that a cast to its column's type cannot hold."""
+
+_WRAPPERS = ("org.apache.spark.SparkException", "java.util.concurrent.ExecutionException")
+_SEVERAL_ROWS = "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
 
 _NAME = re.compile("`((?:[^`]|``)+)`")
 
@@ -147,6 +155,34 @@ def understood(texts: list[str]) -> TablefmtError | None:
             if error is not None:
                 return error
     return None
+
+
+def cause_of(exception: Any) -> Any:
+    """What to raise for a Java exception that PySpark has no class for, in a statement of ours: an
+    error of ours, or the exception that it only wraps.
+    """
+    while exception.getCause() is not None and exception.getClass().getName() in _WRAPPERS:
+        if str(exception.getMessage()).startswith("["):
+            break
+        exception = exception.getCause()
+    said = str(exception.getMessage())
+    if said.startswith(_SEVERAL_ROWS):
+        return InvalidPredicateError(
+            f"a sub-query that stands for one value gives several rows: {said.splitlines()[0]} "
+            "Nothing was written; let it give one, with an aggregate or LIMIT 1"
+        )
+    return exception
+
+
+def raised_for(exception: Any) -> BaseException | None:
+    """The same as Python raises it; None for what stays the Py4JJavaError that it is."""
+    from pyspark.errors.exceptions import captured
+
+    cause = cause_of(exception)
+    if isinstance(cause, TablefmtError):
+        return cause
+    found: BaseException = captured.convert_exception(cause)
+    return None if isinstance(found, captured.UnknownException) else found
 
 
 @contextmanager

@@ -22,12 +22,14 @@ from typing import Any
 from tablefmt.errors import UnsupportedFeatureError
 
 SOURCES = (
+    "Ansi",
     "Assigned",
     "Bridge",
     "Conditions",
     "DefaultSource",
     "DeletedRows",
     "GroupValues",
+    "Grown",
     "Harmless",
     "InsertEvolution",
     "LiveRows",

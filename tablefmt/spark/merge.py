@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Keys
 from tablefmt.data.read import read_files
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.model.clauses import Action, Side
+from tablefmt.model.clauses import Action, Over, Side
 from tablefmt.model.defaults import default_sql
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.keys import KEYS_MAX, hash_keys
@@ -33,16 +33,18 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.snapshot.files import added_table
+from tablefmt.spark.ansi import moved, under_ansi
 from tablefmt.spark.carry import carry_in_tasks
-from tablefmt.spark.conditions import bound, check_deterministic
-from tablefmt.spark.dml import Where, cleaning, ids_of, located_rows
+from tablefmt.spark.conditions import check_by_row, check_deterministic
+from tablefmt.spark.dml import cleaning, ids_of, located_rows
 from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW
+from tablefmt.spark.merge_clauses import Assigned, Merge, SparkClause, plain
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import by_file
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.queried import version_read, with_query
-from tablefmt.spark.refit import refitted, spark_types
+from tablefmt.spark.refit import overlaid, refitted, spark_types
 from tablefmt.spark.rewrite import (
     ACTION,
     DELETED,
@@ -54,7 +56,7 @@ from tablefmt.spark.rewrite import (
     forget,
     rewrite,
 )
-from tablefmt.spark.source_rows import EquatedColumn, SourceRows
+from tablefmt.spark.source_rows import SourceRows
 
 NAME = "MERGE"
 
@@ -63,57 +65,6 @@ KEYS_NAMED = 10
 _CLAUSE = "__tablefmt_clause"
 _CODES = {Action.UPDATE: UPDATED, Action.DELETE: DELETED}
 _log = logging.getLogger("tablefmt.spark")
-
-
-Assigned = tuple[Field, Any]
-"""A column of the table, and its new value as Spark has it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SparkClause:
-    """One WHEN, as Spark has it."""
-
-    side: Side
-    action: Action
-    condition: Any | None = None
-    values: tuple[Assigned, ...] = ()
-
-    def over(self, rows: Any) -> SparkClause:
-        """The same, its names those of `rows` alone (MRG-1). Raises AnalysisException."""
-        condition = None if self.condition is None else bound(rows, self.condition)
-        values = tuple((field, bound(rows, value)) for field, value in self.values)
-        return replace(self, condition=condition, values=values)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Merge:
-    """A MERGE, resolved or to be resolved by Spark."""
-
-    where: Where
-    """ON: what is understood of its parts over the table alone; and how Spark has it, all of it."""
-    source: Any
-    """A DataFrame."""
-    clauses: tuple[SparkClause, ...]
-    equated: tuple[EquatedColumn, ...] = ()
-    """Parts `column = expression over the source` of ON."""
-    set_columns: tuple[int, ...] | None = None
-    """Ids of the columns that UPDATE clauses set to something new; None: any."""
-    by_source: Target | None = None
-    """What is understood of the conditions for rows not matched by the source; None: no clause."""
-    may_query: bool = True
-    """Whether an expression may have a sub-query, or a function with one."""
-    may_be_chance: bool = True
-    """Whether a clause's condition may be one that is not deterministic."""
-    bind_source: Callable[[Any], Any] = lambda rows: rows
-    """Gives stored rows of the source the names by which the expressions know them."""
-    by_name: bool = False
-    """Whether expressions call columns by names that Spark has not resolved yet."""
-    fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]] = lambda _, values: values
-    """Gives new values, worked out over a DataFrame, the types of their columns."""
-
-    def of(self, side: Side) -> tuple[SparkClause, ...]:
-        """The clauses about these rows, in order."""
-        return tuple(c for c in self.clauses if c.side is side)
 
 
 def merge_rows(
@@ -137,6 +88,17 @@ def merge_rows(
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
+    with under_ansi(spark) as ansi:
+        return _merged(context, ansi, merge_of, options, version)
+
+
+def _merged(
+    context: TableContext,
+    spark: Any,
+    merge_of: Callable[[Pinned], Merge],
+    options: WriteOptions,
+    version: int,
+) -> Commit:
     while True:
         pinned = context.pin(version)
         merge = merge_of(pinned)
@@ -172,7 +134,11 @@ def stage_merge(
     """
     if len(merge.of(Side.NOT_MATCHED)) < len(merge.clauses):
         check_may_remove(pinned.metadata)
-    with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
+
+    def bound_source(rows: Any) -> Any:
+        return merge.bind_source(moved(rows, spark))
+
+    with SourceRows.stored(merge.source, bound_source, merge.equated) as source:
         work = _Work(pinned, spark, merge, options, source, read)
         with cleaning(spark, pinned):
             plan = work.plan()
@@ -230,6 +196,7 @@ class _Work:
     def plan(self) -> Plan:
         """Do the work; say what is to be committed."""
         pinned, merge = self.pinned, self.merge
+        self._check_by_row(self.source.rows, [], self.inserts)
         with told(self.spark, f"{NAME}: reading the source"):
             target, files = opened_files(pinned, merge, self.source)
             rows = self.source.count
@@ -286,9 +253,11 @@ class _Work:
         rows = located_rows(self.spark, self.pinned, files, self.merge.where)
         if self.merge.by_name:
             # Beside the source's columns a name of the table's could be one of theirs.
+            self._check_by_row(rows, [], self.by_source)
             self.by_source = tuple(clause.over(rows) for clause in self.by_source)
         lit, clauses = self.functions.lit, [*self.matched, *self.by_source]
         source = self.source.for_join()
+        self._check_by_row(rows.join(source), [("ON", self.merge.where.column)], self.matched)
         how = "left" if self.by_source else "inner"
         joined = rows.join(source, self.merge.where.column, how)
         is_matched = source[SOURCE].isNotNull() if self.by_source else None
@@ -310,7 +279,7 @@ class _Work:
             self._look_at(picked)
             with told(self.spark, step):
                 return Rewritten(None, picked.toArrow())
-        values = [self._fitted(picked, c) for c in clauses]
+        values = [self._fitted(picked, c, rows) for c in clauses]
         columns = [self._new(field, rows, values, writes, clause) for field in self._fields]
         if self._always_updates:
             names.remove(ACTION)
@@ -361,13 +330,28 @@ class _Work:
         none = functions.lit(-1)
         return none if chosen is None else chosen.otherwise(none)
 
-    def _fitted(self, frame: Any, clause: SparkClause) -> dict[int, Any]:
-        """What a clause sets, by column."""
+    def _fitted(self, frame: Any, clause: SparkClause, rows: Any = None) -> dict[int, Any]:
+        """What a clause sets, by column; `rows` are the table's."""
+        if any(isinstance(value, Over) for _, value in clause.values):
+            clause = replace(clause, values=self._overlaid(frame, clause.values, rows))
         # Rows that come from one clause alone are fitted when they are written.
         lone = len(self.merge.clauses) == 1 and clause.condition is None
         if not clause.values or (lone and clause.side is not Side.NOT_MATCHED_BY_SOURCE):
             return {field.id: value for field, value in clause.values}
         return {field.id: value for field, value in self.merge.fits(frame, clause.values)}
+
+    def _overlaid(self, frame: Any, values: Sequence[Assigned], rows: Any) -> tuple[Assigned, ...]:
+        there = {field.id: field for field in self.pinned.snapshot.schema.fields}
+        made = []
+        for field, value in values:
+            if isinstance(value, Over) and field.id in there:
+                old, new = spark_types([there[field.id], field]).fields
+                given = frame.select(value.value.alias("value")).schema.fields[0].dataType
+                before = rows[quote_name(there[field.id].name)]
+                kinds = old.dataType, new.dataType
+                value = overlaid(self.functions, value.value, given, before, *kinds)
+            made.append((field, value.value if isinstance(value, Over) else value))
+        return tuple(made)
 
     def _new(
         self,
@@ -459,6 +443,23 @@ class _Work:
         if self.merge.may_be_chance and any(c.condition is not None for c in clauses):
             names = dict.fromkeys(c.side.value.replace("_", " ").upper() for c in clauses)
             check_deterministic(rows, chosen, f"of WHEN {' or '.join(names)}")
+
+    def _check_by_row(
+        self, rows: Any, given: Sequence[tuple[str, Any]], clauses: Sequence[SparkClause]
+    ) -> None:
+        """Refuse what has no value for a row by itself: InvalidPredicateError."""
+        # A resolved statement was looked through; text without a bracket calls nothing.
+        if not (self.merge.by_name and self.merge.may_query):
+            return
+        named = list(given)
+        for clause in clauses:
+            when = f"WHEN {clause.side.value.replace('_', ' ').upper()}"
+            if clause.condition is not None:
+                named.append((when, clause.condition))
+            what = f"{when} THEN {clause.action.value.upper()}"
+            named += [(f"{what} {field.name}", plain(value)) for field, value in clause.values]
+        if named:
+            check_by_row(rows, named)
 
     def _left_out(self, field: Field) -> Any:
         """What an INSERT that does not name the column puts there (MRG-2)."""

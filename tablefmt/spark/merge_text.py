@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tablefmt.errors import (
-    InvalidPredicateError,
-    TablefmtError,
-    UnsupportedFeatureError,
-)
+from tablefmt.errors import InvalidPredicateError, TablefmtError
 from tablefmt.model.clauses import (
     Action,
     MergeStatement,
     Side,
     Step,
+    evolving,
     resolve_clauses,
     source_column,
 )
@@ -34,7 +31,8 @@ from tablefmt.operations.target import TEXT_MAX, Target
 from tablefmt.spark.align import check_frame, check_inner, incoming, misfit
 from tablefmt.spark.conditions import as_column, either, session_zone, target_of_text
 from tablefmt.spark.dml import Where
-from tablefmt.spark.merge import Merge, SparkClause
+from tablefmt.spark.failures import raised_for
+from tablefmt.spark.merge_clauses import Merge, SparkClause, plain
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.refit import new_column, refitted, same_type, spark_types
 from tablefmt.spark.source_rows import EquatedColumn
@@ -55,9 +53,9 @@ def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pi
     def made(pinned: Pinned) -> Merge:
         check_frame(source)
         given = incoming(source, pinned.target.schema)
-        stars = any(c.values is None and c.action is not Action.DELETE for c in statement.clauses)
-        if statement.merge_schema and stars:
-            pinned.target = merged(pinned.target, given)
+        coming = evolving(statement, pinned.target.schema, given)
+        if coming is not None:
+            pinned.target = merged(pinned.target, coming)
         steps = resolve_clauses(statement, pinned.target.schema, source.columns)
         return _Text(spark, statement, source, pinned.snapshot.schema, given).merge(steps)
 
@@ -77,6 +75,11 @@ def named() -> Iterator[None]:
         # A text that cannot be parsed is told of after an empty line.
         first = str(error).strip().splitlines()[0]
         raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        if java is None:
+            raise
+        raise raised_for(java) or error from None
 
 
 def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field, Any], ...]:
@@ -89,7 +92,6 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
     Raises:
         SchemaMismatchError: a type that cannot be stored in the column.
         InvalidPredicateError: Spark refuses the value.
-        UnsupportedFeatureError: the value is of another type and the session's casts are not ANSI.
     """
     from pyspark.errors import AnalysisException
 
@@ -108,12 +110,6 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
         rows.to(wanted).schema  # noqa: B018
     except AnalysisException as error:
         raise misfit(error) from None
-    if frame.sparkSession.conf.get("spark.sql.ansi.enabled", "true") != "true":
-        raise UnsupportedFeatureError(
-            "a value is of another type than its column, and this session's casts do not fail "
-            "(spark.sql.ansi.enabled is false); cast it in the statement",
-            ["merge:cast-without-ansi"],
-        )
     functions = functions_of(frame)
     return tuple(
         (field, refitted(functions, value, kind, there))
@@ -228,7 +224,7 @@ def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
     for step in steps:
         yield step.clause.condition
         for _, value in step.assignments:
-            yield value
+            yield plain(value)
 
 
 def _is_plain(expression: Any | None) -> bool:

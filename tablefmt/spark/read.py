@@ -12,6 +12,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.context import TableContext
 from tablefmt.operations.pinned import Pinned
 from tablefmt.snapshot.load import LogView
+from tablefmt.spark.ansi import under_ansi
 from tablefmt.spark.arrow_plane import read_arrow
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.planes import plane_for
@@ -89,9 +90,10 @@ def find_row(
     from pyspark.errors import AnalysisException, ParseException
 
     names = [quote_name(f.name) for f in shown_columns(pinned.metadata.schema)]
-    rows = read_at(spark, context, pinned.version, None)
     try:
-        found = shown_rows(rows.where(where).select(*names).limit(1))
+        with under_ansi(spark) as ansi:
+            rows = read_at(ansi, context, pinned.version, None)
+            found = shown_rows(rows.where(where).select(*names).limit(1))
     except (AnalysisException, ParseException) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tablefmt.model.clauses import Parts
+from tablefmt.model.clauses import Over, Parts
 from tablefmt.model.ddl import to_spark_json
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Struct, Type
@@ -71,6 +71,59 @@ def refitted(functions: Any, value: Any, given: Any, wanted: Any) -> Any:
     return value.cast(wanted)
 
 
+def overlaid(functions: Any, value: Any, given: Any, old: Any, there: Any, wanted: Any) -> Any:
+    """A struct over another: the fields that it has, and else those that were there, at any depth.
+
+    NULL where the value is; unless it lacks fields that were there, in a struct that was not NULL.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        value: a Column.
+        given: its type, Spark's.
+        old: what was there, a Column.
+        there: its type.
+        wanted: the type of what comes of it: what it adds to `there` is in `given`.
+    """
+    if {kind.typeName() for kind in (given, there, wanted)} != {"struct"}:
+        return refitted(functions, value, given, wanted)
+    new, known = ({f.name.casefold(): f for f in kind.fields} for kind in (given, there))
+    fields = []
+    for field in wanted.fields:
+        theirs, ours = new.get(field.name.casefold()), known.get(field.name.casefold())
+        if theirs is None:
+            assert ours is not None
+            inner = refitted(functions, old.getField(ours.name), ours.dataType, field.dataType)
+        elif ours is None:
+            part = value.getField(theirs.name)
+            inner = refitted(functions, part, theirs.dataType, field.dataType)
+        else:
+            inner = overlaid(
+                functions,
+                value.getField(theirs.name),
+                theirs.dataType,
+                old.getField(ours.name),
+                ours.dataType,
+                field.dataType,
+            )
+        fields.append(inner.alias(field.name))
+    stays = value.isNotNull()
+    if _lacks(given, there):
+        stays = stays | old.isNotNull()
+    return functions.when(stays, functions.struct(*fields))
+
+
+def _lacks(given: Any, there: Any) -> bool:
+    new = {field.name.casefold(): field.dataType for field in given.fields}
+    for field in there.fields:
+        kind = new.get(field.name.casefold())
+        if kind is None:
+            return True
+        both = kind.typeName(), field.dataType.typeName()
+        if both == ("struct", "struct") and _lacks(kind, field.dataType):
+            return True
+    return False
+
+
 def new_column(
     functions: Any, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
 ) -> Any:
@@ -79,10 +132,12 @@ def new_column(
     Args:
         functions: Spark's, for the plane of the session.
         field: the column as it will be.
-        value: SQL text, a Column, or `Parts`.
+        value: SQL text, a Column, or `Parts`; an `Over` stays one, of a Column.
         there: the column as it is in the rows; None: it is not there.
         place: names before the column's, if it needs any.
     """
+    if isinstance(value, Over):
+        return Over(as_column(functions, value.value))
     if isinstance(value, Parts):
         name = field.name if there is None else there.name
         old = None if there is None else there.type

@@ -19,12 +19,14 @@ from tablefmt.operations.pinned import Pinned, check_may_remove
 from tablefmt.operations.staging import settle, with_metadata
 from tablefmt.operations.target import Target
 from tablefmt.spark.align import with_lengths
+from tablefmt.spark.ansi import moved, under_ansi
 from tablefmt.spark.carry import carry_in_tasks
 from tablefmt.spark.conditions import session_zone, target_of_text
 from tablefmt.spark.dml import Where, chosen, cleaning, ids_of, located_rows
 from tablefmt.spark.failures import marked
 from tablefmt.spark.jobs import told
 from tablefmt.spark.located import FILE, ROW
+from tablefmt.spark.merge_text import named
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import find_places
 from tablefmt.spark.planes import functions_of
@@ -78,7 +80,8 @@ def replace_rows(
     read = pin_query(context, df)
     pinned = read or context.pin(head.version)
     pinned.target = metadata
-    plan = _stage(pinned, df, where, target, options)
+    with under_ansi(df.sparkSession) as ansi:
+        plan = _stage(pinned, moved(df, ansi), where, target, options)
     if read is not None:
         plan = with_query(plan, pinned)
     return settle(context, with_metadata(plan, pinned), options.commit, None)
@@ -99,12 +102,13 @@ def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOp
     files = pinned.snapshot.matching(target.predicate)
     looked, rows = Where(target, condition), None
     if files.num_rows:
-        rows = chosen(located_rows(spark, pinned, files, looked), looked)
+        with named():
+            rows = chosen(located_rows(spark, pinned, files, looked), looked)
+    with named():
+        checked = df.where(matching.otherwise(always))
     with cleaning(spark, pinned):
         with told(spark, f"{NAME}: writing new rows"):
-            written = rewrite(
-                spark, pinned, df.where(matching.otherwise(always)), (), options, part="i"
-            )
+            written = rewrite(spark, pinned, checked, (), options, part="i")
         finish(spark, pinned, [written.files])
         gone = {}
         if rows is not None:

@@ -7,13 +7,16 @@ sub-queries, functions of the user's and the rules of types are Spark's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.clauses import Action, Side, columns_by_name
+from tablefmt.model.clauses import Action, Side, columns_by_name, over
+from tablefmt.model.ddl import schema_from
+from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Field, Schema
+from tablefmt.model.shapes import nullable
 from tablefmt.operations.columns import merged
 from tablefmt.operations.context import Commit
 from tablefmt.operations.pinned import Pinned
@@ -21,10 +24,13 @@ from tablefmt.operations.target import Target
 from tablefmt.spark.align import incoming
 from tablefmt.spark.conditions import either, left_to_chance, target_of_parts
 from tablefmt.spark.dml import Where, delete_rows, update_rows
-from tablefmt.spark.merge import Merge, SparkClause, merge_rows
+from tablefmt.spark.merge import merge_rows
+from tablefmt.spark.merge_clauses import Merge, SparkClause
 from tablefmt.spark.merge_text import fitted
 from tablefmt.spark.opened import open_context
 from tablefmt.spark.options import parse_options
+from tablefmt.spark.planes import functions_of
+from tablefmt.spark.refit import refitted
 from tablefmt.spark.source_rows import EquatedColumn
 from tablefmt.store.open import open_store
 
@@ -107,18 +113,31 @@ class _Statement:
 
     @property
     def evolves(self) -> bool:
-        """Whether columns that only the source has come into the table."""
+        """Whether columns that only the source has may come into the table."""
+        return bool(self._stars or self._added)
+
+    @property
+    def _stars(self) -> bool:
         return any(clause["star"] for clause in self._said["clauses"])
+
+    @property
+    def _added(self) -> list[Any]:
+        """What clauses name and the table lacks: Spark's JSON forms."""
+        added: list[Any] = json.loads(self._said["added"] or '{"fields":[]}')["fields"]
+        return added
 
     def merge(self, pinned: Pinned) -> Merge:
         """The whole MERGE, for a version of the table."""
         said, on = self._said, self._said["on"]
         source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
-        if self.evolves:
+        if self._stars:
             pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
+        elif self._added:
+            coming = schema_from({"type": "struct", "fields": self._added})
+            pinned.target = merged(pinned.target, nullable(coming))
         # Files are looked through for keys of the types that they have.
         self._schema, schema = pinned.snapshot.schema, pinned.target.schema
-        star = self._star(schema) if self.evolves else {}
+        star = self._star(schema) if self._stars else {}
         numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
         clauses, by_source, changed = [], [], set()
         for clause in said["clauses"]:
@@ -130,7 +149,7 @@ class _Statement:
                     side,
                     action,
                     None if condition is None else self._condition(condition),
-                    tuple(self.values(given, schema)),
+                    self._overlaid(clause, self.values(given, schema)),
                 )
             )
             if side is Side.NOT_MATCHED_BY_SOURCE:
@@ -153,6 +172,13 @@ class _Statement:
             fits=fitted,
         )
 
+    def _overlaid(
+        self, clause: Mapping[str, Any], values: Sequence[tuple[Field, Any]]
+    ) -> tuple[tuple[Field, Any], ...]:
+        if not clause["star"] or clause["action"] != Action.UPDATE.value:
+            return tuple(values)
+        return tuple((field, over(field, value)) for field, value in values)
+
     def _star(self, schema: Schema) -> dict[str, int]:
         """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
         numbers = dict(self._said["source"])
@@ -172,7 +198,26 @@ class _Statement:
         return self._column(condition["number"])
 
     def _bind(self, rows: Any) -> Any:
+        if self._added:
+            rows = self._grown(rows)
         return self._frame(self._command.rows(rows._jdf))
+
+    def _grown(self, rows: Any) -> Any:
+        """The table's rows with what the statement's names stand for besides, NULL."""
+        from pyspark.sql.types import StructType
+
+        functions = functions_of(rows)
+        there = {field.name: field.dataType for field in rows.schema.fields}
+        new = {field["name"] for field in self._added}
+        columns = []
+        for field in StructType.fromJson(json.loads(self._said["columns"])).fields:
+            kind = there.pop(field.name, None)
+            if kind is not None:
+                column = rows[quote_name(field.name)]
+                columns.append(refitted(functions, column, kind, field.dataType).alias(field.name))
+            elif field.name in new:
+                columns.append(functions.lit(None).cast(field.dataType).alias(field.name))
+        return rows.select(*columns, *map(quote_name, there))
 
     def _column(self, number: int) -> Any:
         from pyspark.sql.classic.column import Column

@@ -175,8 +175,7 @@ class SparkTable:
             on: SQL text over both sides, or a Column.
             source_alias: what expressions call the source.
             target_alias: what they call the table.
-            merge_schema: columns that only the source has come into the table, by `SET *` and
-                `INSERT *`.
+            merge_schema: columns that only the source has come into the table (MRG-1).
             options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
         """
 

@@ -1,0 +1,72 @@
+"""Structs put over others, as MERGE does it where the source may lack fields. Pure. Spec: MRG-1."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.conform import check_nested_nulls, fitted
+from tablefmt.model.schema import Field, Struct
+
+
+def overlaid(values: pa.ChunkedArray, old: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
+    """The fields that the values have, and else those that were there, at any depth.
+
+    Where the value is NULL, so is what comes of it; unless it lacks fields of the column's, in a
+    struct that was not NULL.
+
+    Args:
+        values: structs, of a type that may lack fields of the column's.
+        old: what was there, in the column's type.
+        column: the table's.
+
+    Raises:
+        SchemaMismatchError: SCH-5, a value does not fit.
+        ConstraintViolationError: DAT-3.
+    """
+    assert isinstance(column.type, Struct)
+    made = _overlaid(values.combine_chunks(), old.combine_chunks(), column.type)
+    whole = fitted(pa.chunked_array([made]), column)
+    check_nested_nulls(whole, column.type, column.name)
+    return whole
+
+
+def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
+    found = _places(values.type)
+    gone = values.is_null()
+    if _lacks(values.type, kind):
+        gone = pc.and_(gone, old.is_null())
+    children = []
+    for place, column in enumerate(kind.fields):
+        # NULL wherever the struct is, whatever lies below.
+        child = pc.struct_field(old, [place])
+        at = found.get(column.name.casefold())
+        if at is not None:
+            given = pc.struct_field(values, [at])
+            if isinstance(column.type, Struct) and pa.types.is_struct(given.type):
+                child = _overlaid(given, child, column.type)
+            else:
+                child = given
+        children.append(child)
+    fields = [
+        pa.field(column.name, child.type)
+        for column, child in zip(kind.fields, children, strict=True)
+    ]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=gone)
+
+
+def _lacks(given: pa.StructType, wanted: Struct) -> bool:
+    """Whether it has no such field as one of the column's, in structs inside too."""
+    found = _places(given)
+    for column in wanted.fields:
+        at = found.get(column.name.casefold())
+        if at is None:
+            return True
+        inner, kind = given.field(at).type, column.type
+        if isinstance(kind, Struct) and pa.types.is_struct(inner) and _lacks(inner, kind):
+            return True
+    return False
+
+
+def _places(kind: pa.StructType) -> dict[str, int]:
+    return {kind.field(at).name.casefold(): at for at in range(kind.num_fields)}
