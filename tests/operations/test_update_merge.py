@@ -626,7 +626,7 @@ def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type
         merge([{"b": "w", "a": 1 << 40}], theirs)
     merge([{"b": "w", "c": 7}], more, merge_schema=True)
     assert table.to_arrow().sort_by("id").to_pylist() == [
-        {"id": 1, "v": None, "s": {"a": None, "b": "w", "c": 7}},
+        {"id": 1, "v": None, "s": {"a": 5, "b": "w", "c": 7}},
         {"id": 2, "v": None, "s": {"a": 6, "b": "y", "c": None}},
     ]
 
