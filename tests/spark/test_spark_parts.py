@@ -180,7 +180,11 @@ def test_what_cannot_be_set_is_refused_by_name(spark: Any, uri: str) -> None:
         ("s.c.d = 'x', s.c = NULL", SchemaMismatchError, r"'s\.c' is set twice"),
         ("s.a = 'x'", SchemaMismatchError, r"'s\.a' is INT"),
         ("s.a = 3000000000", SchemaMismatchError, "does not fit"),
-        ("s.c = named_struct('d', 'x', 'q', date'2000-01-01')", SchemaMismatchError, r"'s\.c' is STRUCT"),
+        (
+            "s.c = named_struct('d', 'x', 'q', date'2000-01-01')",
+            SchemaMismatchError,
+            r"'s\.c' is STRUCT",
+        ),
         ("m.k = 1", UnsupportedFeatureError, "inside an array or a map"),
         ("l.x = array(1)", UnsupportedFeatureError, "inside an array or a map"),
     ]:  # fmt: skip
