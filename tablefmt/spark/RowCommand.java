@@ -79,7 +79,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     }
     SnapshotTable table = table(target);
     if (table != null && !isWhole(target)) {
-      refuseView();
+      refuseView(table.name());
     }
     if (table != null && !Ansi.isOn(SQLConf$.MODULE$.get())) {
       Bridge.call("lenient", new Object[0]);
@@ -122,8 +122,9 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     return true;
   }
 
-  private static void refuseView() {
-    Bridge.call("refuse", new Object[] {"DELETE, UPDATE or MERGE of a view"});
+  /** @param of the table under it; null where only its path is known */
+  private static void refuseView(String of) {
+    Bridge.call("view", new Object[] {of});
   }
 
   private static SnapshotTable table(LogicalPlan target) {
@@ -134,7 +135,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
           && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation
           && ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location()
               instanceof SnapshotFileIndex) {
-        refuseView();
+        refuseView(null);
       }
       DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
           ? ((DataSourceV2ScanRelation) leaf).relation()

@@ -419,6 +419,16 @@ def _refuse(what: str, instead: str | None = None) -> None:
     raise UnsupportedFeatureError(f"{what} is not supported {end}", [f"sql:{what}"])
 
 
+def _view(table: str | None) -> None:
+    what = "DELETE, UPDATE or MERGE of a view"
+    there = "the table's own name, as CREATE TABLE … OPTIONS (path '…') gives it one"
+    raise UnsupportedFeatureError(
+        f"{what} is not supported yet on tablefmt tables; use {table or there}, with the table's "
+        "own names of columns, and put the view's condition into the statement",
+        [f"sql:{what}"],
+    )
+
+
 def _rowwise(clause: str, text: str) -> None:
     raise of_several_rows(clause, text)
 
@@ -456,6 +466,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "twice": _twice,
     "misfit": _misfit,
     "refuse": _refuse,
+    "view": _view,
     "rowwise": _rowwise,
     "lenient": _lenient,
     "unguarded": _unguarded,

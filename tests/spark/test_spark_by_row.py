@@ -134,3 +134,19 @@ def test_windows_and_aggregates_without_spark(t: str) -> None:
         ),
     ):
         refused(t, statement, words)
+
+
+def test_a_view_is_refused_with_the_name_of_its_table(spark: Any, t: str) -> None:
+    """SQL-2: a view's rows and columns are others than the table's."""
+    using = "MERGE INTO seen USING (SELECT 1 AS i) s ON seen.i = s.i WHEN MATCHED THEN DELETE"
+    statements = ("UPDATE seen SET y = 1 WHERE i = 1", "DELETE FROM seen WHERE i = 1", using)
+    for view in ("SELECT id AS i, x AS y FROM t", "SELECT id AS i, x + 1 AS y FROM t WHERE id = 1"):
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW seen AS {view}")
+        for text in statements:
+            refused(t, lambda text=text: spark.sql(text), r"use spark_catalog\.default\.t")  # type: ignore[misc]
+    spark.read.format("tablefmt").load(t).selectExpr("id AS i", "x AS y").createOrReplaceTempView(
+        "seen"
+    )
+    for text in statements:
+        refused(t, lambda text=text: spark.sql(text), "the table's own name")  # type: ignore[misc]
+    spark.catalog.dropTempView("seen")
