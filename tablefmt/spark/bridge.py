@@ -27,8 +27,7 @@ from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
 from tablefmt.spark.alter import alter_table, with_defaults
-from tablefmt.spark.ansi import lenient, wrapped
-from tablefmt.spark.conditions import of_several_rows
+from tablefmt.spark.ansi import wrapped
 from tablefmt.spark.evolution import made_here, widened_columns
 from tablefmt.spark.failures import cause_of, hand_over
 from tablefmt.spark.groups import live_partitions
@@ -36,6 +35,7 @@ from tablefmt.spark.opened import open_context, open_if_there
 from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.planes import plane_for
 from tablefmt.spark.read import snapshot_files
+from tablefmt.spark.refusals import REFUSALS
 from tablefmt.spark.relation import kept_relation
 from tablefmt.spark.sql_dml import change_rows, counts
 from tablefmt.spark.write import write
@@ -396,55 +396,6 @@ def _identifier(spark: Any, name: str) -> Any:
     return parser.parseTableIdentifier(".".join(last))
 
 
-def _changed(name: str) -> None:
-    raise SchemaMismatchError(
-        f"column {name!r} has another type than when the statement was read: somebody altered the "
-        "table meanwhile; run the statement again",
-        [name],
-    )
-
-
-def _twice(name: str) -> None:
-    raise SchemaMismatchError(f"column {name!r} is set twice", [name])
-
-
-def _misfit(name: str, wanted: str, given: str) -> None:
-    raise SchemaMismatchError(
-        f"column {name!r} is {wanted}, and {given} cannot be stored there; cast it first", [name]
-    )
-
-
-def _refuse(what: str, instead: str | None = None) -> None:
-    end = "yet on tablefmt tables" if instead is None else f"on tablefmt tables; {instead}"
-    raise UnsupportedFeatureError(f"{what} is not supported {end}", [f"sql:{what}"])
-
-
-def _view(table: str | None) -> None:
-    what = "DELETE, UPDATE or MERGE of a view"
-    there = "the table's own name, as CREATE TABLE … OPTIONS (path '…') gives it one"
-    raise UnsupportedFeatureError(
-        f"{what} is not supported yet on tablefmt tables; use {table or there}, with the table's "
-        "own names of columns, and put the view's condition into the statement",
-        [f"sql:{what}"],
-    )
-
-
-def _rowwise(clause: str, text: str) -> None:
-    raise of_several_rows(clause, text)
-
-
-def _lenient() -> None:
-    raise lenient("DELETE, UPDATE or MERGE")
-
-
-def _unguarded() -> None:
-    raise UnsupportedFeatureError(
-        "rows of this table were deleted, and the session that runs the query does not know how to "
-        "leave them out; call tablefmt.spark.register(spark) with that session first",
-        ["spark:unregistered"],
-    )
-
-
 def _options(given: Any) -> None:
     parse_read_options(json.loads(given))
 
@@ -462,14 +413,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "truncate": _truncate,
     "native": _native,
     "change": _change,
-    "changed": _changed,
-    "twice": _twice,
-    "misfit": _misfit,
-    "refuse": _refuse,
-    "view": _view,
-    "rowwise": _rowwise,
-    "lenient": _lenient,
-    "unguarded": _unguarded,
+    **REFUSALS,
     "options": _options,
 }
 
