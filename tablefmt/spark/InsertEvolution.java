@@ -45,8 +45,7 @@ final class InsertEvolution {
       }
       if (node instanceof V2WriteCommand) {
         LogicalPlan table = (LogicalPlan) ((V2WriteCommand) node).table();
-        return !isWider(table) && ((V2WriteCommand) node).query().resolved()
-            && (asked((LogicalPlan) node) || isSet(options((LogicalPlan) node)));
+        return !isWider(table) && (asked((LogicalPlan) node) || isSet(options((LogicalPlan) node)));
       }
       return false;
     }

@@ -111,7 +111,7 @@ def asked(writer: Any) -> Any:
 
 
 def overwritten(frame: Any) -> None:
-    frame = frame.sparkSession.sql("SELECT 3L AS id, 'b' AS p, 5 AS w")
+    frame = frame.selectExpr("id", "'b' AS p", "w")
     asked(frame.writeTo(NAME)).overwrite(col("p") == "b")
 
 
