@@ -44,6 +44,12 @@ def _check(name: str, *, top: bool) -> None:
         raise SchemaMismatchError(
             f"the name {name!r} is not Unicode text; give another", [name]
         ) from None
+    if "${" in name:
+        raise SchemaMismatchError(
+            f"Spark puts a setting in place of ${{…}} wherever the name {name!r} is in a text "
+            "(rule SCH-11); give another",
+            [name],
+        )
     if top and (name.casefold().startswith(OWN_PREFIX) or name.casefold() == SPARK_KEEPS):
         whose = "Spark's reader" if name.casefold() == SPARK_KEEPS else "tablefmt"
         raise SchemaMismatchError(

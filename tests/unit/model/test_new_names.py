@@ -45,6 +45,14 @@ def test_names_that_spark_takes_for_one_are_refused(twins: tuple[str, str]) -> N
     check_new_names(schema_from(f"`{twins[0]}` BIGINT, other BIGINT"))
 
 
+def test_a_name_that_spark_would_replace_is_refused() -> None:
+    """SCH-11: at any depth; `$` and `{` by themselves are fine."""
+    for kind in ("`${spark.app.name}` BIGINT", "id INT, s ARRAY<STRUCT<`a${env:HOME}`: INT>>"):
+        with pytest.raises(SchemaMismatchError, match="SCH-11"):
+            tablefmt.create("memory://new-names-replaced", kind)
+    tablefmt.create("memory://new-names-dollar", "`$` BIGINT, `{x}` BIGINT, `$x{}` BIGINT")
+
+
 def test_text_that_is_no_unicode_is_no_name() -> None:
     """SCH-11: no entry could hold it."""
     table = tablefmt.create("memory://new-names-text", "id BIGINT")
