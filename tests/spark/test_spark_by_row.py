@@ -143,7 +143,7 @@ def test_a_view_is_refused_with_the_name_of_its_table(spark: Any, t: str) -> Non
     for view in ("SELECT id AS i, x AS y FROM t", "SELECT id AS i, x + 1 AS y FROM t WHERE id = 1"):
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW seen AS {view}")
         for text in statements:
-            refused(t, lambda text=text: spark.sql(text), r"use spark_catalog\.default\.t")  # type: ignore[misc]
+            refused(t, lambda text=text: spark.sql(text), r"use `spark_catalog`\.`default`\.`t`")  # type: ignore[misc]
     spark.read.format("tablefmt").load(t).selectExpr("id AS i", "x AS y").createOrReplaceTempView(
         "seen"
     )
