@@ -28,6 +28,15 @@ def nullable_field(field: Field) -> Field:
     return replace(field, nullable=True, type=_each(field.type, nullable_field, keep=False))
 
 
+def without_comments(schema: Schema) -> Schema:
+    """The same schema with nothing said of its columns."""
+    return replace(schema, fields=tuple(map(_uncommented, schema.fields)))
+
+
+def _uncommented(field: Field) -> Field:
+    return replace(field, comment=None, type=_each(field.type, _uncommented, keep=True))
+
+
 def _each(kind: Type, change: Callable[[Field], Field], *, keep: bool) -> Type:
     """`kind` with every field in it changed; elements and values stay as nullable as they are, or
     become nullable.

@@ -326,9 +326,12 @@ def add_column(
     first: bool = False,
     default: Any = None,
     required: bool = False,
+    comment: str | None = None,
 ) -> Alteration:
-    """As `Alter.add_column`; `required`: NOT NULL, whatever `kind` says."""
+    """As `Alter.add_column`; `required`: NOT NULL, and `comment`, whatever `kind` says."""
     column = columns.column_of(name, kind, default, required=required)
+    if comment is not None:
+        column = replace(column, comment=comment or None)
     parameters: dict[str, Any] = {"column": to_ddl(Schema((column,), 0)), "after": after}
     if first:
         parameters["first"] = True

@@ -22,7 +22,7 @@ from tablefmt.model.lengths import fitted_default
 from tablefmt.model.paths import path_of
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.replaced import replaced_schema
-from tablefmt.model.schema import Field, Schema, Type, is_nested
+from tablefmt.model.schema import Field, Schema, Type, is_nested, number_fields
 
 _STATS = "statsColumns"
 
@@ -213,15 +213,26 @@ def redefined(metadata: Metadata, wanted: Metadata) -> Metadata:
         SchemaMismatchError: SCH-2.
     """
     schema = replaced_schema(metadata.schema, wanted.schema, whole=True)
-    pairs = zip(wanted.schema.fields, schema.fields, strict=True)
-    ids = {theirs.id: ours.id for theirs, ours in pairs}
+    return _renumbered(wanted, schema)
+
+
+def afresh(metadata: Metadata) -> Metadata:
+    """The same definition for another table, without a history."""
+    fields = [replace(field, initial=None) for field in metadata.schema.fields]
+    return _renumbered(metadata, number_fields(fields))
+
+
+def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
+    """The metadata over the same columns, in the same order, under other ids."""
+    pairs = zip(metadata.schema.fields, schema.fields, strict=True)
+    ids = {old.id: new.id for old, new in pairs}
     return replace(
-        wanted,
+        metadata,
         schema=schema,
-        partition_by=tuple(ids[i] for i in wanted.partition_by),
+        partition_by=tuple(ids[i] for i in metadata.partition_by),
         constraints={
             name: replace(each, columns=tuple(sorted(ids[i] for i in each.columns)))
-            for name, each in wanted.constraints.items()
+            for name, each in metadata.constraints.items()
         },
     )
 

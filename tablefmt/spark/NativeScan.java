@@ -21,7 +21,10 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode plan) {
     // Where the analyzer's rule could not be added.
-    RowCommand command = RowCommand.of((LogicalPlan) plan);
+    LogicalPlan command = RowCommand.of((LogicalPlan) plan);
+    if (command == null) {
+      command = TableCommand.of((LogicalPlan) plan);
+    }
     if (command != null) {
       return command;
     }

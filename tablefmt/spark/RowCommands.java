@@ -13,7 +13,10 @@ import org.apache.spark.sql.classic.SparkSession;
  */
 public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
   public TreeNode apply(TreeNode plan) {
-    RowCommand made = RowCommand.of((LogicalPlan) plan);
+    LogicalPlan made = RowCommand.of((LogicalPlan) plan);
+    if (made == null) {
+      made = TableCommand.of((LogicalPlan) plan);
+    }
     return made == null ? plan : made;
   }
 

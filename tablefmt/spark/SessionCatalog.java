@@ -1,18 +1,17 @@
 package tablefmt;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.Field;
-import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
@@ -25,14 +24,15 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -94,7 +94,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     String[] result = new String[partitioning.length];
     for (int i = 0; i < result.length; i++) {
       if (!partitioning[i].name().equals("identity")) {
-        Bridge.call("refuse", new Object[] {"PARTITIONED BY " + partitioning[i].describe()});
+        String said = partitioning[i].name().equals("cluster_by")
+            ? "CLUSTER BY" : "PARTITIONED BY " + partitioning[i].describe();
+        Bridge.call("refuse", new Object[] {said});
       }
       String[] parts = partitioning[i].references()[0].fieldNames();
       result[i] = parts[parts.length - 1];
@@ -121,7 +123,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   private Table at(Identifier ident, String version, Long timestamp) {
     String name = ident.namespace()[0] + ".`" + ident.name().replace("`", "``") + "`";
-    return load(name, ident.name(), new HashMap(), null, new HashMap(), version, timestamp);
+    return load(name, ident.name(), new HashMap(), null, version, timestamp);
   }
 
   public boolean tableExists(Identifier ident) {
@@ -205,19 +207,28 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   private Table load(Identifier ident, CatalogTable entry, String version, Long timestamp) {
     String name = entry.identifier().quotedString();
     String uri = new Path(entry.location()).toString();
-    Map storage = Plain.map(entry.storage().properties());
-    storage.remove("path");
-    storage.remove("serialization.format");
-    return load(name, uri, storage, entry.schema().json(), Plain.map(entry.properties()), version,
-        timestamp);
+    return load(name, uri, options(entry), entry, version, timestamp);
   }
 
-  private Table load(String name, String uri, Map storage, String columns, Map properties,
-      String version, Long timestamp) {
+  /** @param entry of the catalog; null for a table that is named by its path */
+  private Table load(String name, String uri, Map storage, CatalogTable entry, String version,
+      Long timestamp) {
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
-        own(), name, uri, storage, columns, version, timestamp});
+        own(), name, uri, storage, entry == null ? null : entry.schema().json(), version,
+        timestamp});
+    // What the catalog keeps of the table's own properties may be out of date.
+    Map properties = (Map) relation.said("properties");
     properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
     properties.put(TableCatalog.PROP_LOCATION, uri);
+    if (entry != null) {
+      Object owner = Plain.map(entry.properties()).get(TableCatalog.PROP_OWNER);
+      if (owner != null || !entry.owner().isEmpty()) {
+        properties.put(TableCatalog.PROP_OWNER, owner == null ? entry.owner() : owner);
+      }
+      boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
+      properties.put(
+          managed ? TableCatalog.PROP_IS_MANAGED_LOCATION : TableCatalog.PROP_EXTERNAL, "true");
+    }
     String[] by = relation.partitionBy();
     Transform[] partitioning = new Transform[by.length];
     for (int i = 0; i < by.length; i++) {
@@ -240,86 +251,48 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (changes.length == 0) {
       return loadTable(ident);
     }
-    Map storage = Plain.map(entry.storage().properties());
-    storage.remove("path");
-    storage.remove("serialization.format");
-    StructType schema = altered(new Path(entry.location()).toString(), storage, changes);
-    own().sessionState().catalog().alterTableSchema(entry.identifier(), schema);
+    String uri = new Path(entry.location()).toString();
+    follow(entry.identifier(), altered(uri, options(entry), changes));
+    properties(ident, changes);
     return loadTable(ident);
   }
 
   private StructType altered(String uri, Map storage, TableChange[] changes) {
-    List described = new ArrayList();
-    for (int i = 0; i < changes.length; i++) {
-      described.add(described(changes[i]));
-    }
     Map arguments = new HashMap();
-    arguments.put("changes", described);
+    arguments.put("changes", TableChanges.described(changes));
     return (StructType) Bridge.call("alter", new Object[] {own(), uri, storage, arguments});
   }
 
-  private static Map described(TableChange change) {
-    Map result = new HashMap();
-    result.put("kind", change.getClass().getSimpleName());
-    if (change instanceof TableChange.ColumnChange) {
-      result.put("path", ((TableChange.ColumnChange) change).fieldNames());
-    }
-    if (change instanceof TableChange.AddColumn) {
-      TableChange.AddColumn add = (TableChange.AddColumn) change;
-      result.put("type", tree(add.dataType()));
-      result.put("nullable", Boolean.valueOf(add.isNullable()));
-      result.put("default", sql(add.defaultValue()));
-      place(result, add.position());
-    } else if (change instanceof TableChange.RenameColumn) {
-      result.put("to", ((TableChange.RenameColumn) change).newName());
-    } else if (change instanceof TableChange.UpdateColumnPosition) {
-      place(result, ((TableChange.UpdateColumnPosition) change).position());
-    } else if (change instanceof TableChange.UpdateColumnType) {
-      result.put("type", tree(((TableChange.UpdateColumnType) change).newDataType()));
-    } else if (change instanceof TableChange.UpdateColumnNullability) {
-      result.put("nullable",
-          Boolean.valueOf(((TableChange.UpdateColumnNullability) change).nullable()));
-    } else if (change instanceof TableChange.UpdateColumnDefaultValue) {
-      result.put("default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
-    } else if (change instanceof TableChange.SetProperty) {
-      result.put("name", ((TableChange.SetProperty) change).property());
-      result.put("value", ((TableChange.SetProperty) change).value());
-    } else if (change instanceof TableChange.RemoveProperty) {
-      result.put("name", ((TableChange.RemoveProperty) change).property());
-      result.put("value", null);
-    }
-    return result;
+  /** The options of the storage that the catalog keeps. */
+  private static Map options(CatalogTable entry) {
+    Map storage = Plain.map(entry.storage().properties());
+    storage.remove("path");
+    storage.remove("serialization.format");
+    return storage;
   }
 
-  // Where the method is declared differs by release, and in some its class is not public.
-  private static Object sql(Object value) {
-    if (value == null) {
-      return null;
-    }
-    try {
-      Method text = value.getClass().getMethod("getSql", new Class[0]);
-      text.setAccessible(true);
-      return text.invoke(value, new Object[0]);
-    } catch (ReflectiveOperationException other) {
-      throw new IllegalStateException(other);
-    }
+  private static void follow(TableIdentifier name, StructType schema) {
+    session().sessionState().catalog().alterTableSchema(name, schema);
   }
 
-  private static void place(Map result, TableChange.ColumnPosition position) {
-    result.put("first", Boolean.valueOf(position instanceof TableChange.First));
-    result.put("after", position instanceof TableChange.After
-        ? ((TableChange.After) position).column() : null);
-  }
-
-  private static JsonNode tree(DataType type) {
-    try {
-      return (JsonNode) new ObjectMapper().readTree(type.json());
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException(e);
+  // Who asks the catalog alone, as SHOW TABLE EXTENDED does, is to see them too.
+  private void properties(Identifier ident, TableChange[] changes) throws NoSuchTableException {
+    List some = new ArrayList();
+    for (int i = 0; i < changes.length; i++) {
+      if (changes[i] instanceof TableChange.SetProperty
+          || changes[i] instanceof TableChange.RemoveProperty) {
+        some.add(changes[i]);
+      }
+    }
+    if (!some.isEmpty()) {
+      inner().alterTable(ident, (TableChange[]) some.toArray(new TableChange[some.size()]));
     }
   }
 
   private String location(Identifier ident, Map properties) {
+    if (isPath(ident)) {
+      return ident.name();
+    }
     Object given = properties.get(TableCatalog.PROP_LOCATION);
     if (given != null) {
       return given.toString();
@@ -336,7 +309,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     StructField[] fields = schema.fields();
     Column[] result = new Column[fields.length];
     for (int i = 0; i < fields.length; i++) {
-      result[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable());
+      scala.Option said = fields[i].getComment();
+      result[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
+          said.isDefined() ? (String) said.get() : null, (String) null);
     }
     return result;
   }
@@ -360,10 +335,19 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return result;
   }
 
+  public Set capabilities() {
+    Set result = new HashSet(inner().capabilities());
+    result.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+    return result;
+  }
+
   public Table createTable(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    return createTable(ident, info.columns(), info.partitions(), info.properties());
+    if (!ours(info.properties().get(TableCatalog.PROP_PROVIDER))) {
+      return inner().createTable(ident, info);
+    }
+    return create(ident, info.columns(), info.partitions(), info.properties(), info.constraints());
   }
 
   public Table createTable(Identifier ident, Column[] columns, Transform[] partitioning,
@@ -373,33 +357,49 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
       return inner().createTable(ident, columns, partitioning, properties);
     }
+    return create(ident, columns, partitioning, properties, null);
+  }
+
+  private Table create(Identifier ident, Column[] columns, Transform[] partitioning,
+      Map properties, Constraint[] constraints) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    Map said = TableChanges.statement(columns, partitioning, properties, constraints);
+    return create(ident, columns, properties, "define", new Object[] {
+        session(), location(ident, properties), storage(properties), said});
+  }
+
+  /** Make a table by a verb of Python's, which gives its columns, and the catalog's entry. */
+  private Table create(Identifier ident, Column[] columns, Map properties, String verb,
+      Object[] arguments) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     if (isPath(ident)) {
-      Bridge.call("define", new Object[] {own(), ident.name(), storage(properties),
-          CatalogV2Util.v2ColumnsToStructType(columns).json(), names(partitioning),
-          new HashMap(properties)});
+      Bridge.call(verb, arguments);
       return null;
     }
-    boolean located = properties.get(TableCatalog.PROP_LOCATION) != null;
-    String uri = location(ident, properties);
-    Object[] arguments = new Object[] {own(), uri, storage(properties),
-        CatalogV2Util.v2ColumnsToStructType(columns).json(), names(partitioning),
-        new HashMap(properties)};
-    if (!located) {
+    if (properties.get(TableCatalog.PROP_LOCATION) == null) {
       // Spark wants the place of a table that it manages to be empty.
       inner().createTable(ident, columns, UNPARTITIONED, properties);
       try {
-        Bridge.call("define", arguments);
+        follow(name(ident), (StructType) Bridge.call(verb, arguments));
       } catch (RuntimeException failed) {
         inner().dropTable(ident);
         throw failed;
       }
       return null;
     }
-    StructType schema = (StructType) Bridge.call("define", arguments);
+    StructType schema = (StructType) Bridge.call(verb, arguments);
     return inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    return stageNew(ident, info, "create");
+  }
+
+  private StagedTable stageNew(Identifier ident, TableInfo info, String verb) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map properties = info.properties();
@@ -409,19 +409,19 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     StructType schema = selected(info.columns());
     if (isPath(ident)) {
-      return new StagedSnapshotTable(this, ident, false, ident.name(), storage(properties), schema,
-          info.partitions(), properties);
+      return new StagedSnapshotTable(
+          this, ident, null, false, verb, ident.name(), storage(properties), schema, info);
     }
     inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
-    return new StagedSnapshotTable(this, ident, true, location(ident, properties),
-        storage(properties), schema, info.partitions(), properties);
+    return new StagedSnapshotTable(this, ident, name(ident), true, verb,
+        location(ident, properties), storage(properties), schema, info);
   }
 
   public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     try {
-      if (!inner().tableExists(ident)) {
-        return stageCreate(ident, info);
+      if (isPath(ident) || !inner().tableExists(ident)) {
+        return stageNew(ident, info, "replace");
       }
       return stageReplace(ident, info);
     } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
@@ -434,14 +434,22 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public StagedTable stageReplace(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, NoSuchTableException {
     Map properties = info.properties();
+    if (isPath(ident)) {
+      try {
+        return stageNew(ident, info, "replace");
+      } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException never) {
+        throw new IllegalStateException(never.getMessage());
+      }
+    }
     CatalogTable there = entry(ident);
     if (there != null && ours(properties.get(TableCatalog.PROP_PROVIDER))) {
-      Map options = Plain.map(there.storage().properties());
-      options.remove("path");
-      options.remove("serialization.format");
-      return new StagedSnapshotTable(this, ident, false,
-          new Path(there.location()).toString(), options, selected(info.columns()),
-          info.partitions(), properties);
+      String uri = new Path(there.location()).toString();
+      Object given = properties.get(TableCatalog.PROP_LOCATION);
+      if (given != null && !same(given.toString(), uri)) {
+        Bridge.call("refuse", new Object[] {"REPLACE TABLE with another LOCATION"});
+      }
+      return new StagedSnapshotTable(this, ident, there.identifier(), false,
+          isSave() ? "save" : "replace", uri, options(there), selected(info.columns()), info);
     }
     inner().dropTable(ident);
     try {
@@ -449,5 +457,111 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
       throw new IllegalStateException(raced.getMessage());
     }
+  }
+
+  private static boolean same(String given, String there) {
+    return new Path(given).toUri().getPath().equals(new Path(there).toUri().getPath());
+  }
+
+  // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
+  // over a table, which keeps what the rows do not say.
+  private static boolean isSave() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** A staged change is in the table: the catalog's entry follows. */
+  void staged(Identifier ident, TableIdentifier name, StructType schema, Map properties) throws
+      NoSuchTableException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    if (name == null) {
+      return;
+    }
+    follow(name, schema);
+    if (properties == null) {
+      return;
+    }
+    List changes = new ArrayList();
+    java.util.Iterator known = Plain.map(
+        session().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
+    while (known.hasNext()) {
+      changes.add(TableChange.removeProperty((String) known.next()));
+    }
+    java.util.Iterator entries = properties.entrySet().iterator();
+    while (entries.hasNext()) {
+      Map.Entry one = (Map.Entry) entries.next();
+      changes.add(TableChange.setProperty((String) one.getKey(), (String) one.getValue()));
+    }
+    properties(ident, (TableChange[]) changes.toArray(new TableChange[changes.size()]));
+  }
+
+  private static TableIdentifier name(Identifier ident) {
+    String[] space = ident.namespace();
+    return new TableIdentifier(ident.name(), space.length == 0
+        ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]));
+  }
+
+  /** CREATE TABLE LIKE, where Spark asks catalogs: from 4.2 on, for sources that it calls V2. */
+  public Table createTableLike(Identifier ident, TableInfo info, Table source) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    Map properties = new HashMap(info.properties());
+    Object provider = properties.get(TableCatalog.PROP_PROVIDER);
+    boolean fromOurs = source instanceof SnapshotTable;
+    if (ours(provider) || provider == null && fromOurs) {
+      properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
+      return fromOurs
+          ? like(ident, properties, ((SnapshotTable) source).uri, ((SnapshotTable) source).storage,
+              columns(source.schema()))
+          : create(ident, source.columns(), source.partitioning(), properties, null);
+    }
+    return inner().createTable(ident, partitionsLast(source), source.partitioning(), properties);
+  }
+
+  // Where Spark's own tables have them.
+  private static Column[] partitionsLast(Table source) {
+    List by = java.util.Arrays.asList(names(source.partitioning()));
+    List result = new ArrayList();
+    for (int last = 0; last < 2; last++) {
+      for (int i = 0; i < source.columns().length; i++) {
+        if (by.contains(source.columns()[i].name()) == (last == 1)) {
+          result.add(source.columns()[i]);
+        }
+      }
+    }
+    return (Column[]) result.toArray(new Column[result.size()]);
+  }
+
+  /** CREATE TABLE LIKE a table of the catalog, or a view, with a table of ours as the result. */
+  void like(Identifier ident, Map properties, CatalogTable source) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    if (source.provider().isDefined() && ours(source.provider().get())) {
+      like(ident, properties, new Path(source.location()).toString(), options(source),
+          columns(source.schema()));
+      return;
+    }
+    Transform[] by = new Transform[source.partitionColumnNames().size()];
+    for (int i = 0; i < by.length; i++) {
+      String column = (String) source.partitionColumnNames().apply(i);
+      by[i] = Expressions.identity("`" + column.replace("`", "``") + "`");
+    }
+    if (source.comment().isDefined() && !properties.containsKey(TableCatalog.PROP_COMMENT)) {
+      properties.put(TableCatalog.PROP_COMMENT, source.comment().get());
+    }
+    create(ident, columns(source.schema()), by, properties, null);
+  }
+
+  private Table like(
+      Identifier ident, Map properties, String uri, Object storage, Column[] columns) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    Map said = TableChanges.statement(new Column[0], UNPARTITIONED, properties, null);
+    return create(ident, columns, properties, "like", new Object[] {
+        session(), location(ident, properties), storage(properties), uri, storage, said});
   }
 }

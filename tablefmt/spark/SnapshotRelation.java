@@ -1,5 +1,8 @@
 package tablefmt;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -23,6 +26,7 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private final Object storage;
   private final String[] partitionBy;
   private final StructType written;
+  private volatile String described;
 
   /**
    * @param format by which the files are read
@@ -50,6 +54,25 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   public StructType partitionSchema() {
     return CALLERS.getCallerClass().getName().startsWith(INSERT)
         ? new StructType() : super.partitionSchema();
+  }
+
+  /** @param described a JSON object: what `said` gives */
+  public void describe(String described) {
+    this.described = described;
+  }
+
+  public String described() {
+    return described;
+  }
+
+  /** What SHOW and DESCRIBE tell of the table: a map of its own, by name. */
+  Map said(String what) {
+    try {
+      Map all = (Map) new ObjectMapper().readValue(described, LinkedHashMap.class);
+      return (Map) all.get(what);
+    } catch (java.io.IOException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   public SnapshotFileIndex index() {

@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
@@ -15,6 +16,8 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.catalog.constraints.Check;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -219,13 +222,45 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     return text.toString();
   }
 
-  /** What to call for an append; a table that is being made refuses one that is there. */
-  protected String appends() {
-    return "append";
-  }
-
   protected String[] partitionNames() {
     return SessionCatalog.names(partitioning);
+  }
+
+  /** Rows into the table, in one commit of Python's. */
+  void insert(Dataset data, String mode, String where, Map options) {
+    if (isWider()) {
+      options.put("mergeSchema", "true");
+    }
+    Bridge.call("insert", new Object[] {data.sparkSession(), uri, storage, data, mode, where,
+        options, partitionNames(), isWider() ? name : null});
+  }
+
+  /**
+   * The CHECKs, for who shows them. To Spark's writers there are none: Python enforces them, and
+   * they would be looked at twice.
+   */
+  public Constraint[] constraints() {
+    Map checks = relation == null || !isShown() ? new HashMap() : (Map) relation.said("constraints");
+    Constraint[] result = new Constraint[checks.size()];
+    Iterator names = checks.keySet().iterator();
+    for (int i = 0; i < result.length; i++) {
+      String name = (String) names.next();
+      Check.Builder builder = Constraint.check(name);
+      builder.predicateSql((String) checks.get(name));
+      result[i] = (Constraint) builder.build();
+    }
+    return result;
+  }
+
+  private static boolean isShown() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      String name = callers[i].getClassName();
+      if (name.contains(".DescribeTable") || name.contains(".ShowCreateTable")) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Nobody but a stream asks for those of streams, and Spark's own refusal is vague. */

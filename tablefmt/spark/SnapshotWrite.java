@@ -33,7 +33,7 @@ public class SnapshotWrite
   public SnapshotWrite(SnapshotTable table, Map options) {
     this.table = table;
     this.options = options;
-    this.mode = table.appends();
+    this.mode = "append";
   }
 
   public WriteBuilder truncate() {
@@ -76,12 +76,7 @@ public class SnapshotWrite
   }
 
   public void insert(Dataset data, boolean overwrite) {
-    if (table.isWider()) {
-      options.put("mergeSchema", "true");
-    }
-    Bridge.call("insert", new Object[] {
-        data.sparkSession(), table.uri, table.storage, data, mode, where, options,
-        table.partitionNames(), table.isWider() ? table.name : null});
+    table.insert(data, mode, where, options);
   }
 
   public String description() {

@@ -1,36 +1,81 @@
 package tablefmt;
 
+import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A table that is made, or replaced, with the rows of a query. Its files come before its first
- * version, so that a query which fails leaves no table.
+ * A table that is made or replaced, with the rows of a query or without. All of it is one commit:
+ * with rows it is made when they are there, so that a query which fails changes nothing.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
   private final SessionCatalog catalog;
   private final Identifier identifier;
+  private final TableIdentifier known;
   private final boolean isNew;
+  private final String verb;
+  private final Map said;
+  private boolean written;
 
-  public StagedSnapshotTable(SessionCatalog catalog, Identifier identifier, boolean isNew,
-      String uri, Object storage, StructType schema, Transform[] partitioning, Map properties) {
-    super(identifier.toString(), uri, storage, schema, partitioning, properties, null);
+  /**
+   * @param isNew whether the catalog's entry was made for it
+   * @param verb "create", which wants no table there; "replace", which takes its place; "save",
+   *     which overwrites its rows
+   */
+  public StagedSnapshotTable(SessionCatalog catalog, Identifier identifier, TableIdentifier known,
+      boolean isNew, String verb, String uri, Object storage, StructType schema, TableInfo info) {
+    super(identifier.toString(), uri, storage, schema, info.partitions(), info.properties(), null);
     this.catalog = catalog;
     this.identifier = identifier;
+    this.known = known;
     this.isNew = isNew;
+    this.verb = verb;
+    this.said = TableChanges.statement(
+        info.columns(), info.partitions(), info.properties(), info.constraints());
   }
 
-  protected String appends() {
-    return "error";
+  void insert(Dataset data, String mode, String where, Map options) {
+    written = true;
+    Bridge.call("rows", new Object[] {
+        data.sparkSession(), uri, storage, data, verb, options, said});
   }
 
-  public void commitStagedChanges() {}
+  public void commitStagedChanges() {
+    Object[] arguments = new Object[] {SessionCatalog.session(), uri, storage, said};
+    Object schema = written
+        ? Bridge.call("columns", new Object[] {SessionCatalog.session(), uri, storage})
+        : Bridge.call(verb.equals("create") ? "define" : "replace", arguments);
+    try {
+      catalog.staged(identifier, known, (StructType) schema,
+          isNew || verb.equals("save") ? null : own());
+    } catch (org.apache.spark.sql.AnalysisException dropped) {
+      throw new IllegalStateException(dropped.getMessage());
+    }
+  }
+
+  // What is the table's, of all that Spark calls properties.
+  private Map own() {
+    Map result = new HashMap();
+    Iterator names = properties().keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (!name.startsWith("option.") && !name.equals("provider") && !name.equals("location")
+          && !name.equals("owner") && !name.equals("external") && !name.equals("path")
+          && !name.equals("is_managed_location") && !name.equals("collation")) {
+        result.put(name, properties().get(name));
+      }
+    }
+    return result;
+  }
 
   // Janino does not see that the interface has one.
   public CustomTaskMetric[] reportDriverMetrics() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
@@ -17,6 +18,7 @@ from tablefmt.operations import alter, columns
 from tablefmt.operations.alter import Alteration
 from tablefmt.operations.context import Commit, CommitOptions, TableContext
 from tablefmt.operations.create import definition
+from tablefmt.spark.read import find_row
 
 Change = Mapping[str, Any]
 """What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""
@@ -36,6 +38,10 @@ def alter_table(spark: Any, context: TableContext, changes: Sequence[Change]) ->
     parts = [_alteration(spark, metadata, change) for change in changes]
     if not parts:
         return context.no_op(context.environment.nonce(), "REPLACE COLUMNS")
+    if any(change["kind"] == "AddConstraint" for change in changes):
+        # What only Spark understands, only Spark can look for.
+        find = partial(find_row, spark, context)
+        return alter.alter(context, _together(parts), CommitOptions(), find)
     return alter.alter(context, _together(parts), CommitOptions())
 
 
@@ -131,6 +137,7 @@ def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
         first=change["first"],
         default=default,
         required=not change["nullable"],
+        comment=change["comment"],
     )
 
 
@@ -164,11 +171,66 @@ def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     return alter.set_default(name, evaluated(spark, text, column.type))
 
 
+def _comment(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.set_comment(change["comment"], _path(change))
+
+
+def _add_constraint(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    return alter.add_constraint(*check_of(change["constraint"]))
+
+
+def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and condition of a CHECK that a statement adds.
+
+    Raises:
+        UnsupportedFeatureError: any other constraint, or one that is not enforced, by name.
+    """
+    name, kind = constraint["name"], constraint["kind"]
+    if kind != "Check":
+        said = {"PrimaryKey": "PRIMARY KEY", "ForeignKey": "FOREIGN KEY"}.get(kind, kind.upper())
+        raise UnsupportedFeatureError(
+            f"constraint {name!r}: a tablefmt table has no {said}: nothing would hold it; there "
+            "are NOT NULL and CHECK",
+            [f"sql:{said}"],
+        )
+    if not constraint["enforced"]:
+        raise UnsupportedFeatureError(
+            f"constraint {name!r}: NOT ENFORCED: a tablefmt table enforces every CHECK; leave it "
+            "out",
+            ["sql:NOT ENFORCED"],
+        )
+    return name, constraint["condition"]
+
+
+def _drop_constraint(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    name = change["name"]
+    known = {each.casefold() for each in metadata.constraints}
+    if change["ifExists"] and name.casefold() not in known:
+        return Alteration("DROP CONSTRAINT", lambda metadata: metadata, {"name": name})
+    return alter.drop_constraint(name)
+
+
 def _property(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+    if change["name"] == "comment":
+        return alter.set_comment(change["value"])
+    if change["name"] in _CATALOGS:
+        name = change["name"]
+        raise UnsupportedFeatureError(
+            f"ALTER TABLE cannot set {name!r} of a tablefmt table: {_CATALOGS[name]}",
+            [f"sql:{name}"],
+        )
     if change["value"] is None:
         return alter.unset_properties([change["name"]])
     return alter.set_properties({change["name"]: change["value"]})
 
+
+_CATALOGS = {
+    "location": "a table stays where it is; DROP TABLE, which leaves the files of a table with a "
+    "path, and CREATE TABLE … OPTIONS (path '…') name another place",
+    "provider": "rows would have to be written anew; use CREATE TABLE … AS SELECT",
+    "owner": "Spark's catalog keeps owners; ask that",
+}
+"""What Spark hands over as properties and is none, with what to do instead."""
 
 _KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
     "AddColumn": _add,
@@ -178,6 +240,9 @@ _KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
     "UpdateColumnType": _widen,
     "UpdateColumnNullability": _nullability,
     "UpdateColumnDefaultValue": _default,
+    "UpdateColumnComment": _comment,
+    "AddConstraint": _add_constraint,
+    "DropConstraint": _drop_constraint,
     "SetProperty": _property,
     "RemoveProperty": _property,
 }
@@ -203,7 +268,7 @@ def _path(change: Change) -> str:
 
 
 def evaluated(spark: Any, text: str, kind: Type) -> Any:
-    """The value of an expression without columns, as an Arrow scalar.
+    """The value of an expression without columns, as an Arrow scalar; None for NULL.
 
     Raises:
         InvalidRangeError: it cannot be worked out.
@@ -211,7 +276,8 @@ def evaluated(spark: Any, text: str, kind: Type) -> Any:
     from pyspark.errors import PySparkException
 
     try:
-        return spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
+        found = spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
+        return found if found.is_valid else None
     except PySparkException as error:
         first = str(error).splitlines()[0]
         raise InvalidRangeError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None

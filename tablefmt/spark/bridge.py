@@ -19,15 +19,24 @@ from tablefmt.errors import (
     TablefmtError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.ddl import schema_from, to_spark_json
+from tablefmt.model.ddl import to_spark_json
+from tablefmt.model.entry import Metadata
 from tablefmt.model.predicate import quote_name
 from tablefmt.model.schema import Schema
 from tablefmt.operations.context import CommitOptions, TableContext
-from tablefmt.operations.create import create
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.spark import java
-from tablefmt.spark.alter import alter_table, with_defaults
+from tablefmt.spark.alter import alter_table
 from tablefmt.spark.ansi import wrapped
+from tablefmt.spark.declared import declared, different, shown
+from tablefmt.spark.define import (
+    Statement,
+    create_rows,
+    define,
+    like,
+    replace_rows,
+    replace_table,
+)
 from tablefmt.spark.evolution import made_here, widened_columns
 from tablefmt.spark.failures import cause_of, hand_over
 from tablefmt.spark.groups import live_partitions
@@ -47,9 +56,6 @@ PARTITION_COLUMNS = "__partition_columns"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 """Spark's setting of what an overwrite replaces."""
 
-_CATALOG_PROPERTIES = frozenset(
-    {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
-)
 _FAILED = "\0tablefmt "
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -93,12 +99,12 @@ def _load(session: Any, given: Any, columns: str | None) -> Any:
     uri = _path(options.path)
     relation = _relation(session, uri, options.storage_options, options.version, options.timestamp)
     if columns is not None:
-        ours, theirs = _shapes(relation.schema().json()), _shapes(columns)
+        ours, theirs = declared(relation.schema().json()), declared(columns)
         if ours != theirs:
             raise SchemaMismatchError(
-                f"the reader was told {_shown(theirs)}, and the table at {uri} has {_shown(ours)}; "
+                f"the reader was told {shown(theirs)}, and the table at {uri} has {shown(ours)}; "
                 "leave schema() out, and choose columns with select()",
-                _different(ours, theirs),
+                different(ours, theirs),
             )
     return relation
 
@@ -123,55 +129,22 @@ def _open(
     relation = _relation(session, uri, options.storage_options, _version(version), at)
     if columns is None:
         return relation
-    ours, theirs = _shapes(relation.schema().json()), _shapes(columns)
+    ours, theirs = declared(relation.schema().json()), declared(columns)
     if version is None and micros is None and ours != theirs:
         head = open_context(open_store(uri, options.storage_options)).view.head
         now = head.metadata.schema
-        if made_here(head.table, lambda known: _shapes_of(known) == theirs, now):
+        if made_here(
+            head.table, lambda known: declared(json.dumps(to_spark_json(known))) == theirs, now
+        ):
             follow(_session(session), name, now)
             return relation
         raise SchemaMismatchError(
             f"Spark's catalog has other columns for {name} than the table at {uri}: "
-            f"{_shown(theirs)} against {_shown(ours)}; "
+            f"{shown(theirs)} against {shown(ours)}; "
             f"tablefmt.spark.sync(spark, {name.replace('`', '')!r}) brings the catalog up to date",
-            _different(ours, theirs),
+            different(ours, theirs),
         )
     return relation
-
-
-_Shapes = list[tuple[str, str]]
-
-
-def _shapes_of(schema: Schema) -> _Shapes:
-    return _shapes(json.dumps(to_spark_json(schema)))
-
-
-def _shapes(columns: str) -> _Shapes:
-    """Names and types of columns; whether they may be NULL is not Spark's to keep."""
-    return [(f["name"], _folded_type(f["type"])) for f in json.loads(columns)["fields"]]
-
-
-def _different(ours: _Shapes, theirs: _Shapes) -> list[str]:
-    """Columns of another name or type; all of them where only their order differs."""
-    return sorted({n for n, _ in set(ours) ^ set(theirs)}) or [n for n, _ in theirs]
-
-
-def _folded_type(given: Any) -> str:
-    return json.dumps(_plain_type(given), sort_keys=True)
-
-
-def _plain_type(given: Any) -> Any:
-    """Spark's JSON form of a type, with neither nullability nor metadata."""
-    if isinstance(given, list):
-        return [_plain_type(item) for item in given]
-    if not isinstance(given, dict):
-        return given
-    dropped = ("nullable", "containsNull", "valueContainsNull", "metadata")
-    return {name: _plain_type(item) for name, item in given.items() if name not in dropped}
-
-
-def _shown(columns: _Shapes) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in columns).replace('"', "")
 
 
 def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, at: Any) -> Any:
@@ -182,7 +155,18 @@ def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, 
         f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in storage.items()
     }
-    return kept_relation(spark, context.store, files, uri, texts)
+    relation = kept_relation(spark, context.store, files, uri, texts)
+    if relation.described() is None:
+        metadata = context.view.metadata_at(context.resolve_point(version, at))
+        relation.describe(json.dumps(_described(metadata)))
+    return relation
+
+
+def _described(metadata: Metadata) -> dict[str, Any]:
+    """What SHOW and DESCRIBE tell of a table besides its columns."""
+    checks = {name: each.condition for name, each in metadata.constraints.items()}
+    said = {} if metadata.comment is None else {"comment": metadata.comment}
+    return {"properties": {**metadata.properties, **said}, "constraints": checks}
 
 
 def _save(session: Any, mode: str, given: Any, data: Any) -> None:
@@ -192,6 +176,7 @@ def _save(session: Any, mode: str, given: Any, data: Any) -> None:
     columns = _pop(options, PARTITION_COLUMNS)
     _pop(options, "__clustering_columns")
     names = json.loads(columns) if columns else [n.strip() for n in (by_option or "").split(",")]
+    by: list[str] | None = [name for name in names if name]
     uri = _path(_pop(options, "path"))
     if mode == "Overwrite":
         options.update(_as_set(_session(session), uri, options))
@@ -199,7 +184,7 @@ def _save(session: Any, mode: str, given: Any, data: Any) -> None:
         _frame(session, data),
         uri,
         mode={"ErrorIfExists": "error"}.get(mode, mode.casefold()),
-        partition_by=[name for name in names if name],
+        partition_by=by,
         **options,
     )
 
@@ -276,70 +261,69 @@ def _partitions(session: Any, uri: str, storage: Any) -> str | None:
     return live_partitions(snapshot.files, snapshot.schema, context.view.head.metadata.partition_by)
 
 
-def _define(
-    session: Any, uri: str, storage: Any, columns: str, partition_by: Any, given: Any
-) -> Any:
+def _define(session: Any, uri: str, storage: Any, said: str) -> Any:
     """CREATE TABLE: the columns of the table that is there from now on."""
-    stored, uri = json.loads(storage), place(uri)
-    store = open_store(uri, parse_options(stored).storage_options)
-    described = json.loads(columns)
-    wanted = schema_from(described) if described["fields"] else None
-    if wanted is not None:
-        wanted = with_defaults(_session(session), described, wanted)
-    names = json.loads(partition_by)
-    context = open_if_there(store)
-    if context is None and wanted is None:
-        context = open_context(store)
-    elif context is None:
-        context = create(
-            store, wanted, partition_by=names, properties=_properties(json.loads(given), stored)
-        )
-    metadata = context.view.head.metadata
-    if wanted is not None:
-        _check_same(wanted, metadata.schema, uri)
-    if names and names != list(metadata.partition_names):
-        raise SchemaMismatchError(
-            f"the table at {uri} is partitioned by {list(metadata.partition_names)}, not by "
-            f"{names}; leave PARTITIONED BY out",
-            names,
-        )
-    return java.java_schema(_session(session), json.dumps(to_spark_json(metadata.schema)))
+    return _as_defined(define, session, uri, storage, said)
 
 
-def _check_same(wanted: Schema, there: Schema, uri: str) -> None:
-    ours, theirs = _declared(there), _declared(wanted)
-    if ours != theirs:
-        raise SchemaMismatchError(
-            f"there is a table at {uri} with other columns: {_shown(ours)}, not {_shown(theirs)}; "
-            "leave the columns out of CREATE TABLE to take it as it is",
-            _different(ours, theirs),
-        )
+def _replace(session: Any, uri: str, storage: Any, said: str) -> Any:
+    """REPLACE TABLE: the columns of the table from now on."""
+    return _as_defined(replace_table, session, uri, storage, said)
 
 
-def _declared(schema: Schema) -> _Shapes:
-    found = _shapes(json.dumps(to_spark_json(schema)))
-    pairs = zip(found, schema.fields, strict=True)
-    return [(name, field.text or kind) for (name, kind), field in pairs]
+def _as_defined(verb: Any, session: Any, uri: str, storage: Any, said: str) -> Any:
+    spark, stored = _session(session), json.loads(storage)
+    store = open_store(place(uri), parse_options(stored).storage_options)
+    return _java_columns(spark, verb(spark, store, Statement.read(said, stored)))
 
 
-def _properties(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Table properties of CREATE TABLE, without what Spark adds of its own."""
-    return {
-        name: value
-        for name, value in given.items()
-        if name not in _CATALOG_PROPERTIES
-        and name not in options
-        and name != "path"
-        and not name.startswith("option.")
-    }
+def _java_columns(spark: Any, schema: Schema) -> Any:
+    return java.java_schema(spark, json.dumps(to_spark_json(schema)))
+
+
+def _rows(
+    session: Any, uri: str, storage: Any, data: Any, verb: str, options: Any, said: str
+) -> None:
+    """The rows of CREATE or REPLACE TABLE AS SELECT, or of saveAsTable over a table."""
+    uri, frame, stored = place(uri), _frame(session, data), json.loads(storage)
+    given = {**stored, **json.loads(options)}
+    _pop(given, "path")
+    statement = Statement.read(said, stored)
+    if verb == "save":
+        by = None if not statement.partition_by and not _is_true(given) else statement.partition_by
+        write(frame, uri, mode="overwrite", partition_by=by, **given)
+        return
+    parsed = parse_options(given)
+    store = open_store(uri, parsed.storage_options)
+    (create_rows if verb == "create" else replace_rows)(frame, store, statement, parsed)
+
+
+def _is_true(options: Mapping[str, Any]) -> bool:
+    """Whether the whole table is to be another."""
+    found = _pop(dict(options), "overwriteSchema") or _pop(dict(options), "overwrite_schema")
+    return str(found).casefold() == "true"
+
+
+def _columns(session: Any, uri: str, storage: Any) -> Any:
+    """The columns that a table has now."""
+    store = open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+    return _java_columns(_session(session), open_context(store).view.head.metadata.schema)
+
+
+def _like(session: Any, uri: str, storage: Any, of: str, of_storage: Any, said: str) -> Any:
+    """CREATE TABLE LIKE another of ours: the columns of the new one."""
+    spark, stored = _session(session), json.loads(storage)
+    source = open_store(place(of), parse_options(json.loads(of_storage)).storage_options)
+    store = open_store(place(uri), parse_options(stored).storage_options)
+    statement = Statement.read(said, stored)
+    return _java_columns(spark, like(store, open_context(source), statement))
 
 
 def _alter(session: Any, uri: str, storage: Any, changes: Any) -> Any:
     """ALTER TABLE: the columns of the table from now on."""
     context = _context(uri, storage)
     alter_table(_session(session), context, json.loads(changes)["changes"])
-    schema = context.view.head.metadata.schema
-    return java.java_schema(_session(session), json.dumps(to_spark_json(schema)))
+    return _java_columns(_session(session), context.view.head.metadata.schema)
 
 
 def _exists(path: str) -> bool:
@@ -384,8 +368,8 @@ def follow(spark: Any, name: str, schema: Schema) -> None:
     identifier = _identifier(spark, name)
     if "/" in identifier.table():
         return
-    columns = java.java_schema(spark, json.dumps(to_spark_json(schema)))
-    spark._jsparkSession.sessionState().catalog().alterTableSchema(identifier, columns)
+    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog.alterTableSchema(identifier, _java_columns(spark, schema))
 
 
 def _identifier(spark: Any, name: str) -> Any:
@@ -406,6 +390,10 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "save": _save,
     "insert": _insert,
     "define": _define,
+    "replace": _replace,
+    "rows": _rows,
+    "columns": _columns,
+    "like": _like,
     "alter": _alter,
     "evolve": _evolve,
     "exists": _exists,

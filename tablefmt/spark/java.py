@@ -48,6 +48,8 @@ SOURCES = (
     "SnapshotTable",
     "SnapshotWrite",
     "StagedSnapshotTable",
+    "TableChanges",
+    "TableCommand",
     "TablefmtException",
 )
 """Classes of the package `tablefmt`, each in the .java file of its name beside this module."""

@@ -30,9 +30,10 @@ from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedF
 from tablefmt.model.ddl import schema_from, to_spark_json
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
-from tablefmt.model.shapes import nullable
+from tablefmt.model.shapes import nullable, without_comments
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.context import discard
+from tablefmt.operations.create import definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark import failures
@@ -152,7 +153,6 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self,
         task: WriteTask,
         options: WriteOptions,
-        partition_by: Sequence[str],
         *,
         overwrite: bool,
         read_version: int | None,
@@ -161,7 +161,6 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
     ) -> None:
         self.task = task
         self.options = options
-        self.partition_by = partition_by
         self.overwrite = overwrite
         self.read_version = read_version
         """None: there is no table yet."""
@@ -192,8 +191,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
             if self.read_version is None:
                 commit_first(
                     store,
-                    metadata.schema,
-                    self.partition_by,
+                    metadata,
                     transaction,
                     added,
                     self.options,
@@ -277,11 +275,10 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     transaction = SYSTEM.nonce()
     context = open_if_there(store)
     if context is None:
-        metadata = prepare_first(store, rows, partition_by, parsed)
+        prepare_first(store, parsed)
+        metadata = definition(rows, partition_by, {})
         task = _task(store, transaction, metadata, rows, layout(parsed.files, metadata, None))
-        return TablefmtWriter(
-            task, parsed, partition_by, overwrite=overwrite, read_version=None, applied=False
-        )
+        return TablefmtWriter(task, parsed, overwrite=overwrite, read_version=None, applied=False)
     head = context.begin()
     if not parsed.overwrite_schema:
         check_partitioning(head.metadata, partition_by)
@@ -298,7 +295,6 @@ def _writer(options: dict[str, str], schema: StructType, overwrite: bool) -> Tab
     return TablefmtWriter(
         _task(store, transaction, metadata, rows, layout(parsed.files, metadata, head)),
         parsed,
-        partition_by,
         overwrite=overwrite,
         read_version=head.version,
         applied=applied,
@@ -330,8 +326,8 @@ def _store(path: str | None, storage_options: Mapping[str, Any]) -> Store:
 
 def _check_given(schema: StructType, snapshot: Snapshot) -> None:
     """Refuse columns other than the table's: a catalog's that are out of date, or a user's."""
-    wanted = to_spark_json(nullable(snapshot.schema))
-    given = to_spark_json(nullable(schema_from(schema)))
+    wanted = to_spark_json(without_comments(nullable(snapshot.schema)))
+    given = to_spark_json(without_comments(nullable(schema_from(schema))))
     if given != wanted:
         raise SchemaMismatchError(
             f"Spark's catalog or the reader says the columns are {schema.simpleString()}, and "

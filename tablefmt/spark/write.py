@@ -20,9 +20,9 @@ from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.shapes import nullable
 from tablefmt.operations.append import NAME, append_files, append_plan
-from tablefmt.operations.columns import merged, replaced
+from tablefmt.operations.columns import merged, redefined, replaced
 from tablefmt.operations.context import Commit, TableContext, discard
-from tablefmt.operations.create import create, definition
+from tablefmt.operations.create import create_as, definition
 from tablefmt.operations.measured import Measured
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files, overwrite_plan
 from tablefmt.operations.staging import settle
@@ -44,8 +44,17 @@ from tablefmt.store.protocol import Store
 MODES = ("append", "overwrite", "error", "ignore")
 
 
+Partitions = Sequence[str] | None
+"""Names of columns, or one name; None: not said."""
+
+
 def write(
-    df: Any, uri: str, *, mode: str = "append", partition_by: Sequence[str] = (), **options: Any
+    df: Any,
+    uri: str,
+    *,
+    mode: str = "append",
+    partition_by: Partitions = None,
+    **options: Any,
 ) -> Commit:
     """Write the rows of `df` in one commit; the files are written in Spark's tasks.
 
@@ -56,7 +65,7 @@ def write(
         mode: append; overwrite; error (or errorifexists): only make a new table; ignore: do
             nothing if there is a table.
         partition_by: columns to partition a new table by. For a table that is there it has to be
-            left out, or name the same.
+            left out, or name the same; with overwriteSchema it names others, or `[]` for none.
         options: see `tablefmt.spark.options.OPTIONS`.
 
     Raises:
@@ -77,7 +86,9 @@ def write(
     failures.install()
     context = open_if_there(store)
     if context is None:
-        return _write_first(df, store, mode, partition_by, parsed)
+        # As Spark's own CREATE TABLE AS, this makes every column nullable.
+        metadata = definition(nullable(schema_from(df.schema)), partition_by or (), {})
+        return write_first(df, store, metadata, parsed, exist_ok=mode == "append")
     if mode == "error":
         raise TableExistsError(store.uri)
     if mode == "ignore":
@@ -117,7 +128,7 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
 
 
 def evolved(
-    metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Sequence[str] = ()
+    metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Partitions = None
 ) -> Metadata:
     """The table's metadata once rows with these columns are written, as the options say.
 
@@ -125,13 +136,12 @@ def evolved(
         SchemaMismatchError: SCH-2; partition columns that are not there.
     """
     if options.overwrite_schema:
-        names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        return replaced(metadata, nullable(rows), names or None)
+        return replaced(metadata, nullable(rows), partition_by)
     return merged(metadata, rows) if options.merge_schema else metadata
 
 
 def _evolved(
-    metadata: Metadata, df: Any, options: WriteOptions, partition_by: Sequence[str] = ()
+    metadata: Metadata, df: Any, options: WriteOptions, partition_by: Partitions = None
 ) -> Metadata:
     if options.overwrite_schema:
         return evolved(metadata, schema_from(df.schema), options, partition_by)
@@ -141,11 +151,23 @@ def _evolved(
 
 
 def overwrite_rows(
-    context: TableContext, df: Any, options: WriteOptions, partition_by: Sequence[str] = ()
+    context: TableContext,
+    df: Any,
+    options: WriteOptions,
+    partition_by: Partitions = None,
+    *,
+    name: str = "OVERWRITE",
+    wanted: Metadata | None = None,
 ) -> Commit:
     """Overwrite the whole table, the partitions of the new rows, or those of a condition.
 
-    With overwriteSchema, `partition_by` names what to partition by from then on; none: as before.
+    Args:
+        context: the table.
+        df: the new rows.
+        options: what is overwritten, among others.
+        partition_by: with overwriteSchema, what to partition by from then on; None: as before.
+        name: of the operation.
+        wanted: another definition of the table, in place of all that it has: REPLACE TABLE AS.
 
     Raises as `write`.
     """
@@ -164,10 +186,27 @@ def overwrite_rows(
         except Exception as error:
             raise _explained(error, df, metadata) or error from None
     check_overwritable(head.metadata, where, dynamic)
-    already = context.applied(options.commit, None, "OVERWRITE")
+    already = context.applied(options.commit, None, name)
     if already is not None:
         return already
-    metadata = _evolved(head.metadata, df, options, partition_by)
+    if wanted is not None:
+        metadata = redefined(head.metadata, wanted)
+    else:
+        metadata = _evolved(head.metadata, df, options, partition_by)
+    return _overwrite(context, df, options, head, metadata, where, name)
+
+
+def _overwrite(
+    context: TableContext,
+    df: Any,
+    options: WriteOptions,
+    head: Head,
+    metadata: Metadata,
+    where: str | None,
+    name: str,
+) -> Commit:
+    """Where partition values decide what goes; the rows are written under `metadata`."""
+    dynamic = options.dynamic_partitions
     transaction = context.environment.nonce()
     read = pin_query(context, df)
     added = _files(df, context.store, transaction, metadata, options, head)
@@ -180,6 +219,7 @@ def overwrite_rows(
                 read_version=read.version,
                 where=where,
                 dynamic_partitions=dynamic,
+                name=name,
                 evolved=metadata,
             )
         except TablefmtError:
@@ -195,6 +235,7 @@ def overwrite_rows(
         read_version=head.version,
         where=where,
         dynamic_partitions=dynamic,
+        name=name,
         evolved=metadata,
     )
 
@@ -217,9 +258,9 @@ def _mode(mode: str, options: WriteOptions) -> str:
     return folded
 
 
-def check_partitioning(there: Metadata, partition_by: Sequence[str]) -> None:
+def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
     """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
-    names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
     known = there.partition_names
     if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
         raise SchemaMismatchError(
@@ -270,51 +311,39 @@ def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError |
     )
 
 
-def _write_first(
-    df: Any, store: Store, mode: str, partition_by: Sequence[str], options: WriteOptions
+def write_first(
+    df: Any, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
 ) -> Commit:
-    """The files come first: a query that fails leaves no table.
+    """Make a table with rows. The files come first: a query that fails leaves no table.
 
-    As Spark's own CREATE TABLE AS, this makes every column nullable.
+    Raises:
+        TableExistsError: another one was made meanwhile. As `write`.
     """
     measured = Measured.start(SYSTEM.monotonic, store)
-    schema = nullable(schema_from(df.schema))
-    metadata = prepare_first(store, schema, partition_by, options)
+    prepare_first(store, options)
     transaction = SYSTEM.nonce()
     added = _files(df, store, transaction, metadata, options, None)
     return commit_first(
-        store,
-        schema,
-        partition_by,
-        transaction,
-        added,
-        options,
-        exist_ok=mode == "append",
-        measured=measured,
+        store, metadata, transaction, added, options, exist_ok=exist_ok, measured=measured
     )
 
 
-def prepare_first(
-    store: Store, schema: Schema, partition_by: Sequence[str], options: WriteOptions
-) -> Metadata:
-    """Before the files of a table that is not there yet are written; what it will be.
+def prepare_first(store: Store, options: WriteOptions) -> None:
+    """Before the files of a table that is not there yet are written.
 
     Raises:
-        UnsupportedFeatureError: replaceWhere. SchemaMismatchError: as `create`. UnsafeStoreError.
+        UnsupportedFeatureError: replaceWhere. UnsafeStoreError.
     """
     if options.replace_where:
         raise UnsupportedFeatureError(
             "replaceWhere needs a table that is there", ["option:replaceWhere"]
         )
-    metadata = definition(schema, partition_by, {})
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
-    return metadata
 
 
 def commit_first(
     store: Store,
-    schema: Schema,
-    partition_by: Sequence[str],
+    metadata: Metadata,
     transaction: str,
     added: AddedFiles | None,
     options: WriteOptions,
@@ -328,9 +357,8 @@ def commit_first(
         TableExistsError: another one was made meanwhile; the files are removed.
         As `append_files`.
     """
-    metadata = definition(schema, partition_by, {})
     try:
-        context = create(store, schema, partition_by=partition_by, exist_ok=exist_ok)
+        context = create_as(store, metadata, exist_ok=exist_ok)
         context.measured = measured
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")

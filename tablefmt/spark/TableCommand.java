@@ -1,0 +1,146 @@
+package tablefmt;
+
+import java.util.Map;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.CheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+/**
+ * Statements on tables for which Spark has a plan of its own that a table of ours cannot do:
+ * ADD CONSTRAINT … CHECK, where Spark would look for rows that break it in files of its own kind,
+ * and CREATE TABLE … LIKE, which makes an entry of the catalog and no table.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class TableCommand extends SaveIntoDataSourceCommand {
+  private static final scala.collection.immutable.Map NO_OPTIONS =
+      (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+
+  private final LogicalPlan plan;
+  private final DataSourceV2Relation target;
+
+  private TableCommand(LogicalPlan plan, DataSourceV2Relation target) {
+    super(plan, new DefaultSource(), NO_OPTIONS, SaveMode.Append);
+    this.plan = plan;
+    this.target = target;
+  }
+
+  /** @return null for what is no such statement, is not resolved, or is of another's table */
+  static LogicalPlan of(LogicalPlan plan) {
+    if (plan instanceof AddCheckConstraint) {
+      DataSourceV2Relation found = relation(((AddCheckConstraint) plan).child());
+      return found == null || !plan.resolved() ? null : new TableCommand(plan, found);
+    }
+    if (plan instanceof CreateTableLikeCommand && makesOurs((CreateTableLikeCommand) plan)) {
+      return new TableCommand(plan, null);
+    }
+    return null;
+  }
+
+  private static DataSourceV2Relation relation(LogicalPlan plan) {
+    scala.collection.Iterator leaves = plan.collectLeaves().iterator();
+    while (leaves.hasNext()) {
+      Object leaf = leaves.next();
+      DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
+          ? ((DataSourceV2ScanRelation) leaf).relation()
+          : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
+      if (named != null && named.table() instanceof SnapshotTable) {
+        return named;
+      }
+    }
+    return null;
+  }
+
+  private static boolean makesOurs(CreateTableLikeCommand like) {
+    if (like.provider().isDefined()) {
+      return "tablefmt".equalsIgnoreCase(like.provider().get().toString());
+    }
+    CatalogTable source = source(like);
+    return source != null && !like.fileFormat().inputFormat().isDefined()
+        && source.provider().isDefined()
+        && "tablefmt".equalsIgnoreCase(source.provider().get().toString());
+  }
+
+  private static CatalogTable source(CreateTableLikeCommand like) {
+    org.apache.spark.sql.catalyst.catalog.SessionCatalog catalog =
+        SessionCatalog.session().sessionState().catalog();
+    try {
+      return catalog.getTempViewOrPermanentTableMetadata(like.sourceTable());
+    } catch (Exception missing) {
+      return null;
+    }
+  }
+
+  public scala.collection.immutable.Seq run(SparkSession session) {
+    try {
+      if (plan instanceof AddCheckConstraint) {
+        CheckConstraint check = ((AddCheckConstraint) plan).checkConstraint();
+        catalog().alterTable((Identifier) target.identifier().get(), new TableChange[] {
+            TableChange.addConstraint(check.toV2Constraint(), (String) null)});
+      } else {
+        like((CreateTableLikeCommand) plan);
+      }
+    } catch (Exception failed) {
+      org.apache.spark.unsafe.Platform.throwException(failed);
+    }
+    return RowCommand.seq(new Object[0]);
+  }
+
+  private static SessionCatalog catalog() {
+    return (SessionCatalog) SessionCatalog.session().sessionState().catalogManager()
+        .v2SessionCatalog();
+  }
+
+  private void like(CreateTableLikeCommand like) throws Exception {
+    org.apache.spark.sql.catalyst.catalog.SessionCatalog known =
+        SessionCatalog.session().sessionState().catalog();
+    TableIdentifier named = known.qualifyIdentifier(like.targetTable());
+    if (like.ifNotExists() && known.tableExists(named)) {
+      return;
+    }
+    Map properties = Plain.map(like.properties());
+    Map options = Plain.map(like.fileFormat().properties());
+    java.util.Iterator names = options.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      properties.put(TableCatalog.OPTION_PREFIX + name, options.get(name));
+    }
+    if (like.fileFormat().locationUri().isDefined()) {
+      properties.put(TableCatalog.PROP_LOCATION,
+          new org.apache.hadoop.fs.Path((java.net.URI) like.fileFormat().locationUri().get())
+              .toString());
+    }
+    properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
+    catalog().like(
+        Identifier.of(new String[] {(String) named.database().get()}, named.table()), properties,
+        known.getTempViewOrPermanentTableMetadata(like.sourceTable()));
+  }
+
+  // Nothing in it can change, and a copy would be made by a constructor that it does not have.
+  public LogicalPlan clone() {
+    return this;
+  }
+
+  public scala.collection.immutable.Seq innerChildren() {
+    return RowCommand.seq(new Object[0]);
+  }
+
+  public String nodeName() {
+    return "tablefmt " + (target == null ? "CREATE TABLE LIKE" : "ADD CONSTRAINT");
+  }
+
+  public String simpleString(int fields) {
+    return nodeName();
+  }
+}
