@@ -27,8 +27,8 @@ OPTIONS = {
     "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
     " with dots for what is nested: storage.client_kwargs.region_name",
     "mergeSchema": "true: columns that the table lacks are added, and types become wider",
-    "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and their "
-    "partitioning where partitionBy says it",
+    "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and the "
+    "partitioning that partitionBy says; a DataFrameWriter without partitionBy leaves none",
 }
 """Names as people write them: matched with case and underscores ignored."""
 
