@@ -85,6 +85,8 @@ class Plan:
     metadata: Metadata | None = None
     promises: bool = False
     """See `Mine.promises`."""
+    replaces: bool = False
+    """See `Mine.replaces`."""
     application: Application | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -107,6 +109,7 @@ class Plan:
             groups=self.groups,
             carried=self.carried,
             promises=self.promises,
+            replaces=self.replaces,
         )
 
     @property

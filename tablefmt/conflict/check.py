@@ -58,10 +58,27 @@ def check(winner: Winner, mine: Mine) -> Verdict:
 
 def _protocol(winner: Winner, mine: Mine) -> Verdict:
     if winner.entry.protocol is None:
-        return None
+        if not (mine.replaces and replaces_table(winner)):
+            return None
+        reason = "another writer replaced the table"
+        return conflict(winner, ProtocolChangedException, "CFL-4", reason)
     created = winner.entry.version == 0 and mine.metadata is None
     reason = "another writer created the table" if created else "the winner changed the protocol"
     return conflict(winner, ProtocolChangedException, "CFL-4", reason)
+
+
+def replaces_table(winner: Winner) -> bool:
+    """Whether the winner put another table in place of the one that was there (CFL-4)."""
+    entry = winner.entry
+    if entry.metadata is None or entry.basis.scope is not None:
+        return False
+    if entry.operation.cls is OperationClass.OVERWRITE:
+        return True
+    # One whose source read the table is an UPDATE: it says no condition, and nothing stays.
+    added = 0 if entry.add is None else len(entry.add)
+    replaced = entry.basis.predicate is None and bool(entry.remove)
+    update = entry.operation.cls is OperationClass.UPDATE
+    return update and replaced and entry.totals.files == added
 
 
 def _metadata(winner: Winner, mine: Mine) -> Verdict:

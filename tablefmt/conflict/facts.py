@@ -117,6 +117,8 @@ class Mine:
     """Copy-on-write: added files whose rows are carried over, unchanged, from those removed."""
     promises: bool = False
     """A METADATA change that promises something about every row (CHECK, NOT NULL)."""
+    replaces: bool = False
+    """Gives the whole table other metadata and other rows: another table in its place (CFL-4)."""
     passed_over: int | None = None
     """The first blind winner that added rows which `reads` might have seen (CFL-9)."""
     known: frozenset[int] = frozenset()

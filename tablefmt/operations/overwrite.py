@@ -197,6 +197,7 @@ def overwrite_plan(
         parameters["partitionOverwriteMode"] = "dynamic"
     elif condition is not None:
         parameters["predicate"] = to_sql(condition)
+    metadata = changed_metadata(written_under, evolved)
     plan = Plan(
         transaction=transaction,
         operation=Operation(name=name, cls=OperationClass.OVERWRITE, parameters=parameters),
@@ -204,7 +205,8 @@ def overwrite_plan(
         written_under=written_under,
         read_version=read_version,
         replacing=None if dynamic and added is None else Replacing(predicate),
-        metadata=changed_metadata(written_under, evolved),
+        metadata=metadata,
+        replaces=metadata is not None and condition is None and not dynamic,
     )
     return with_files(plan, added)
 

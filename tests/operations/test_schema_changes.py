@@ -14,6 +14,7 @@ from tablefmt.errors import (
     ConcurrentAppendException,
     InvalidPredicateError,
     MetadataChangedException,
+    ProtocolChangedException,
     SchemaMismatchError,
 )
 from tablefmt.model.entry import OperationClass
@@ -463,3 +464,39 @@ def test_the_last_column_stays() -> None:
     table.alter.drop_column("s")
     with pytest.raises(SchemaMismatchError, match="only one"):
         table.alter.drop_column("id")
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("empty", [False, True])
+def test_of_two_that_replace_a_table_at_once_one_is_the_first(reads: bool, empty: bool) -> None:
+    """CFL-4, CFL-5: the other, whether it reads the table or not, meets another table."""
+    table = table_of("k INT, v STRING")
+    if not empty:
+        put(table, {"k": 1, "v": "a"})
+    shared = handle(table.context.store)
+
+    def source(txn: Any, name: str) -> Any:
+        mine = txn.scan(columns=["k"]).to_arrow() if reads else pa.table({"k": pa.array([5])})
+        return mine.rename_columns([name])
+
+    first, second, third = (shared.transaction() for _ in range(3))
+    first.overwrite(source(first, "x"), overwrite_schema=True)
+    second.overwrite(source(second, "y"), overwrite_schema=True)
+    third.append(pa.table({"k": pa.array([6], pa.int32()), "w": [1]}), merge_schema=True)
+    altering = shared.transaction().alter.set_properties({"user.a": "b"})
+    version = first.commit().version
+    stands = (handle(table.context.store).schema, seen(table))
+    # An empty table that was replaced from its own rows is one that changed its columns.
+    lost = MetadataChangedException if reads and empty else ProtocolChangedException
+    with pytest.raises(lost) as caught:
+        second.commit()
+    assert caught.value.winner_version == version
+    for less in (third, altering):
+        with pytest.raises(MetadataChangedException):
+            less.commit()
+    assert (handle(table.context.store).schema, seen(table)) == stands
+    assert_sound(table.context.store)
+    replacing = shared.transaction().overwrite(pa.table({"z": [1]}), overwrite_schema=True)
+    table.alter.set_properties({"user.a": "c"})
+    with pytest.raises(MetadataChangedException):
+        replacing.commit()

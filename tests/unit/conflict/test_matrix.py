@@ -6,6 +6,9 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tablefmt.conflict.cells import cell_text
 from tablefmt.conflict.check import check
@@ -30,6 +33,7 @@ from tablefmt.model.entry import (
     Metadata,
     Operation,
     OperationClass,
+    PartitionScope,
     ProtocolFeatures,
     Totals,
 )
@@ -89,6 +93,43 @@ def test_the_first_check_that_applies_decides() -> None:
     ]
     winner = replace(winner, application=app)
     assert check(Winner(winner), replace(mine, application=app)) is Same.ALREADY_APPLIED
+
+
+@pytest.mark.parametrize(
+    ("winner", "expected"),
+    [
+        ({}, "CFL-4"),
+        ({"cls": OperationClass.UPDATE, "remove": [1]}, "CFL-4"),
+        ({"cls": OperationClass.UPDATE, "remove": [1], "files": 1}, "CFL-5"),
+        ({"cls": OperationClass.UPDATE, "remove": []}, "CFL-5"),
+        ({"cls": OperationClass.UPDATE, "remove": [1], "predicate": "id = 1"}, "CFL-5"),
+        ({"cls": OperationClass.METADATA}, "CFL-5"),
+        ({"cls": OperationClass.INSERT}, "CFL-5"),
+        ({"scope": PartitionScope(((1,),))}, "CFL-5"),
+    ],
+)
+def test_of_two_that_replace_a_table_the_later_meets_another_table(
+    winner: dict[str, Any], expected: str
+) -> None:
+    """CFL-4: both replace; who does less, on either side, meets changed metadata (CFL-5)."""
+    said = {"cls": OperationClass.OVERWRITE, "scope": None, "predicate": None, "files": 0, **winner}
+    entry = replace(
+        ENTRY,
+        metadata=METADATA,
+        remove=said.get("remove", []),
+        operation=replace(ENTRY.operation, cls=said["cls"]),
+        basis=replace(ENTRY.basis, scope=said["scope"], predicate=said["predicate"]),
+        totals=replace(ENTRY.totals, files=said["files"]),
+    )
+    for cls in (OperationClass.OVERWRITE, OperationClass.UPDATE):
+        mine = replace(MINE, cls=cls, replaces=True)
+        later = check(Winner(entry), mine)
+        less = check(Winner(entry), replace(mine, replaces=False))
+        assert isinstance(later, Conflict)
+        assert isinstance(less, Conflict)
+        assert (later.rule, less.rule) == (expected, "CFL-5")
+        named = {"CFL-4": "ProtocolChangedException", "CFL-5": "MetadataChangedException"}
+        assert later.error.__name__ == named[expected]
 
 
 def test_granularities_file_and_row_are_the_published_matrix() -> None:
