@@ -31,6 +31,10 @@ LEFT_MAX = 64
 LEFT_BYTES = 128 << 10
 """Most bytes of them."""
 
+LEFT_SECONDS = 10.0
+"""What was left longer ago is not believed: the log may have been put back to an earlier state, and
+have other entries after the same head by now."""
+
 FORGOTTEN_SECONDS = 86_400.0
 """Files that nobody used for this long go when a new one is made."""
 
@@ -40,8 +44,8 @@ MEMORY = "/dev/shm"
 _SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 _HEADER = struct.Struct("<QQ")
 """The next ticket, and the one whose turn it is."""
-_LEFT = struct.Struct("<II")
-"""Length and CRC-32 of what was left."""
+_LEFT = struct.Struct("<IId")
+"""Length of what was left, its CRC-32 with the time, and when it was."""
 _ENTRY = struct.Struct("<QI")
 """Version and length of one entry."""
 _TICKETS_FROM = 1 << 40
@@ -69,11 +73,13 @@ class Slate:
 
     def _entries(self) -> list[tuple[int, bytes]]:
         try:
-            size, crc = _LEFT.unpack(os.pread(self._fd, _LEFT.size, _HEADER.size))
+            size, crc, when = _LEFT.unpack(os.pread(self._fd, _LEFT.size, _HEADER.size))
             body = os.pread(self._fd, min(size, 2 * LEFT_BYTES), _HEADER.size + _LEFT.size)
         except (OSError, struct.error):
             return []
-        if len(body) != size or zlib.crc32(body) != crc:
+        if len(body) != size or _checksum(body, when) != crc:
+            return []
+        if not 0 <= _clock() - when <= LEFT_SECONDS:
             return []
         found, at = [], 0
         while at < size:
@@ -100,9 +106,19 @@ class Slate:
                 break
             kept.append(_ENTRY.pack(version, len(body)) + body)
         packed = b"".join(reversed(kept))
-        head = _LEFT.pack(len(packed), zlib.crc32(packed))
+        when = _clock()
+        head = _LEFT.pack(len(packed), _checksum(packed, when), when)
         with suppress(OSError):
             os.pwrite(self._fd, head + packed, _HEADER.size)
+
+
+def _clock() -> float:
+    """Seconds that all processes of this machine count alike, and that nobody sets."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _checksum(body: bytes, when: float) -> int:
+    return zlib.crc32(struct.pack("<d", when) + body)
 
 
 @contextmanager

@@ -63,7 +63,27 @@ def test_no_more_is_left_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
         assert slate.read() == [(101, b"y")]
 
 
-@pytest.mark.parametrize("at", range(16, 40, 3))
+def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-14: the log may have been put back since, and go on otherwise from the same head."""
+    now, before = time.monotonic(), [(3, b"three")]
+    clock = [now]
+    monkeypatch.setattr(neighbours, "_clock", lambda: clock[0])
+    for name, later, found in (("a", 9.0, before), ("b", 11.0, []), ("c", -1.0, [])):
+        clock[0] = now
+        with neighbours_turn(name, SOON) as slate:
+            assert slate is not None
+            slate.leave(before)
+        clock[0] = now + later
+        with neighbours_turn(name, SOON) as slate:
+            assert slate is not None
+            assert slate.read() == found
+            slate.leave([(4, b"four")])
+        with neighbours_turn(name, SOON) as slate:
+            assert slate is not None
+            assert slate.read() == [*found, (4, b"four")]
+
+
+@pytest.mark.parametrize("at", range(16, 48, 3))
 def test_damage_is_nothing_left(folder: Path, at: int) -> None:
     """STO-14: whoever wrote it may have been stopped in the middle."""
     with neighbours_turn("a", SOON) as slate:
