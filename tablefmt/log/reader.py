@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tablefmt.errors import LogGapError, TableNotFoundError
 from tablefmt.log.codec import decode
 from tablefmt.log.hint import read_hint
-from tablefmt.log.names import HINT, LOG, entry_key, entry_version
+from tablefmt.log.names import HINT, LOG, VERSION_MAX, entry_key, entry_version
 from tablefmt.model.entry import StoredEntry
 from tablefmt.store.protocol import Store
 
@@ -124,6 +124,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
     Raises:
         LogGapError: LOG-2.
     """
+    count = min(count, VERSION_MAX + 1 - start)
     keys = [entry_key(start + i) for i in range(count)]
     bodies = store.get_many(keys)
     present = next((i for i, body in enumerate(bodies) if body is None), count)

@@ -86,7 +86,10 @@ class CommitOptions:
             return
         if not (isinstance(self.deadline, Real) and self.deadline >= 0):
             raise InvalidRangeError(f"deadline {self.deadline!r} is not a number of seconds from 0")
-        object.__setattr__(self, "deadline", float(self.deadline))
+        try:
+            object.__setattr__(self, "deadline", float(self.deadline))
+        except OverflowError:
+            raise InvalidRangeError("the deadline is more seconds than a float can hold") from None
 
 
 def _checked_application(application: Any) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tablefmt.commit.protocol import Found, Missing, Winner, resolve_found
 from tablefmt.commit.results import Committed, NotCommitted
 from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError
-from tablefmt.log.names import is_transaction
+from tablefmt.log.names import VERSION_MAX, is_transaction
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.whole import whole_from_0
@@ -28,8 +28,8 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
     if not is_transaction(transaction):
         raise InvalidRangeError(f"{transaction!r} is no transaction: 32 hex digits are")
     given, version = version, None if version is None else whole_from_0(version)
-    if given is not None and version is None:
-        raise InvalidRangeError(f"version {given!r} is not a whole number from 0 on")
+    if given is not None and (version is None or version > VERSION_MAX):
+        raise InvalidRangeError(f"version {given!r} is not a whole number from 0 to 2**63 - 1")
     reply: Found | Missing | NoAnswer = Missing()
     entries: list[StoredEntry] = []
     try:

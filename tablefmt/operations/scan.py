@@ -89,7 +89,7 @@ class Scan:
             if left is None:
                 yield batch
                 continue
-            yield batch.slice(0, left)
+            yield batch if left >= batch.num_rows else batch.slice(0, left)
             left -= batch.num_rows
             if left <= 0:
                 return

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tablefmt.errors import InvalidPredicateError, InvalidRangeError, VersionNotFoundError
+from tablefmt.errors import (
+    CommitUnknownError,
+    InvalidPredicateError,
+    InvalidRangeError,
+    VersionNotFoundError,
+)
 from tablefmt.model.whole import whole_from_0, whole_number
 from tablefmt.table import Table
 from tests.faults.tables import handle, ids, new_table, rows
@@ -60,6 +65,18 @@ def test_numbers_below_0_are_no_versions(name: str) -> None:
     assert (whole_from_0(np.int64(-1)), whole_from_0(np.uint8(0))) == (None, 0)
 
 
+@pytest.mark.parametrize("given", [2**63 - 1, 2**63, 10**30])
+@pytest.mark.parametrize("name", WHERE)
+def test_no_number_is_too_large_to_be_told(name: str, given: int) -> None:
+    """TIM-4, CMT-9: a limit that large is none; there are no such versions."""
+    table = table_of_three()
+    if name in ("limit", "count", "history"):
+        assert WHERE[name](table, given) == (4 if name == "history" else 3)
+        return
+    with pytest.raises((InvalidRangeError, VersionNotFoundError, CommitUnknownError)):
+        WHERE[name](table, given)
+
+
 def test_application_versions_and_deadlines_are_numbers_of_any_make() -> None:
     """CFL-7, CMT-8: kept as Python's."""
     table = new_table()
@@ -73,5 +90,6 @@ def test_application_versions_and_deadlines_are_numbers_of_any_make() -> None:
     for wrong in (np.float64(8), True, np.True_, "8"):
         with pytest.raises(InvalidRangeError, match="whole number"):
             again.append(rows(3), application=("job", wrong))
-    with pytest.raises(InvalidRangeError, match="deadline"):
-        again.append(rows(3), deadline=np.float64("nan"))
+    for late in (np.float64("nan"), 10**400):
+        with pytest.raises(InvalidRangeError, match="deadline"):
+            again.append(rows(3), deadline=late)
