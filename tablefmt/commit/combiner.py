@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -21,6 +21,19 @@ that gets no answer."""
 
 HANDED_MAX = 1024
 """Most entries kept for those who wait. Who is further behind reads the log."""
+
+HANDED_BYTES = 16 << 20
+"""Most bytes of them: entries of large commits are megabytes each."""
+
+
+def keep_newest(kept: deque[tuple[int, bytes]], entries: Iterable[tuple[int, bytes]]) -> None:
+    """Add entries, by version, and let go of the oldest: HANDED_MAX and HANDED_BYTES stay."""
+    size = sum(len(body) for _, body in kept)
+    for entry in entries:
+        kept.append(entry)
+        size += len(entry[1])
+        while kept and (size > HANDED_BYTES or len(kept) > HANDED_MAX):
+            size -= len(kept.popleft()[1])
 
 
 @dataclass(slots=True)
@@ -45,7 +58,7 @@ class Line:
         self._tickets: deque[threading.Event] = deque()
         self._threads: set[int] = set()
         self._ended = 0
-        self._handed: deque[tuple[int, bytes]] = deque(maxlen=HANDED_MAX)
+        self._handed: deque[tuple[int, bytes]] = deque()
 
     @contextmanager
     def turn(self, seconds: float) -> Iterator[Turn]:
@@ -91,11 +104,16 @@ class Line:
             if not self._tickets:
                 self._handed.clear()
                 return
+            fresh: list[tuple[int, bytes]] = []
+            last = self._handed[-1][0] if self._handed else -1
             for version, body in turn.left:
-                if self._handed and version != self._handed[-1][0] + 1:
+                if version != last + 1:
                     # Somebody went on without a turn: from here on it is known again.
                     self._handed.clear()
-                self._handed.append((version, body))
+                    fresh.clear()
+                fresh.append((version, body))
+                last = version
+            keep_newest(self._handed, fresh)
             self._tickets[0].set()
 
 

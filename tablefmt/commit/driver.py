@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tablefmt.commit.aside import Aside
 from tablefmt.commit.beside import CROWDED, Beside
-from tablefmt.commit.combiner import HANDED_MAX, line_of
+from tablefmt.commit.combiner import keep_newest, line_of
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.judge import Judge
 from tablefmt.commit.plan import (
@@ -129,7 +129,7 @@ class Driver:
         """The turn of this commit, once it contests a version."""
         self.read_others = 0
         """Entries of others that were read from the store."""
-        self.met: deque[tuple[int, bytes]] = deque(maxlen=HANDED_MAX)
+        self.met: deque[tuple[int, bytes]] = deque()
         """The last entries read or made on the way, by version."""
 
     def run(self) -> Done:
@@ -337,7 +337,7 @@ class Driver:
         return winner.transaction == self.plan.transaction
 
     def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
-        self.met.extend(enumerate(bodies, first))
+        keep_newest(self.met, enumerate(bodies, first))
         if self.view is None or self.head is None:
             return self._judged([decode(body, at) for at, body in enumerate(bodies, first)])
         if self.judge.goes_by_outlines:
@@ -401,7 +401,7 @@ class Driver:
         """Count one's own entry, now that it is in the log, among those met."""
         known = self.entries.get(version)
         if known is not None and (not self.met or self.met[-1][0] < version):
-            self.met.append((version, known[0]))
+            keep_newest(self.met, [(version, known[0])])
 
     def _far_clock(self) -> str | None:
         """TIM-3: a clock far ahead of the store's would bind every later timestamp."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -80,6 +81,42 @@ def test_what_is_handed_on_has_no_gap() -> None:
         crowd.join("c")
         first.left.append((7, b"seven"))
     assert crowd.found() == {"b": [(7, b"seven")], "c": [(12, b"twelve")]}
+
+
+def test_what_is_kept_for_others_is_bounded_in_number_and_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CMT-2: entries of large commits are megabytes each; the newest stay, in order."""
+    monkeypatch.setattr(combiner, "HANDED_MAX", 4)
+    monkeypatch.setattr(combiner, "HANDED_BYTES", 10)
+    kept: deque[tuple[int, bytes]] = deque()
+    for version, size, left in (
+        (1, 1, [1]),
+        (2, 1, [1, 2]),
+        (3, 1, [1, 2, 3]),
+        (4, 1, [1, 2, 3, 4]),
+        (5, 1, [2, 3, 4, 5]),
+        (6, 8, [4, 5, 6]),
+        (7, 3, [7]),
+        (8, 11, []),
+        (9, 10, [9]),
+    ):
+        combiner.keep_newest(kept, [(version, b"x" * size)])
+        assert [v for v, _ in kept] == left
+    line, behind_it = Line(), threading.Event()
+    with line.turn(9) as turn:
+        waiting = threading.Thread(target=lambda: _found(line, behind_it))
+        waiting.start()
+        wait_until(lambda: len(line._tickets) == 2)
+        turn.left = [(version, b"xxxx") for version in range(9)]
+    waiting.join()
+    assert behind_it.is_set()
+
+
+def _found(line: Line, as_expected: threading.Event) -> None:
+    with line.turn(9) as turn:
+        if [version for version, _ in turn.found] == [7, 8]:
+            as_expected.set()
 
 
 def test_nobody_waits_behind_one_who_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
