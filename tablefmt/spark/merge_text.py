@@ -6,6 +6,7 @@ rules; text that only Spark understands costs a look at every file. Spec: MRG-1,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -62,6 +63,10 @@ def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pi
     return made
 
 
+_OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
+"""Columns of ours among those that Spark suggests."""
+
+
 @contextmanager
 def named() -> Iterator[None]:
     """Spark's refusals of an expression come out as ours."""
@@ -73,7 +78,7 @@ def named() -> Iterator[None]:
         raise
     except (AnalysisException, ParseException) as error:
         # A text that cannot be parsed is told of after an empty line.
-        first = str(error).strip().splitlines()[0]
+        first = _OWN.sub("", str(error).strip().splitlines()[0])
         raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
     except Exception as error:
         java = getattr(error, "java_exception", None)

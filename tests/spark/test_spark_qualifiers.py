@@ -44,6 +44,9 @@ def test_a_qualifier_that_nobody_knows_is_refused(spark: Any, tmp_path: Path, fi
         ):
             with pytest.raises(InvalidPredicateError, match=r"adress|wrong|id\.id"):
                 use()
+    with pytest.raises(InvalidPredicateError, match="nope") as said:
+        table.overwrite(rows, where="nope = 1")
+    assert "__tablefmt" not in str(said.value)
     assert table.table.refresh().version == version
     if filled:
         assert table.delete("address.id = 8 OR address.id + 0 = 9").no_op
