@@ -290,7 +290,10 @@ def _rows(
     _pop(given, "path")
     statement = Statement.read(said, stored)
     if verb == "save":
-        by = None if not statement.partition_by and not _is_true(given) else statement.partition_by
+        whole = _is_true(given)
+        by = statement.partition_by if statement.partition_by or whole else None
+        if not whole:
+            given.update(_as_set(_session(session), uri, given))
         write(frame, uri, mode="overwrite", partition_by=by, **given)
         return
     parsed = parse_options(given)

@@ -106,6 +106,7 @@ def test_an_overwrite_heeds_the_mode_of_the_session_and_of_its_options(spark: An
         lambda n: spark.sql(f"INSERT OVERWRITE t PARTITION (p = 'b') SELECT {n}"),
         lambda n: frame(n).write.insertInto("t", overwrite=True),
         lambda n: frame(n).write.format("tablefmt").mode("overwrite").save(t),
+        lambda n: frame(n).write.format("tablefmt").mode("overwrite").saveAsTable("t"),
         by_view,
     ]
     spark.conf.set(key, "dynamic")
