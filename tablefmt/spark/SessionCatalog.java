@@ -1,6 +1,7 @@
 package tablefmt;
 
 import java.lang.reflect.Field;
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -220,7 +221,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map properties = (Map) relation.said("properties");
     properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
     properties.put(TableCatalog.PROP_LOCATION, uri);
-    if (entry != null) {
+    if (entry == null) {
+      properties.put(TableCatalog.PROP_EXTERNAL, "true");
+    } else {
       Object owner = Plain.map(entry.properties()).get(TableCatalog.PROP_OWNER);
       if (owner != null || !entry.owner().isEmpty()) {
         properties.put(TableCatalog.PROP_OWNER, owner == null ? entry.owner() : owner);
@@ -291,6 +294,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   private String location(Identifier ident, Map properties) {
     if (isPath(ident)) {
+      stays(properties, ident.name(), "the path of a table");
       return ident.name();
     }
     Object given = properties.get(TableCatalog.PROP_LOCATION);
@@ -410,7 +414,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     StructType schema = selected(info.columns());
     if (isPath(ident)) {
       return new StagedSnapshotTable(
-          this, ident, null, false, verb, ident.name(), storage(properties), schema, info);
+          this, ident, null, false, verb, location(ident, properties), storage(properties), schema,
+          info);
     }
     inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
     return new StagedSnapshotTable(this, ident, name(ident), true, verb,
@@ -442,25 +447,36 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       }
     }
     CatalogTable there = entry(ident);
-    if (there != null && ours(properties.get(TableCatalog.PROP_PROVIDER))) {
-      String uri = new Path(there.location()).toString();
-      Object given = properties.get(TableCatalog.PROP_LOCATION);
-      if (given != null && !same(given.toString(), uri)) {
-        Bridge.call("refuse", new Object[] {"REPLACE TABLE with another LOCATION"});
-      }
-      return new StagedSnapshotTable(this, ident, there.identifier(), false,
-          isSave() ? "save" : "replace", uri, options(there), selected(info.columns()), info);
+    if (there == null || !ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      // It would have to go before the rows are there, and a query that fails, or reads it, would
+      // leave nothing.
+      Bridge.call("foreign", new Object[] {name(ident).quotedString()});
     }
-    inner().dropTable(ident);
-    try {
-      return stageCreate(ident, info);
-    } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
-      throw new IllegalStateException(raced.getMessage());
+    String uri = new Path(there.location()).toString();
+    stays(properties, uri, "REPLACE TABLE");
+    if (!options(there).entrySet().containsAll(storage(properties).entrySet())) {
+      Bridge.call("refuse", new Object[] {"REPLACE TABLE with other OPTIONS"});
+    }
+    return new StagedSnapshotTable(this, ident, there.identifier(), false,
+        isSave() ? "save" : "replace", uri, options(there), selected(info.columns()), info);
+  }
+
+  private static void stays(Map properties, String there, String what) {
+    Object given = properties.get(TableCatalog.PROP_LOCATION);
+    if (given != null && !same(given.toString(), there)) {
+      Bridge.call("refuse", new Object[] {what + " with another LOCATION"});
     }
   }
 
   private static boolean same(String given, String there) {
-    return new Path(given).toUri().getPath().equals(new Path(there).toUri().getPath());
+    URI one = new Path(given).toUri();
+    URI two = new Path(there).toUri();
+    return one.getPath().equals(two.getPath()) && scheme(one).equals(scheme(two))
+        && String.valueOf(one.getAuthority()).equals(String.valueOf(two.getAuthority()));
+  }
+
+  private static String scheme(URI of) {
+    return of.getScheme() == null ? "file" : of.getScheme().equals("s3a") ? "s3" : of.getScheme();
   }
 
   // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved

@@ -6,8 +6,12 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.CheckConstraint;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -40,12 +44,43 @@ public class TableCommand extends SaveIntoDataSourceCommand {
   static LogicalPlan of(LogicalPlan plan) {
     if (plan instanceof AddCheckConstraint) {
       DataSourceV2Relation found = relation(((AddCheckConstraint) plan).child());
-      return found == null || !plan.resolved() ? null : new TableCommand(plan, found);
+      // Spark resolves no query in a condition; Python says that there cannot be one.
+      return found == null || !plan.resolved() && !queries((AddCheckConstraint) plan)
+          ? null : new TableCommand(plan, found);
     }
     if (plan instanceof CreateTableLikeCommand && makesOurs((CreateTableLikeCommand) plan)) {
       return new TableCommand(plan, null);
     }
+    if (plan instanceof CreateTable) {
+      check(((CreateTable) plan).tableSpec());
+    } else if (plan instanceof ReplaceTable) {
+      check(((ReplaceTable) plan).tableSpec());
+    }
     return null;
+  }
+
+  private static boolean queries(AddCheckConstraint plan) {
+    return SubqueryExpression$.MODULE$.hasSubquery(plan.checkConstraint().child());
+  }
+
+  /** The same of a new table: Spark calls a query in a condition a fault of its own. */
+  private static void check(Object said) {
+    if (!(said instanceof UnresolvedTableSpec)) {
+      return;
+    }
+    UnresolvedTableSpec spec = (UnresolvedTableSpec) said;
+    if (!spec.provider().isDefined()
+        || !"tablefmt".equalsIgnoreCase(spec.provider().get().toString())) {
+      return;
+    }
+    for (int i = 0; i < spec.constraints().size(); i++) {
+      if (spec.constraints().apply(i) instanceof CheckConstraint) {
+        CheckConstraint one = (CheckConstraint) spec.constraints().apply(i);
+        if (SubqueryExpression$.MODULE$.hasSubquery(one.child())) {
+          Bridge.call("queried", new Object[] {one.condition()});
+        }
+      }
+    }
   }
 
   private static DataSourceV2Relation relation(LogicalPlan plan) {

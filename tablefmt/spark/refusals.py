@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.spark.ansi import lenient
 from tablefmt.spark.conditions import of_several_rows
 
@@ -43,6 +43,20 @@ def _view(table: str | None) -> None:
     )
 
 
+def _foreign(name: str) -> None:
+    raise UnsupportedFeatureError(
+        f"{name} is no table USING tablefmt, so nothing was put in its place: it would be gone "
+        "before the new rows are there; use another name, or DROP it first",
+        ["sql:REPLACE TABLE of another format"],
+    )
+
+
+def _queried(condition: str) -> None:
+    raise InvalidPredicateError(
+        f"CHECK ({condition}): a constraint looks at one row by itself, and not at a query"
+    )
+
+
 def _rowwise(clause: str, text: str) -> None:
     raise of_several_rows(clause, text)
 
@@ -65,6 +79,8 @@ REFUSALS: Mapping[str, Callable[..., Any]] = {
     "misfit": _misfit,
     "refuse": _refuse,
     "view": _view,
+    "foreign": _foreign,
+    "queried": _queried,
     "rowwise": _rowwise,
     "lenient": _lenient,
     "unguarded": _unguarded,

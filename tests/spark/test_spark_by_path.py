@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import (
+    ConstraintViolationError,
     SchemaMismatchError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -75,6 +77,38 @@ def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) ->
     spark.sql(f"CREATE TABLE IF NOT EXISTS {other} USING tablefmt AS SELECT 2 AS a")
     assert rows(spark, f"SELECT * FROM {other}") == [(1,)]
     assert not spark.catalog.databaseExists("tablefmt")
+
+
+def test_a_path_is_replaced(spark: Any, uri: str, tmp_path: Path) -> None:
+    """SCH-12: with and without rows, its own too; names of it follow."""
+    t = f"tablefmt.`{uri}`"
+    spark.sql(f"CREATE TABLE {NAME} (a INT, b STRING) USING tablefmt OPTIONS (path '{uri}')")
+    spark.sql(f"INSERT INTO {NAME} VALUES (1, 'x')")
+    spark.sql(f"CREATE OR REPLACE TABLE {t} (a INT NOT NULL, CHECK (a > 0)) USING tablefmt")
+    spark.sql(f"INSERT INTO {NAME} VALUES (2)")
+    with pytest.raises(ConstraintViolationError):
+        spark.sql(f"INSERT INTO {t} VALUES (0)")
+    spark.sql(
+        f"REPLACE TABLE {t} USING tablefmt PARTITIONED BY (z) AS SELECT a + 0.5D AS y, 'q' AS z "
+        f"FROM {t}"
+    )
+    assert rows(spark, f"SELECT * FROM {t}") == rows(spark, f"SELECT * FROM {NAME}") == [(2.5, "q")]
+    spark.sql("SELECT 1 AS w").writeTo(t).using("tablefmt").createOrReplace()
+    table = tablefmt.open(uri)
+    assert (table.partition_by, table.constraints, table.version) == ([], {}, 5)
+    spark.sql(f"CREATE OR REPLACE TABLE {t}".replace(uri, f"{uri}2") + " (a INT) USING tablefmt")
+    assert tablefmt.open(f"{uri}2").version == 0
+    for text in (
+        "(a INT) USING tablefmt LOCATION '{}'",
+        "USING tablefmt LOCATION '{}' AS SELECT 1",
+    ):
+        for statement in (f"CREATE OR REPLACE TABLE {t}", f"CREATE TABLE tablefmt.`{uri}3`"):
+            with pytest.raises(UnsupportedFeatureError, match="another LOCATION"):
+                spark.sql(f"{statement} {text.format(tmp_path / 'elsewhere')}")
+    assert rows(spark, f"SELECT * FROM {NAME}") == [(1,)]
+    assert not tablefmt.exists(str(tmp_path / "elsewhere"))
+    said = {r.col_name: r.data_type for r in spark.sql(f"DESCRIBE EXTENDED {t}").collect()}
+    assert (said["Type"], said["Location"]) == ("EXTERNAL", uri)
 
 
 def test_a_path_with_no_table_and_what_has_no_sense_for_one(spark: Any, uri: str) -> None:

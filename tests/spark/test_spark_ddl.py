@@ -15,6 +15,7 @@ import tablefmt.spark
 from tablefmt.errors import (
     ConcurrentAppendException,
     ConstraintViolationError,
+    InvalidPredicateError,
     InvalidRangeError,
     MetadataChangedException,
     ProtocolChangedException,
@@ -159,6 +160,10 @@ def test_what_cannot_be_replaced_stays_as_it_was(spark: Any, t: str, tmp_path: P
          "PRIMARY KEY"),
         (f"REPLACE TABLE t (x INT) USING tablefmt LOCATION '{tmp_path}'", UnsupportedFeatureError,
          "another LOCATION"),
+        (f"REPLACE TABLE t (x INT) USING tablefmt LOCATION 's3://other{t}'",
+         UnsupportedFeatureError, "another LOCATION"),
+        ("REPLACE TABLE t (x INT) USING tablefmt OPTIONS ('storage.key' = 'k')",
+         UnsupportedFeatureError, "other OPTIONS"),
         ("REPLACE TABLE nowhere (x INT) USING tablefmt", Exception, "NOT_FOUND"),
         ("REPLACE TABLE nowhere USING tablefmt AS SELECT 1 AS x", Exception, "NOT_FOUND"),
     ]  # fmt: skip
@@ -177,6 +182,27 @@ def test_what_cannot_be_replaced_stays_as_it_was(spark: Any, t: str, tmp_path: P
             spark.sql(f"CREATE OR REPLACE TABLE t {statement}")
     assert (everything(t), columns(spark)) == (before, known)
     assert not spark.catalog.tableExists("nowhere")
+
+
+def test_no_table_takes_the_place_of_what_is_not_ours(spark: Any, tmp_path: Path) -> None:
+    """SCH-12: it would be gone before the rows are there, which may be its own."""
+    spark.sql("CREATE TABLE plain USING parquet AS SELECT 1 AS a")
+    spark.sql("CREATE VIEW other AS SELECT 2 AS a")
+    for name in ("plain", "other"):
+        for statement in (
+            f"CREATE OR REPLACE TABLE {name} USING tablefmt AS SELECT a + 1 AS a FROM {name}",
+            f"REPLACE TABLE {name} USING tablefmt AS SELECT 1 DIV (id - 1) AS a FROM range(3)",
+            f"CREATE OR REPLACE TABLE {name} (b INT) USING tablefmt",
+            f"CREATE OR REPLACE TABLE {name} (b INT) USING tablefmt LOCATION '{tmp_path}/t'",
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=f"{name}` is no table USING"):
+                spark.sql(statement)
+    assert (rows(spark, "SELECT * FROM plain"), rows(spark, "SELECT * FROM other")) == (
+        [(1,)],
+        [(2,)],
+    )
+    spark.sql("DROP VIEW other")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_replacement_beside_other_commits(
@@ -410,6 +436,8 @@ def test_constraints_in_sql(spark: Any, t: str) -> None:
         "k CHECK (nope > 1)": Exception,
         "k CHECK (id + 1)": Exception,
         "k CHECK (rand() > 0.5)": Exception,
+        "k CHECK (id > (SELECT 1))": InvalidPredicateError,
+        "k CHECK (id IN (SELECT 1))": InvalidPredicateError,
         "k CHECK (id > 0) NOT ENFORCED": Exception,
     }
     for text, error in refused.items():
@@ -417,6 +445,8 @@ def test_constraints_in_sql(spark: Any, t: str) -> None:
             spark.sql(f"ALTER TABLE t ADD CONSTRAINT {text}")
         with pytest.raises(error):
             spark.sql(f"CREATE TABLE made (id INT, CONSTRAINT {text}) USING tablefmt")
+        with pytest.raises(error):
+            spark.sql(f"REPLACE TABLE t (id INT, CONSTRAINT {text}) USING tablefmt")
         assert not spark.catalog.tableExists("made")
     assert tablefmt.open(t).version == version
     with pytest.raises(Exception, match="UNSUPPORTED"):
