@@ -31,6 +31,7 @@ from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.places import find_places
 from tablefmt.spark.planes import functions_of
 from tablefmt.spark.queried import pin_query, with_query
+from tablefmt.spark.refit import spark_types
 from tablefmt.spark.rewrite import finish, rewrite
 
 NAME = "OVERWRITE"
@@ -104,6 +105,10 @@ def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOp
     if files.num_rows:
         with named():
             rows = chosen(located_rows(spark, pinned, files, looked), looked)
+    else:
+        # Names are to be the table's, also where it has no rows.
+        with named():
+            spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
     with named():
         checked = df.where(matching.otherwise(always))
     with cleaning(spark, pinned):
