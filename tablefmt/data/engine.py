@@ -91,15 +91,19 @@ class Engine:
 
     def query(self, text: str, **tables: pa.Table) -> pa.Table:
         """The rows of a query over Arrow tables. Raises as `evaluate`."""
-        for name, table in tables.items():
-            self._connection.register(name, without_zones(table))
         try:
+            for name, table in tables.items():
+                self._connection.register(name, without_zones(table))
             found: pa.Table = self._connection.sql(text).to_arrow_table()
         except self._error as error:
+            if isinstance(error, _duckdb().FatalException | _duckdb().InternalException):
+                # The whole instance is of no use from now on: the next statement gets another.
+                _opened.cache_clear()
             raise InvalidPredicateError(f"cannot be evaluated: {_first_line(error)}") from None
         finally:
             for name in tables:
-                self._connection.unregister(name)
+                with contextlib.suppress(_duckdb().FatalException):
+                    self._connection.unregister(name)
         return found
 
 
