@@ -169,8 +169,8 @@ def conform(
         shape: `file_schema(schema)`.
 
     Raises:
-        SchemaMismatchError: SCH-5, a value that does not fit its column; SCH-6, bytes that are no
-            variant.
+        SchemaMismatchError: SCH-5, a value that does not fit its column, or text that is not UTF-8;
+            SCH-6, bytes that are no variant.
         ConstraintViolationError: DAT-3, NULL in a NOT NULL column; DAT-14, text that is too long.
     """
     arrays = []
@@ -179,6 +179,7 @@ def conform(
         if at is None:
             arrays.append(absent(column, field.type, batch.num_rows))
             continue
+        _check_sound(batch.column(at), column.name)
         values = fit_length(_cast(batch.column(at), target, column.name), column)
         if not column.nullable and values.null_count:
             raise ConstraintViolationError(
@@ -191,6 +192,22 @@ def conform(
             values = relabelled(values, field.type)
         arrays.append(values)
     return pa.Table.from_arrays(arrays, schema=shape)
+
+
+def _check_sound(values: pa.ChunkedArray, name: str) -> None:
+    """Refuse text that is not UTF-8, and places outside of a dictionary: Arrow takes both unseen,
+    and nobody could read them back.
+    """
+    if pa.types.is_primitive(values.type):
+        return
+    try:
+        values.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        raise SchemaMismatchError(
+            f"column {name!r} is not sound Arrow data ({str(error).splitlines()[0]}); mend or "
+            "decode it first; nothing was written",
+            [name],
+        ) from None
 
 
 def absent(column: Field, shape: pa.DataType, rows: int) -> pa.Array:

@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -518,3 +519,18 @@ def test_what_is_no_table_is_refused_as_such(data: Any) -> None:
     with pytest.raises(SchemaMismatchError):
         table.append(data)
     assert table.version == 0
+
+
+def test_data_that_nobody_could_read_back_is_refused(tmp_path: Path) -> None:
+    """SCH-5: Arrow takes text that is not UTF-8, and places beyond a dictionary, unseen."""
+    offsets, body = np.array([0, 1, 3], np.int32), b"a\xff\xfe"
+    text = pa.StringArray.from_buffers(2, pa.py_buffer(offsets.tobytes()), pa.py_buffer(body))
+    beyond = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["a"]), safe=False)
+    inside = pa.StructArray.from_arrays([text], ["x"])
+    table = tablefmt.create(tmp_path / "t", "s STRING, v STRUCT<x: STRING>")
+    for unsound in ({"s": text}, {"s": beyond}, {"v": inside}):
+        with pytest.raises(SchemaMismatchError, match="not sound"):
+            table.append(pa.table(unsound))
+    table.append(pa.table({"s": text.slice(0, 1)}))
+    assert table.refresh().to_arrow().to_pylist() == [{"s": "a", "v": None}]
+    assert len(list((tmp_path / "t" / "data").iterdir())) == 1
