@@ -140,7 +140,7 @@ def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
     merge = table.merge(source, "t.id = q.id", source_alias="q", merge_schema=True)
     merge = merge.when_matched_update_all("t.v = 5").when_matched_update({"s.b": "q.w"})
     merge.when_not_matched_by_source_update({"s.c.d": "concat('r', t.id)"}).execute()
-    all_new = {"a": 9, "c": None, "b": None, "n": "new"}
+    all_new = {**first["s"], "a": 9, "n": "new"}
     rest = [with_parts(row, {("s", "c", "d"): f"r{row['id']}"}) for row in (second, third)]
     assert found() == [
         {"id": 1, "v": 5, "s": all_new, "w": 2.5},
