@@ -2,7 +2,7 @@
 
     python -m benchmarks.s3_contention [--rounds 3] [--writers 1 8] [--round-trip 0 20]
 
-The server is versitygw or MinIO: the program that TABLEFMT_S3_SERVER names, or one on the PATH.
+The server is versitygw or MinIO: what TABLEFMT_TEST_S3_SERVER names, or one on the PATH.
 Each process appends small rows one after the other, all at once; its first append, which makes
 clients and probes the store, is not counted. For deltalake every exception counts as a failure. The
 machine's load before each run is kept: rates of other runs are not to be compared.
@@ -41,10 +41,10 @@ SERVERS = ("versitygw", "minio")
 
 def program() -> str:
     """The server's program."""
-    named = os.environ.get("TABLEFMT_S3_SERVER")
+    named = os.environ.get("TABLEFMT_TEST_S3_SERVER")
     found = named or next((p for p in map(shutil.which, SERVERS) if p), None)
     if not found:
-        raise SystemExit("no versitygw and no minio on the PATH; name one in TABLEFMT_S3_SERVER")
+        raise SystemExit("no versitygw and no minio on the PATH, nor in TABLEFMT_TEST_S3_SERVER")
     return found
 
 
