@@ -21,7 +21,8 @@ from benchmarks.harness import run_alternating, save, summary
 from tablefmt.conflict.check import check
 from tablefmt.conflict.facts import NO_IDS, Keys, Marks, Mine, Read, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.model.ddl import schema_from
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.entry import (
     AddedFiles,
     Basis,
@@ -33,8 +34,7 @@ from tablefmt.model.entry import (
     RowUpdate,
     Totals,
 )
-from tablefmt.model.keys import encode_hashes
-from tablefmt.model.parse import parse_predicate
+from tablefmt.model.key_hashes import encode_hashes
 from tablefmt.model.positions import encode_positions
 
 SCHEMA = schema_from("id BIGINT, day DATE, name STRING, value DOUBLE")

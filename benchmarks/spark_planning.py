@@ -21,7 +21,7 @@ from tablefmt.data.footer import describe_files
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import AddedFiles
 from tablefmt.operations.append import append_files
-from tablefmt.operations.context import CommitOptions
+from tablefmt.session.context import CommitOptions
 
 ROWS = 100
 

@@ -19,7 +19,7 @@ from typing import Any
 import tablefmt.spark
 from benchmarks.harness import in_own_process, save, summary
 from benchmarks.spark_scan_write import source
-from tablefmt.spark import s3
+from tablefmt.spark.backends.native import s3
 from tests.s3server import S3Server
 
 WAYS = ("tablefmt native", "tablefmt arrow", "parquet s3a")

@@ -14,26 +14,26 @@ from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
+from tablefmt.expressions.clauses import Expression, MergeStatement
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow
-from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, Alteration, alter
 from tablefmt.operations.append import append
-from tablefmt.operations.context import Commit, TableContext, commit_options
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete
 from tablefmt.operations.history import history
-from tablefmt.operations.merge import MergeBuilder, begin_merge
-from tablefmt.operations.merge_plan import explain_merge, merge
+from tablefmt.operations.merge import explain_merge, merge
+from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
-from tablefmt.operations.scan import Scan
-from tablefmt.operations.source import source_reader
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
+from tablefmt.session.context import Commit, TableContext, commit_options
+from tablefmt.session.scan import Scan
+from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import KeyNotFoundError, Store

@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 import tablefmt
 from tablefmt.log.codec import encode
 from tablefmt.log.names import entry_key
-from tablefmt.log.side import write_deletes
+from tablefmt.log.side_files import write_deletes
 from tablefmt.model.entry import (
     NOT_LOGICAL,
     AddedFiles,

@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.model.integers import whole_number
 from tablefmt.model.times import Time, show_time, to_micros
-from tablefmt.model.whole import whole_number
 from tablefmt.snapshot.timeline import Timeline
 
 SETTLE_US = 600_000_000

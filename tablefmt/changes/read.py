@@ -15,7 +15,7 @@ from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.selection import Condition, chosen_columns, understood
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.cached import cached_property
-from tablefmt.model.shapes import nullable
+from tablefmt.model.schema_views import nullable
 from tablefmt.snapshot.load import LogView
 
 CONTENTS = ("changes", "net", "append")

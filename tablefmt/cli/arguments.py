@@ -12,7 +12,7 @@ from tablefmt.cli.output import progress
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import InvalidRangeError
 from tablefmt.model.times import to_micros
-from tablefmt.operations.context import TableContext
+from tablefmt.session.context import TableContext
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store

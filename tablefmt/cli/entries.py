@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tablefmt.cli.output import Json
 from tablefmt.cli.values import plain_column
-from tablefmt.log.side import read_deletes, read_side
+from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import (
     Entry,
     Lineage,

@@ -12,8 +12,8 @@ from tablefmt.cli.arguments import Point, as_of_option, on_table, open_table, ve
 from tablefmt.cli.entries import file_records
 from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
 from tablefmt.cli.values import plain_column
-from tablefmt.model.ddl import to_ddl, to_spark_json
-from tablefmt.model.defaults import CURRENT_DEFAULT, say_values
+from tablefmt.expressions.ddl import to_ddl, to_spark_json
+from tablefmt.expressions.default_text import CURRENT_DEFAULT, say_values
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.table import Table

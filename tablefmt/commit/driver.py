@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.aside import Aside
-from tablefmt.commit.beside import CROWDED, Beside
-from tablefmt.commit.combiner import keep_newest, line_of
 from tablefmt.commit.environment import Environment
-from tablefmt.commit.judge import Judge
+from tablefmt.commit.machine_queue import CROWDED, Beside
 from tablefmt.commit.plan import (
     NOTHING,
     Plan,
@@ -43,6 +40,8 @@ from tablefmt.commit.protocol import (
     step,
     wait_seconds,
 )
+from tablefmt.commit.queue import keep_newest, line_of
+from tablefmt.commit.resolver import Judge
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -52,6 +51,7 @@ from tablefmt.commit.results import (
     Rejected,
     Unknown,
 )
+from tablefmt.commit.side_files import Aside
 from tablefmt.conflict.verdict import Passed
 from tablefmt.errors import (
     CorruptTableError,
@@ -60,8 +60,8 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.header import outlines
 from tablefmt.log.names import entry_key
-from tablefmt.log.outline import outlines
 from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.times import MICROS_MAX

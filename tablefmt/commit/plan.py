@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.conflict.facts import NO_IDS, Group, Ids, Mine, Output, Read, own_file
+from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import (
     NOT_LOGICAL,
     AddedFiles,
@@ -33,7 +34,6 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
-from tablefmt.model.predicate import Predicate
 from tablefmt.snapshot.head import Head
 
 

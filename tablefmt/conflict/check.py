@@ -14,12 +14,12 @@ from tablefmt.conflict.evidence import Evidence, conflict, of_added, of_files, o
 from tablefmt.conflict.facts import Mine, Winner
 from tablefmt.conflict.ids import shared
 from tablefmt.conflict.matrix import ROW, Cell, Rule, profile_of, transaction_cell
-from tablefmt.conflict.scope import overlap
-from tablefmt.conflict.taken import (
+from tablefmt.conflict.removal_overlap import (
     taken_of_inputs,
     taken_of_read,
     taken_of_removals,
 )
+from tablefmt.conflict.scope import overlap
 from tablefmt.conflict.verdict import Conflict, Same, Verdict
 from tablefmt.errors import (
     ConcurrentAppendException,
@@ -30,8 +30,8 @@ from tablefmt.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from tablefmt.model.content import differ
 from tablefmt.model.entry import NOT_LOGICAL, Metadata, OperationClass
+from tablefmt.model.fingerprints import differ
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
 

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from tablefmt.conflict.facts import Group, Ids, Marks, Mine, Winner, own_file
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, moves_of_outputs, rewritten, span
-from tablefmt.conflict.taken import removed_files, touched_files
+from tablefmt.conflict.removal_overlap import removed_files, touched_files
 
 
 def with_deletes_of(winner: Winner, mine: Mine) -> Mine:

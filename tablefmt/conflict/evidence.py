@@ -11,8 +11,8 @@ from pyroaring import BitMap64
 from tablefmt.conflict.facts import Winner
 from tablefmt.conflict.verdict import Conflict
 from tablefmt.errors import ConcurrentModificationException
+from tablefmt.expressions.prune import Mask
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.prune import Mask
 from tablefmt.model.schema import Primitive, Type
 from tablefmt.model.values import encode
 

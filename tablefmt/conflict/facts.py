@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import Application, Entry, Metadata, OperationClass, Scope
 from tablefmt.model.positions import Marks as Marks
-from tablefmt.model.predicate import Predicate
 
 Ids = NDArray[np.int64]
 NO_IDS: Ids = np.zeros(0, np.int64)

@@ -19,7 +19,7 @@ from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
 from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
-from tablefmt.conflict.taken import removed_files
+from tablefmt.conflict.removal_overlap import removed_files
 from tablefmt.conflict.verdict import Allowed
 from tablefmt.model.entry import NOT_LOGICAL, OperationClass
 

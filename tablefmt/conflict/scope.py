@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError, InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.overlap import may_both_hold
+from tablefmt.expressions.predicate import Predicate
+from tablefmt.expressions.prune import decided_by_partitions, partition_match
+from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.entry import Metadata, PartitionScope, PredicateScope, Scope
-from tablefmt.model.overlap import may_both_hold
-from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import Predicate
-from tablefmt.model.prune import decided_by_partitions, partition_match
 from tablefmt.model.schema import Schema
 from tablefmt.model.values import decode
 

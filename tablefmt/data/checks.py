@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import choose
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.constraints import broken, shown_columns, violation_of
+from tablefmt.expressions.constraints import broken, shown_columns, violation_of
+from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Metadata
-from tablefmt.model.shown import shown_value
 
 
 class Checks:

@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.conform import relabelled
+from tablefmt.data.cast import relabelled
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Schema, Type
-from tablefmt.model.translate import Translated
 
 MEMORY_BYTES = 512 << 20
 """What an engine may hold by default; beyond it goes to disk."""

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds
+from tablefmt.data.cast import check_nested_nulls
 from tablefmt.data.checksum import footer_checksum
-from tablefmt.data.conform import check_nested_nulls
 from tablefmt.data.read import read_files
 from tablefmt.data.write import Gathered
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError
@@ -33,7 +33,7 @@ from tablefmt.model.schema import (
     is_float,
     is_nested,
 )
-from tablefmt.model.shapes import nullable_field, physical_field
+from tablefmt.model.schema_views import nullable_field, physical_field
 from tablefmt.model.values import encode, encode_value
 from tablefmt.store.protocol import KeyNotFoundError, Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.conform import check_nested_nulls, fitted
+from tablefmt.data.cast import check_nested_nulls, fitted
 from tablefmt.model.schema import Field, Struct
 
 

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.engine import RowTest, check_engine, now_us
-from tablefmt.data.expression import to_arrow_expression, to_scan_expression
 from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.predicate import Predicate, all_of, fields
+from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
+from tablefmt.expressions.sql_to_duckdb import Relation, translate_condition
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.parse import parse_conjuncts, parse_predicate
-from tablefmt.model.predicate import Predicate, all_of, fields
 from tablefmt.model.schema import Field, Schema, is_float, walk
-from tablefmt.model.substrait import predicates_of
-from tablefmt.model.translate import Relation, translate_condition
 
 Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.cast import conform, match_columns
 from tablefmt.data.checks import Checks
 from tablefmt.data.checksum import footer_checksum
-from tablefmt.data.conform import conform, match_columns
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import AddedFiles, Metadata

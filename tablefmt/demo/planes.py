@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tablefmt import spark as tablefmt_spark
-from tablefmt.operations.context import Commit
-from tablefmt.spark.planes import choose
+from tablefmt.session.context import Commit
+from tablefmt.spark.backends.choice import choose
 from tablefmt.store.open import open_store
 from tablefmt.table import Table
 from tablefmt.table import create as create_table

@@ -13,7 +13,7 @@ from tablefmt.demo.checks import Checks, rows_by, spark_aggregates, without
 from tablefmt.demo.flights import MONTHS, arrow_schema, load, to_arrow
 from tablefmt.demo.planes import Plane, make
 from tablefmt.model.times import show_time, to_micros
-from tablefmt.spark.session import check_java, session
+from tablefmt.spark.entry.session import check_java, session
 from tablefmt.store.protocol import Store
 
 SPARK_CONF = {"spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR"}

@@ -13,8 +13,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.defaults import default_of, recoded
-from tablefmt.model.lengths import fits_within, fitted_default
-from tablefmt.model.new_names import check_new_names
+from tablefmt.model.given_names import check_new_names
 from tablefmt.model.paths import path_of
 from tablefmt.model.schema import (
     Array,
@@ -29,7 +28,8 @@ from tablefmt.model.schema import (
     check_names,
     number_fields,
 )
-from tablefmt.model.shapes import nullable_field
+from tablefmt.model.schema_views import nullable_field
+from tablefmt.model.text_lengths import fits_within, fitted_default
 
 Fields = tuple[Field, ...]
 

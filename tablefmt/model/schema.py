@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
-from tablefmt.model.lengths import is_length
+from tablefmt.model.text_lengths import is_length
 
 COLUMNS_MAX = 10_000
 """More top-level columns than this are refused: every file carries statistics a column."""
@@ -263,6 +263,11 @@ def walk(kind: Type) -> Iterator[Type]:
     elif isinstance(kind, Map):
         yield from walk(kind.key)
         yield from walk(kind.value)
+
+
+def kind_name(kind: Type) -> str:
+    """`decimal` for decimals, else the type's name."""
+    return "decimal" if isinstance(kind, Decimal) else str(kind)
 
 
 def is_nested(kind: Type) -> bool:

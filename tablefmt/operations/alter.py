@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.model.constraints import (
+from tablefmt.expressions.constraints import (
     broken,
     shown,
     shown_columns,
@@ -25,17 +25,17 @@ from tablefmt.model.constraints import (
     with_constraint,
     without_constraint,
 )
-from tablefmt.model.ddl import to_ddl
+from tablefmt.expressions.ddl import to_ddl
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Metadata, Operation, OperationClass
-from tablefmt.model.predicate import quote_name
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.schema import Schema, checked_comment
-from tablefmt.model.shown import shown_value
-from tablefmt.operations import columns
-from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.pinned import Pinned
-from tablefmt.operations.scan import Scan
-from tablefmt.operations.staging import run
+from tablefmt.session import metadata_changes
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.scan import Scan
+from tablefmt.session.snapshot import Pinned
+from tablefmt.session.staging import run
 
 Made = TypeVar("Made")
 
@@ -329,7 +329,7 @@ def add_column(
     comment: str | None = None,
 ) -> Alteration:
     """As `Alter.add_column`; `required`: NOT NULL, and `comment`, whatever `kind` says."""
-    column = columns.column_of(name, kind, default, required=required)
+    column = metadata_changes.column_of(name, kind, default, required=required)
     if comment is not None:
         column = replace(column, comment=comment or None)
     parameters: dict[str, Any] = {"column": to_ddl(Schema((column,), 0)), "after": after}
@@ -339,7 +339,7 @@ def add_column(
         parameters["default"] = column.initial
     return Alteration(
         "ADD COLUMNS",
-        lambda metadata: columns.added(metadata, name, column, after, first),
+        lambda metadata: metadata_changes.added(metadata, name, column, after, first),
         parameters,
     )
 
@@ -348,7 +348,7 @@ def rename_column(name: str, to: str) -> Alteration:
     """As `Alter.rename_column`."""
     return Alteration(
         "RENAME COLUMN",
-        lambda metadata: columns.renamed(metadata, name, to),
+        lambda metadata: metadata_changes.renamed(metadata, name, to),
         {"oldColumnPath": name, "newColumnPath": to},
     )
 
@@ -356,7 +356,9 @@ def rename_column(name: str, to: str) -> Alteration:
 def drop_column(name: str) -> Alteration:
     """As `Alter.drop_column`."""
     return Alteration(
-        "DROP COLUMNS", lambda metadata: columns.dropped(metadata, name), {"columns": [name]}
+        "DROP COLUMNS",
+        lambda metadata: metadata_changes.dropped(metadata, name),
+        {"columns": [name]},
     )
 
 
@@ -364,17 +366,17 @@ def move_column(name: str, *, after: str | None = None, first: bool = False) -> 
     """As `Alter.move_column`."""
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.moved(metadata, name, after, first),
+        lambda metadata: metadata_changes.moved(metadata, name, after, first),
         {"column": name, "position": "FIRST" if first else f"AFTER {after}"},
     )
 
 
 def widen_column(name: str, kind: Any) -> Alteration:
     """As `Alter.widen_column`."""
-    wider = columns.wider_of(name, kind)
+    wider = metadata_changes.wider_of(name, kind)
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.widened(metadata, name, wider),
+        lambda metadata: metadata_changes.widened(metadata, name, wider),
         {"column": name, "type": wider.text or str(wider.type)},
     )
 
@@ -383,7 +385,7 @@ def set_default(name: str, value: Any) -> Alteration:
     """As `Alter.set_default`."""
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.with_default(metadata, name, value),
+        lambda metadata: metadata_changes.with_default(metadata, name, value),
         {"column": name, "default": None if value is None else str(_plain(value))},
     )
 
@@ -394,13 +396,13 @@ def set_comment(comment: str | None, column: str | None = None) -> Alteration:
         said = checked_comment(comment, "the table")
         return Alteration(
             "SET TBLPROPERTIES",
-            lambda metadata: columns.with_comment(metadata, None, said),
+            lambda metadata: metadata_changes.with_comment(metadata, None, said),
             {"comment": said},
         )
     said = checked_comment(comment, f"column {column!r:.100}")
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.with_comment(metadata, column, said),
+        lambda metadata: metadata_changes.with_comment(metadata, column, said),
         {"column": column, "comment": said},
     )
 
@@ -441,7 +443,7 @@ def set_not_null(name: str) -> Alteration:
 
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.with_nullable(metadata, name, False),
+        lambda metadata: metadata_changes.with_nullable(metadata, name, False),
         {"column": name, "nullable": False},
         Promise(lambda schema: f"{quote_name(name)} IS NULL", error),
     )
@@ -451,6 +453,6 @@ def drop_not_null(name: str) -> Alteration:
     """As `Alter.drop_not_null`."""
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: columns.with_nullable(metadata, name, True),
+        lambda metadata: metadata_changes.with_nullable(metadata, name, True),
         {"column": name, "nullable": True},
     )

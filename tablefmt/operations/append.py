@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
 from tablefmt.data.bounds import stats_of
-from tablefmt.data.conform import incoming_schema
+from tablefmt.data.cast import incoming_schema
 from tablefmt.data.write import write_data
 from tablefmt.errors import (
     ConstraintViolationError,
@@ -21,23 +21,23 @@ from tablefmt.errors import (
 )
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
-from tablefmt.operations.columns import merged
-from tablefmt.operations.context import (
+from tablefmt.session.context import (
     Commit,
     CommitOptions,
     TableContext,
     partition_scope,
     writing,
 )
-from tablefmt.operations.scan import Scan
-from tablefmt.operations.source import (
+from tablefmt.session.metadata_changes import merged
+from tablefmt.session.scan import Scan
+from tablefmt.session.source import (
     own_scan,
     read_of,
     repeatable,
     source_reader,
     with_reads,
 )
-from tablefmt.operations.staging import look_up, settle
+from tablefmt.session.staging import look_up, settle
 from tablefmt.snapshot.head import Head
 
 NAME = "WRITE"

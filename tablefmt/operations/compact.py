@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Group
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
-from tablefmt.operations.pinned import Pinned, joined, scope_of_files
-from tablefmt.operations.rows import Change, rewrite
+from tablefmt.session.row_changes import Change, rewrite
+from tablefmt.session.snapshot import Pinned, joined, scope_of_files
 
 NAMES = {
     OperationClass.MINOR_COMPACT: "COMPACT MINOR",

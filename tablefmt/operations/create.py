@@ -14,9 +14,9 @@ from tablefmt.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from tablefmt.model.ddl import schema_from
+from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
-from tablefmt.model.new_names import check_new_names
+from tablefmt.model.given_names import check_new_names
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import (
     Schema,
@@ -25,7 +25,7 @@ from tablefmt.model.schema import (
     is_nested,
     schema_to_json,
 )
-from tablefmt.operations.context import TableContext, receipt
+from tablefmt.session.context import TableContext, receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store

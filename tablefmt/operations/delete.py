@@ -12,12 +12,12 @@ import numpy as np
 from tablefmt.commit.plan import Plan
 from tablefmt.data.selection import Condition
 from tablefmt.model.entry import Operation, OperationClass
-from tablefmt.operations.changed import Changed, changed_plan, target_rows
-from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.pinned import Pinned, check_may_remove, live_rows, scope_of
-from tablefmt.operations.rows import select
-from tablefmt.operations.staging import run
-from tablefmt.operations.target import Target, target_of
+from tablefmt.session.change_plan import Changed, changed_plan, target_rows
+from tablefmt.session.condition import Target, target_of
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.row_changes import select
+from tablefmt.session.snapshot import Pinned, check_may_remove, live_rows, scope_of
+from tablefmt.session.staging import run
 
 NAME = "DELETE"
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from tablefmt.errors import InvalidRangeError
 from tablefmt.log.reader import read_range
 from tablefmt.model.entry import Entry
-from tablefmt.model.whole import whole_from_0
-from tablefmt.operations.context import TableContext
+from tablefmt.model.integers import whole_from_0
+from tablefmt.session.context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
 

@@ -1,133 +1,392 @@
-"""MERGE as its user writes it: clause by clause. What carries it out is given."""
+"""MERGE: rows of a source put into the table, clause by clause (class UPDATE).
+
+The source is read once and kept; the table is looked at in the files that may hold a match. First
+the rows that match are found, then new rows are written. Spec: MRG-1 .. MRG-5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tablefmt.model.clauses import Action, Clause, Expression, MergeStatement, Side, check_clauses
+import numpy as np
+import pyarrow as pa
 
-Made = TypeVar("Made")
-"""What a MERGE gives: a Commit; in a transaction, the transaction."""
+from tablefmt.commit.plan import Plan
+from tablefmt.conflict.facts import Keys
+from tablefmt.data.assignment import NewValue, new_values
+from tablefmt.data.cast import conform, match_columns
+from tablefmt.data.engine import MEMORY_BYTES, Engine, check_engine, now_us
+from tablefmt.data.spool import spooled
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.clauses import (
+    Action,
+    MergeStatement,
+    Side,
+    Step,
+    evolving,
+    naming,
+    resolve_clauses,
+)
+from tablefmt.expressions.merge_condition import EquatedWith, On, read_on
+from tablefmt.expressions.predicate import TRUE, Predicate, to_sql
+from tablefmt.expressions.sql_to_duckdb import Relation, Translated
+from tablefmt.model.arrow_types import file_schema, from_arrow_field
+from tablefmt.model.entry import Metadata
+from tablefmt.model.key_hashes import hash_keys
+from tablefmt.model.schema import Schema, number_fields
+from tablefmt.operations.merge_find import (
+    NONE,
+    Finder,
+    Match,
+    Source,
+    clause_conditions,
+    key_column,
+    sides_of,
+    target_predicate,
+)
+from tablefmt.operations.merge_write import Inserted, Writer
+from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.measurements import REWRITE, SCAN
+from tablefmt.session.metadata_changes import merged
+from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.session.staging import look_up, settle, with_metadata
 
-Run = Callable[[MergeStatement, Mapping[str, Any]], Made]
-"""Carries the statement out; takes the keywords of every commit."""
+NAME = "MERGE"
 
-Explain = Callable[[MergeStatement], str]
+SOURCE_KEYS_MAX = 100_000
+"""Of a source with more rows the conflict rules do not know the keys: to hash them takes long."""
 
-Values = Mapping[str, Expression]
-
-
-class MergeBuilder(Generic[Made]):
-    """A MERGE being put together. Each clause method gives a builder with that clause at its end,
-    and raises nothing: `execute` and `explain` check the statement (MRG-1).
-
-    The first clause of a row's kind whose condition is TRUE applies to it; a row for which none
-    does stays as it is (MRG-2). Conditions and values are SQL text over both sides; in clauses for
-    rows that are not matched by the source over the table alone, and for rows not matched over the
-    source alone.
-    """
-
-    def __init__(self, statement: MergeStatement, run: Run[Made], explain: Explain) -> None:
-        self.statement = statement
-        self._run = run
-        self._explain = explain
-
-    def when_matched_update(
-        self, set: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
-        """Matched rows get new values: column, or path of a field in a struct -> expression."""
-        return self._with(Side.MATCHED, Action.UPDATE, condition, set)
-
-    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Made]:
-        """Matched rows get every column of the source, by name."""
-        return self._with(Side.MATCHED, Action.UPDATE, condition, None)
-
-    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder[Made]:
-        """Matched rows go."""
-        return self._with(Side.MATCHED, Action.DELETE, condition, None)
-
-    def when_not_matched_insert(
-        self, values: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
-        """Source rows without a match come in: column -> expression, other columns NULL."""
-        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, values)
-
-    def when_not_matched_insert_all(
-        self, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
-        """Source rows without a match come in, every column by name."""
-        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, None)
-
-    def when_not_matched_by_source_update(
-        self, set: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
-        """Rows that no source row matches get new values."""
-        return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
-
-    def when_not_matched_by_source_delete(
-        self, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
-        """Rows that no source row matches go."""
-        return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, None)
-
-    def execute(self, **commit: Any) -> Made:
-        """Carry it out.
-
-        Args:
-            commit: application=(id, version), user_metadata={}, deadline=seconds.
-
-        Raises:
-            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
-            MergeCardinalityError: MRG-4, several source rows would change one row of the table.
-            ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
-            CorruptDataError: DAT-5.
-            IdempotenceError, CommitRejectedError, ConcurrentModificationException,
-            CommitUnknownError: as every commit. In a transaction: TransactionStateError, and of a
-                commit's errors CommitRejectedError alone.
-        """
-        check_clauses(self.statement)
-        return self._run(self.statement, commit)
-
-    def explain(self) -> str:
-        """How many files of how many would be opened, and why. Reads the source once.
-
-        Raises:
-            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
-        """
-        check_clauses(self.statement)
-        return self._explain(self.statement)
-
-    def _with(
-        self, side: Side, action: Action, condition: Expression | None, values: Values | None
-    ) -> MergeBuilder[Made]:
-        if values is not None:
-            values = dict(values)
-        clause = Clause(side, action, condition, values)
-        clauses = (*self.statement.clauses, clause)
-        return MergeBuilder(replace(self.statement, clauses=clauses), self._run, self._explain)
+SOURCE_PARTS = 4
+"""A source that takes more than this part of the memory goes to disk."""
 
 
-def begin_merge(
-    on: Expression,
-    source_alias: str,
-    target_alias: str,
-    merge_schema: bool,
-    run: Run[Made],
-    explain: Explain,
-) -> MergeBuilder[Made]:
-    """A MERGE without clauses: what `merge` of a table and of a transaction gives.
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A MERGE with its source read, and everything in its text understood."""
+
+    pinned: Pinned
+    statement: MergeStatement
+    steps: tuple[Step, ...]
+    target: Relation
+    source: Source
+    on: On
+    conditions: tuple[Translated | None, ...]
+    values: tuple[tuple[NewValue, ...], ...]
+    engine: Engine
+    memory_limit: int
+    predicate: Predicate
+    """Target rows for which it is not TRUE are none of the statement's business."""
+
+
+def merge(
+    context: TableContext,
+    source: Any,
+    statement: MergeStatement,
+    options: CommitOptions,
+    memory_limit: int = MEMORY_BYTES,
+) -> Commit:
+    """Carry a MERGE out in one commit; with nothing to do and no application version, in none.
 
     Args:
-        on: which rows match, over both sides.
-        source_alias: what expressions call the source.
-        target_alias: what they call the table.
-        merge_schema: as of `MergeStatement`.
-        run: carries the statement out, once it has its clauses.
-        explain: says what it would open.
+        context: the table.
+        source: as of `source_reader`.
+        statement: what to do.
+        options: what every commit takes.
+        memory_limit: as of `stage_merge`.
+
+    Raises: as `MergeBuilder.execute`.
     """
-    statement = MergeStatement(
-        on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
+    head = context.begin()
+    _check_may_change(head.metadata, statement)
+    given = look_up(context, options, source_reader(source), said_of(statement))
+    if given.already is not None:
+        return given.already
+    own = own_scan(context.view, source)
+    pinned = context.pin(head.version if own is None else own.version)
+    with pinned.staging():
+        plan = with_metadata(stage_merge(pinned, given.rows, statement, memory_limit), pinned)
+    if own is not None and not plan.is_empty:
+        plan = with_reads(plan, [read_of(own, pinned)], pinned)
+    return settle(context, plan, options, given.digest)
+
+
+def said_of(statement: MergeStatement) -> tuple[str, ...]:
+    """The statement's text, all of it that decides what it does."""
+    return (NAME, *(str(getattr(statement, name)) for name in _SAID), *map(str, statement.clauses))
+
+
+_SAID = ("on", "source_alias", "target_alias", "merge_schema")
+
+
+def stage_merge(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int = MEMORY_BYTES,
+) -> Plan:
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        pinned: the version, and where files go.
+        source: read to its end, once.
+        statement: what to do.
+        memory_limit: bytes, about: for the source and for the join, not for the files written.
+
+    Raises: as `MergeBuilder.execute`, but for what a commit raises.
+    """
+    _check_may_change(pinned.metadata, statement)
+    with understood(pinned, source, statement, memory_limit) as work:
+        return _plan(work)
+
+
+def _check_may_change(metadata: Metadata, statement: MergeStatement) -> None:
+    """An append-only table takes a MERGE that only inserts. Raises ConstraintViolationError."""
+    if any(clause.action is not Action.INSERT for clause in statement.clauses):
+        check_may_remove(metadata)
+
+
+def explain_merge(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int = MEMORY_BYTES,
+) -> str:
+    """How many files of how many a MERGE opens, and why. Arguments and errors as `stage_merge`."""
+    with understood(pinned, source, statement, memory_limit) as work:
+        total, rows, size = pinned.snapshot.totals
+        files = pinned.snapshot.matching(work.predicate)
+        sums = [int(np.sum(files[name].to_numpy())) for name in ("rows", "deleted", "size")]
+        if work.predicate == TRUE:
+            why = "nothing is known of the rows that can match"
+        else:
+            why = f"pruned by {to_sql(work.predicate)[:TEXT_MAX]}"
+        return (
+            f"version {pinned.version}: {files.num_rows} of {total} files, "
+            f"{sums[0] - sums[1]} of {rows} rows, {sums[2]} of {size} bytes; {why}; "
+            f"source {work.source.rows.num_rows} rows"
+        )
+
+
+@contextmanager
+def understood(
+    pinned: Pinned,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int,
+) -> Iterator[Work]:
+    """The work of a MERGE; the source is kept while the block lasts. Arguments as `stage_merge`."""
+    check_engine()
+    incoming = _source_schema(source.schema, pinned.metadata.schema)
+    coming = evolving(statement, pinned.target.schema, incoming)
+    if coming is not None:
+        pinned.target = merged(pinned.target, coming)
+    now = now_us()
+    steps = resolve_clauses(statement, pinned.target.schema, incoming.names)
+    target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
+    given = Relation(incoming, "s", statement.source_alias)
+    with naming("ON"):
+        on = read_on(statement.on, target, given, now)
+    conditions = clause_conditions(steps, target, given, now)
+    sides = sides_of(target, given)
+    values = tuple(
+        tuple(new_values(step.assignments, sides[step.clause.side], now)) for step in steps
     )
-    return MergeBuilder(statement, run, explain)
+    engine = Engine(memory_limit)
+    with spooled(_by_handles(source, given), memory_limit // SOURCE_PARTS) as rows:
+        held = Source(given, rows)
+        predicate = target_predicate(on, steps, target, held, engine)
+        yield Work(
+            pinned,
+            statement,
+            steps,
+            target,
+            held,
+            on,
+            conditions,
+            values,
+            engine,
+            memory_limit,
+            predicate,
+        )
+
+
+def _source_schema(given: pa.Schema, there: Schema) -> Schema:
+    """The source's columns; of a type that no column can have, left out.
+
+    One that has no type, all NULL, is of the type of the table's column of that name.
+    """
+    columns = []
+    for column in given:
+        same = there.find(column.name) if pa.types.is_null(column.type) else None
+        if same is not None:
+            columns.append(replace(same, name=column.name))
+            continue
+        try:
+            columns.append(from_arrow_field(column))
+        except SchemaMismatchError:
+            continue
+    if not columns:
+        raise SchemaMismatchError("the source has no column that an expression could name")
+    return number_fields([replace(column, nullable=True) for column in columns])
+
+
+def _by_handles(reader: pa.RecordBatchReader, given: Relation) -> pa.RecordBatchReader:
+    """The rows in the types that columns have."""
+    schema = given.schema
+    shape = file_schema(schema)
+    known = [name for name in reader.schema.names if schema.find(name) is not None]
+    chosen = pa.schema([reader.schema.field(name) for name in known])
+    positions = match_columns(chosen, schema)
+    handles = [given.handle(at) for at in range(len(schema.fields))]
+    renamed = pa.schema([pa.field(h, f.type) for h, f in zip(handles, shape, strict=True)])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            rows = pa.Table.from_batches([batch]).select(known)
+            fitted = conform(rows, positions, schema, shape)
+            yield from fitted.rename_columns(handles).cast(renamed).to_batches()
+
+    return pa.RecordBatchReader.from_batches(renamed, batches())
+
+
+def _plan(work: Work) -> Plan:
+    pinned = work.pinned
+    files = pinned.snapshot.with_vectors(pinned.snapshot.matching(work.predicate))
+    finder = Finder(
+        work.on,
+        work.steps,
+        work.conditions,
+        work.target,
+        work.source,
+        work.engine,
+        work.memory_limit,
+    )
+    with pinned.measured.timed(SCAN):
+        match = finder.matches(pinned, files, work.predicate)
+    ids = files["id"].to_pylist()
+    changing = match.where(match.clause != NONE)
+    actions = np.array([step.clause.action is Action.UPDATE for step in work.steps])
+    updates = actions[changing.clause]
+    updated, deleted = changing.where(updates), changing.where(~updates)
+    writer = Writer(
+        pinned,
+        work.target,
+        work.source,
+        work.steps,
+        work.conditions,
+        work.values,
+        work.engine,
+    )
+    keyed = _keyed(work)
+    with pinned.measured.timed(REWRITE):
+        written = writer.update(files, updated)
+        inserted = _inserted(work, writer, match, keyed)
+    looked = _target(work)
+    return changed_plan(
+        pinned,
+        NAME,
+        Changed(
+            target=looked,
+            files=files,
+            read=match.rows(ids),
+            deleted=deleted.rows(ids),
+            updated=updated.rows(ids),
+            updated_files=written,
+            inserted_files=inserted.files,
+            set_columns=_columns_set(work),
+            keys=_source_keys(work, keyed),
+            inserted_hashes=inserted.hashes,
+            metrics={"numSourceRows": work.source.rows.num_rows},
+            parameters=_parameters(work.statement),
+        ),
+    )
+
+
+def _inserted(work: Work, writer: Writer, match: Match, keyed: Sequence[EquatedWith]) -> Inserted:
+    if not work.statement.of(Side.NOT_MATCHED):
+        return Inserted()
+    matched = np.zeros(work.source.rows.num_rows, np.bool_)
+    matched[match.source[match.source >= 0]] = True
+    return writer.insert(np.flatnonzero(~matched), [part.field for part in keyed])
+
+
+def _keyed(work: Work) -> list[EquatedWith]:
+    """The parts of ON whose columns are a key: by them alone rows can be told apart (ADD-8)."""
+    if work.statement.of(Side.NOT_MATCHED_BY_SOURCE) or work.on.whole.nested:
+        return []
+    if work.source.rows.num_rows > SOURCE_KEYS_MAX:
+        return []
+    found: dict[int, EquatedWith] = {}
+    for part in work.on.equated:
+        if not part.null_safe and key_column(part, work.source, work.engine) is not None:
+            found.setdefault(part.field.id, part)
+    return [found[key] for key in sorted(found)]
+
+
+def _source_keys(work: Work, keyed: Sequence[EquatedWith]) -> Keys | None:
+    if not keyed:
+        return None
+    columns = []
+    for part in keyed:
+        column = key_column(part, work.source, work.engine)
+        assert column is not None
+        columns.append(column.combine_chunks())
+    hashes = hash_keys(columns, [part.field.type for part in keyed])
+    return Keys(tuple(part.field.id for part in keyed), hashes)
+
+
+def _columns_set(work: Work) -> tuple[int, ...]:
+    """Columns that UPDATE clauses set, without those that ON says are so already (CFL-17)."""
+    equal = {(part.field.id, part.value.column) for part in work.on.equated}
+    found = set()
+    for step, values in zip(work.steps, work.values, strict=True):
+        if step.clause.action is Action.UPDATE:
+            kept = equal if step.clause.side is Side.MATCHED else frozenset()
+            found |= {
+                v.field.id
+                for v in values
+                if v.value.column is None or (v.field.id, v.value.column) not in kept
+            }
+    return tuple(sorted(found))
+
+
+def _target(work: Work) -> Target:
+    """What the conflict rules learn of the rows that were looked at."""
+    rest = [
+        condition
+        for step, condition in zip(work.steps, work.conditions, strict=True)
+        if step.clause.side is Side.NOT_MATCHED_BY_SOURCE and condition is not None
+    ]
+    looked = [work.on.whole, *rest]
+    nested = any(each.nested for each in looked)
+    used = frozenset().union(*(each.columns for each in looked))
+    columns = frozenset(
+        column.id
+        for at, column in enumerate(work.target.schema.fields)
+        if work.target.handle(at) in used
+    )
+    predicate = None if work.predicate == TRUE else work.predicate
+    text = str(work.statement.on)[:TEXT_MAX]
+    return Target(text, predicate, None, False, not nested, None if nested else columns)
+
+
+def _parameters(statement: MergeStatement) -> dict[str, Any]:
+    """The clauses, as Delta's history shows them."""
+    found: dict[str, Any] = {}
+    names = {
+        Side.MATCHED: "matchedPredicates",
+        Side.NOT_MATCHED: "notMatchedPredicates",
+        Side.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
+    }
+    for clause in statement.clauses:
+        said: dict[str, str] = {"actionType": clause.action.value}
+        if clause.condition is not None:
+            said["predicate"] = str(clause.condition)[:TEXT_MAX]
+        found.setdefault(names[clause.side], []).append(said)
+    return found

@@ -20,16 +20,16 @@ from tablefmt.data.engine import Engine
 from tablefmt.data.read import RowFilter, locate_rows
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import MergeCardinalityError
+from tablefmt.expressions.clauses import Action, Side, Step, naming, when
+from tablefmt.expressions.duckdb_types import is_integer
+from tablefmt.expressions.merge_condition import EquatedWith, On, bound_of
+from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
+from tablefmt.expressions.source_bounds import Equated, SourceValues, derived_predicate, values_of
+from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.clauses import Action, Side, Step, naming, when
-from tablefmt.model.derived import Equated, SourceValues, derived_predicate, values_of
-from tablefmt.model.on import EquatedWith, On, bound_of
-from tablefmt.model.predicate import TRUE, Predicate, all_of, any_of
+from tablefmt.model.display import shown_value
 from tablefmt.model.schema import Field
-from tablefmt.model.shown import shown_value
-from tablefmt.model.sql_types import is_integer
-from tablefmt.model.translate import Relation, Translated, translate_condition
-from tablefmt.operations.pinned import Pinned
+from tablefmt.session.snapshot import Pinned
 
 CHUNK_ROWS = 1_000_000
 """Target rows that are joined at once."""

@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.data.assign import NewValue, computed
-from tablefmt.data.conform import absent
+from tablefmt.data.assignment import NewValue, computed
+from tablefmt.data.cast import absent
 from tablefmt.data.engine import Engine
 from tablefmt.data.read import locate_rows
+from tablefmt.expressions.clauses import Side, Step
+from tablefmt.expressions.sql_to_duckdb import Relation, Translated
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.clauses import Side, Step
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.keys import KEYS_MAX, hash_keys
+from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
 from tablefmt.model.schema import Field, Schema
-from tablefmt.model.translate import Relation, Translated
 from tablefmt.operations.merge_find import NONE, Match, Source, first_clause
-from tablefmt.operations.pinned import Pinned
+from tablefmt.session.snapshot import Pinned
 
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""

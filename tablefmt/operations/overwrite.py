@@ -18,6 +18,10 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.predicate import Predicate, all_of, to_sql
+from tablefmt.expressions.prune import decided_by_partitions, partition_match
+from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.entry import (
     AddedFiles,
@@ -27,25 +31,21 @@ from tablefmt.model.entry import (
     PredicateScope,
     Scope,
 )
-from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import Predicate, all_of, to_sql
-from tablefmt.model.prune import decided_by_partitions, partition_match
 from tablefmt.model.schema import Schema
-from tablefmt.model.substrait import predicates_of
 from tablefmt.operations.append import changed_metadata, with_files
-from tablefmt.operations.columns import replaced
-from tablefmt.operations.context import (
+from tablefmt.operations.replace import needs_rows, replace_rows
+from tablefmt.session.context import (
     Commit,
     CommitOptions,
     TableContext,
     discard,
     partition_scope,
 )
-from tablefmt.operations.partitions import partitions_of
-from tablefmt.operations.pinned import check_may_remove
-from tablefmt.operations.replace import needs_rows, replace_rows
-from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.operations.staging import look_up, settle
+from tablefmt.session.metadata_changes import replaced
+from tablefmt.session.partitions import partitions_of
+from tablefmt.session.snapshot import check_may_remove
+from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.session.staging import look_up, settle
 from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.state import Snapshot
 

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan
-from tablefmt.data.conform import conform, match_columns
+from tablefmt.data.cast import conform, match_columns
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import Condition
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
-from tablefmt.operations.changed import Changed, changed_plan
-from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.pinned import Pinned, check_may_remove
-from tablefmt.operations.rows import select
-from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.operations.staging import look_up, settle, with_metadata
-from tablefmt.operations.target import target_of
+from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.condition import target_of
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.row_changes import select
+from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.session.staging import look_up, settle, with_metadata
 
 
 def needs_rows(where: Condition, metadata: Metadata) -> bool:

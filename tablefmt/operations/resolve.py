@@ -8,8 +8,8 @@ from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError
 from tablefmt.log.names import VERSION_MAX, is_transaction
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
-from tablefmt.model.whole import whole_from_0
-from tablefmt.operations.context import Commit, TableContext, committed
+from tablefmt.model.integers import whole_from_0
+from tablefmt.session.context import Commit, TableContext, committed
 from tablefmt.store.protocol import NoAnswer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
-from tablefmt.data.conform import incoming_schema
+from tablefmt.data.cast import incoming_schema
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
 from tablefmt.errors import (
@@ -17,41 +17,41 @@ from tablefmt.errors import (
     InvalidRangeError,
     TransactionStateError,
 )
+from tablefmt.expressions.clauses import Expression, MergeStatement
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.clauses import Expression, MergeStatement
 from tablefmt.model.entry import OperationClass
+from tablefmt.model.integers import whole_number
 from tablefmt.model.properties import duration_seconds
-from tablefmt.model.whole import whole_number
 from tablefmt.operations.alter import Alter, Alteration, stage_alter
 from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
-from tablefmt.operations.columns import merged, rebound, replaced
-from tablefmt.operations.context import (
-    Commit,
-    CommitOptions,
-    TableContext,
-    commit_options,
-    discard,
-)
 from tablefmt.operations.delete import stage_delete
-from tablefmt.operations.digest import ContentDigest, digest_of, digest_of_all
-from tablefmt.operations.merge import MergeBuilder, begin_merge
-from tablefmt.operations.merge_plan import explain_merge, stage_merge
-from tablefmt.operations.merge_plan import said_of as said_of_merge
+from tablefmt.operations.merge import explain_merge, stage_merge
+from tablefmt.operations.merge import said_of as said_of_merge
+from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
     has_nothing_to_do,
     overwrite_plan,
     said_of,
 )
-from tablefmt.operations.pinned import Pinned, joined
 from tablefmt.operations.replace import needs_rows, stage_replace
-from tablefmt.operations.scan import Scan
-from tablefmt.operations.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.operations.staging import Stage, settle, with_metadata
-from tablefmt.operations.target import target_of
 from tablefmt.operations.update import said_of as said_of_set
 from tablefmt.operations.update import stage_set
+from tablefmt.session.condition import target_of
+from tablefmt.session.context import (
+    Commit,
+    CommitOptions,
+    TableContext,
+    commit_options,
+    discard,
+)
+from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
+from tablefmt.session.metadata_changes import merged, rebound, replaced
+from tablefmt.session.scan import Scan
+from tablefmt.session.snapshot import Pinned, joined
+from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.session.staging import Stage, settle, with_metadata
 
 
 class Transaction:

@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
-from tablefmt.data.assign import computed, new_values
+from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions.clauses import Expression, assigned
+from tablefmt.expressions.sql_to_duckdb import Relation
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.clauses import Expression, assigned
-from tablefmt.model.translate import Relation
-from tablefmt.operations.changed import Changed, changed_plan
-from tablefmt.operations.context import Commit, CommitOptions, TableContext
-from tablefmt.operations.pinned import Pinned, check_may_remove
-from tablefmt.operations.rows import Change, change_rows, select
-from tablefmt.operations.staging import run
-from tablefmt.operations.target import target_of
+from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.condition import target_of
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.row_changes import Change, change_rows, select
+from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.staging import run
 
 NAME = "UPDATE"
 

@@ -19,7 +19,7 @@ from tablefmt.log.codec import decode
 from tablefmt.log.hint import write_hint
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import WINDOW_MAX, Progress, open_log, read_range, read_tail
-from tablefmt.log.side import read_deletes, read_side
+from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import NOT_LOGICAL, Metadata, SideFile, StoredEntry, Totals
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.head import Head, advance, first_head, same_table, skip_to

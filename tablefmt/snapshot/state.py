@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.expressions.predicate import Predicate
+from tablefmt.expressions.prune import may_match, partition_match
 from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata
 from tablefmt.model.positions import pack_positions
-from tablefmt.model.predicate import Predicate
-from tablefmt.model.prune import may_match, partition_match
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.files import NEVER, typed_bounds

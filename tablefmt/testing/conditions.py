@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from tablefmt.model.predicate import (
+from tablefmt.expressions.predicate import (
     And,
     Comparison,
     Constant,
@@ -29,7 +29,7 @@ from tablefmt.model.predicate import (
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema, Type
 
 Row = Mapping[int, Any]
-"""A value by field id; None is NULL. Values are as in `tablefmt.model.predicate`."""
+"""A value by field id; None is NULL. Values are as in `tablefmt.expressions.predicate`."""
 
 KINDS: tuple[Type, ...] = (
     *map(Primitive, ("boolean", "byte", "short", "integer", "long", "float", "double")),

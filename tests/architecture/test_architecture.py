@@ -23,20 +23,36 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 LINES = [
     ["errors"],
     ["store", "model"],
+    ["expressions"],
     ["log", "conflict"],
     ["snapshot", "data"],
     ["commit"],
+    ["session"],
     ["operations", "changes", "maintenance"],
     ["table", ""],
     ["cli", "spark"],
 ]
 """From low to high; rooms on one line know nothing of each other. "" is the package itself."""
 
+SPARK_LINES = [
+    ["jvm"],
+    ["runtime"],
+    ["columns"],
+    ["backends.base", "backends.groups"],
+    ["backends.native", "backends.arrow"],
+    ["backends"],
+    ["statements"],
+    ["entry"],
+    [""],
+]
+"""The same inside `spark`. A module that stands in `backends` itself may use both of its rooms."""
+
+SPARK_LEVEL = {room: level for level, line in enumerate(SPARK_LINES) for room in line}
 LEVEL = {room: level for level, line in enumerate(LINES) for room in line}
 OUTSIDE = {"testing", "demo", "__main__"}
 """Users of the package that come with it. Only the command line starts the demo."""
 
-PURE = ("model", "conflict")
+PURE = ("model", "expressions", "conflict")
 PURE_MODULES = {
     "tablefmt.commit.protocol",
     "tablefmt.commit.plan",
@@ -46,7 +62,7 @@ PURE_MODULES = {
     "tablefmt.snapshot.deletes",
     "tablefmt.snapshot.timeline",
     "tablefmt.snapshot.state",
-    "tablefmt.model.prune",
+    "tablefmt.expressions.prune",
     "tablefmt.log.codec",
     "tablefmt.log.columns",
     "tablefmt.log.names",
@@ -56,7 +72,7 @@ IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subpr
 # (module, what it may import all the same, because)
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
-    ("tablefmt.commit.combiner", "os"),  # os.getpid: a forked child stands in no line of its parent
+    ("tablefmt.commit.queue", "os"),  # os.getpid: a forked child stands in no line of its parent
 }
 
 
@@ -64,6 +80,12 @@ def room(module: str) -> str:
     """The room of a module: the name after the package's."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
+
+
+def spark_room(module: str) -> str:
+    """The room inside `spark`: one of SPARK_LINES, the longest name that fits."""
+    parts = module.split(".")[2:]
+    return next((r for r in (".".join(parts[:2]), *parts[:1]) if r in SPARK_LEVEL), "")
 
 
 def imports(name: str) -> Iterator[tuple[str, int]]:
@@ -95,9 +117,25 @@ def test_rooms_know_only_lower_rooms() -> None:
     assert wrong == []
 
 
+def test_rooms_of_spark_know_only_lower_rooms() -> None:
+    """Entry asks statements, statements ask backends, and never the other way."""
+    wrong = [
+        f"{name}:{line} imports {wanted}"
+        for name in MODULES
+        if room(name) == "spark"
+        for wanted, line in imports(name)
+        if room(wanted) == "spark"
+        and spark_room(wanted) != spark_room(name)
+        and SPARK_LEVEL[spark_room(wanted)] >= SPARK_LEVEL[spark_room(name)]
+    ]
+    assert wrong == []
+
+
 def test_every_module_is_in_a_room() -> None:
     """A new folder has to be put in its place in LINES."""
     assert {room(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
+    inside = {name for name in MODULES if room(name) == "spark" and spark_room(name) == ""}
+    assert inside == {"tablefmt.spark"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +144,7 @@ def test_every_module_is_in_a_room() -> None:
         ({"fsspec", "s3fs", "botocore", "aiobotocore", "os"}, "store"),
         ({"pyspark", "py4j"}, "spark"),
         ({"click", "rich"}, "cli"),
-        ({"sqlglot"}, "model"),
+        ({"sqlglot"}, "expressions"),
         ({"duckdb"}, "data"),
         ({"pandas"}, "demo"),  # pyarrow.dataset imports it by itself where it is installed
     ],

@@ -22,9 +22,9 @@ from tablefmt.data.checksum import END_BYTES, footer_checksum, stored_checksum
 from tablefmt.data.read import count_rows, locate_rows, read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import CorruptDataError
-from tablefmt.model.parse import parse_predicate
+from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.positions import pack_positions
-from tablefmt.operations.scan import Scan
+from tablefmt.session.scan import Scan
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tests.requests.test_scan_requests import Far

@@ -24,7 +24,7 @@ from tablefmt.errors import (
 )
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
 from tablefmt.operations.append import with_files
-from tablefmt.operations.context import CommitOptions
+from tablefmt.session.context import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import open_at

@@ -16,9 +16,9 @@ import tablefmt
 from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
-from tablefmt.log.side import read_side, write_side
+from tablefmt.log.side_files import read_side, write_side
 from tablefmt.model.entry import AddedFiles, OperationClass, Totals
-from tablefmt.model.keys import decode_hashes, encode_hashes
+from tablefmt.model.key_hashes import decode_hashes, encode_hashes
 from tablefmt.snapshot.files import FileHistory, added_table
 from tests.oracle import logdump
 from tests.rows import Positions, Run, StagedTable

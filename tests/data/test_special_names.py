@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tablefmt
-from tablefmt.data.plain import SCANNER_COLUMNS
+from tablefmt.data.plain_read import SCANNER_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tests.requests.test_scan_requests import Far
 

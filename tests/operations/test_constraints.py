@@ -19,8 +19,8 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TablefmtError,
 )
+from tablefmt.expressions.constraints import violation
 from tablefmt.log.codec import encode
-from tablefmt.model.constraints import violation
 from tablefmt.model.entry import OperationClass
 from tablefmt.table import Table
 from tests.faults.tables import assert_sound, data_files, handle, ids, memory, new_table, rows

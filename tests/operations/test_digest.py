@@ -19,8 +19,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import IdempotenceError
-from tablefmt.model.content import differ
-from tablefmt.operations.digest import digest_of
+from tablefmt.model.fingerprints import differ
+from tablefmt.session.fingerprint import digest_of
 from tests.faults.tables import handle, new_table, rows
 
 LEAVES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

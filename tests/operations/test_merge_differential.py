@@ -9,7 +9,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge_builder import MergeBuilder
 from tests.operations.merges import COLUMNS, Maker, Merge, Row, TwoMatches, merged
 
 SHAPE = pa.schema([("p", pa.string()), ("k", pa.int32()), ("v", pa.int64()), ("w", pa.string())])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.operations import measured
+from tablefmt.session import measurements
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.tally import Request
 from tablefmt.table import Table
@@ -211,7 +211,7 @@ def test_a_long_merge_says_how_far_it_is(
     source = pa.table({"id": pa.array(range(4), pa.int64()), "p": ["z"] * 4})
     with caplog.at_level(logging.INFO, "tablefmt.progress"):
         for seconds, messages in ((5.0, 0), (0.0, 4)):
-            monkeypatch.setattr(measured, "PROGRESS_SECONDS", seconds)
+            monkeypatch.setattr(measurements, "PROGRESS_SECONDS", seconds)
             table = new_table()
             for n in range(4):
                 table.append(rows(n))

@@ -16,8 +16,8 @@ from tablefmt.errors import (
 )
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import OperationClass
-from tablefmt.operations.scan import Scan
 from tablefmt.operations.transaction import Transaction
+from tablefmt.session.scan import Scan
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
 from tests.faults.tables import (

@@ -243,7 +243,7 @@ EVERY_SEVENTH = list(range(0, 20_000, 7))
 
 def scattered(store: Store, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A file of 20,000 rows; deletes of more than a few rows go by a side file."""
-    monkeypatch.setattr("tablefmt.commit.aside.DELETES_ABOVE_BYTES", 1000)
+    monkeypatch.setattr("tablefmt.commit.side_files.DELETES_ABOVE_BYTES", 1000)
     table = new_table(store)
     table.append(rows(*range(20_000)))
     return table

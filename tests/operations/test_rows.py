@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from tablefmt.model.entry import AddedFiles
-from tablefmt.operations.pinned import joined
-from tablefmt.operations.rows import runs_of
+from tablefmt.session.row_changes import runs_of
+from tablefmt.session.snapshot import joined
 
 INPUTS = st.lists(
     st.integers(0, 12).flatmap(

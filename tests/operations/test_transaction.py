@@ -27,8 +27,8 @@ from tablefmt.errors import (
 )
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Operation, OperationClass, ProtocolFeatures
-from tablefmt.operations.pinned import Pinned
 from tablefmt.operations.transaction import Transaction
+from tablefmt.session.snapshot import Pinned
 from tablefmt.store.protocol import NoAnswer
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tests.faults.tables import (

@@ -27,11 +27,11 @@ from tablefmt.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.clauses import Action, Clause, MergeStatement, Side
+from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.model.entry import Entry, OperationClass, RowUpdate
-from tablefmt.model.keys import decode_hashes, hash_keys
+from tablefmt.model.key_hashes import decode_hashes, hash_keys
 from tablefmt.model.schema import Primitive
-from tablefmt.operations.merge import MergeBuilder
+from tablefmt.operations.merge_builder import MergeBuilder
 
 Row = tuple[Any, ...]
 DDL = "id BIGINT, v STRING, n INT"

@@ -12,7 +12,7 @@ import pytest
 
 import tablefmt
 from tablefmt.commit import driver
-from tablefmt.operations import context
+from tablefmt.session import context
 from tablefmt.store.local import LocalStore
 from tests.faults.tables import assert_sound
 from tests.operations.test_row_level import STATEMENTS, Rows, rows_of, source

@@ -22,8 +22,8 @@ from tablefmt.commit.results import AlreadyApplied, Conflicted
 from tablefmt.conflict import check as rules
 from tablefmt.conflict import rebase
 from tablefmt.conflict.verdict import Conflict, Same
+from tablefmt.expressions.predicate import Comparison
 from tablefmt.model.entry import Application, OperationClass
-from tablefmt.model.predicate import Comparison
 from tablefmt.testing.scheduler import Choices, run_one
 from tablefmt.testing.simulated_commit import (
     Entry,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
-from tablefmt.spark.java import problem
-from tablefmt.spark.relation import Files, pruner
+from tablefmt.spark.backends.native.relation import Files, pruner
+from tablefmt.spark.jvm.loader import problem
 
 ZONE = "America/New_York"
 
@@ -72,5 +72,5 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return survivors
 
-    monkeypatch.setattr("tablefmt.spark.relation.pruner", spying)
+    monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", spying)
     return texts

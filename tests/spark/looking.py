@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.ddl import to_spark_json
 
 
 def frame_from(spark: Any, given: pa.Table) -> Any:

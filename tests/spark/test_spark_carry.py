@@ -16,10 +16,10 @@ from pyroaring import BitMap64
 import tablefmt
 import tablefmt.spark
 from tablefmt.data.read import read_files
-from tablefmt.operations.pinned import Pinned
-from tablefmt.operations.rows import carry_rows
-from tablefmt.spark import carry, planes
-from tablefmt.spark.carry import carry_in_tasks
+from tablefmt.session.row_changes import carry_rows
+from tablefmt.session.snapshot import Pinned
+from tablefmt.spark.backends import choice, copy_rows
+from tablefmt.spark.backends.copy_rows import carry_in_tasks
 from tests.spark.looking import everything
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -48,16 +48,16 @@ def pinned(table: tablefmt.Table) -> Pinned:
 @pytest.fixture(params=["native", "arrow"])
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     return str(request.param)
 
 
-@pytest.mark.parametrize("job_bytes", [carry.JOB_BYTES, 1])
+@pytest.mark.parametrize("job_bytes", [copy_rows.JOB_BYTES, 1])
 def test_tasks_write_what_one_process_would(
     spark: Any, table: tablefmt.Table, monkeypatch: pytest.MonkeyPatch, job_bytes: int
 ) -> None:
     """DEL-1, LIN-1: rows, partitions, and where every row came from; in one job or in several."""
-    monkeypatch.setattr(carry, "JOB_BYTES", job_bytes)
+    monkeypatch.setattr(copy_rows, "JOB_BYTES", job_bytes)
     gone = {1: GONE[1], 2: GONE[2] - BitMap64([0]), 3: GONE[3]}
     ids = np.array(sorted(gone), np.int64)
     one = pinned(table)
@@ -128,14 +128,14 @@ def test_a_task_that_fails_for_good_leaves_no_file(
 
 def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> None:
     """So many attempts of every task fail after their file is written."""
-    inner, folder = carry._run, str(marker)
+    inner, folder = copy_rows._run, str(marker)
 
     # Workers cannot import this module; what is made here travels whole.
     class FailingTask:
         def __init__(self, task: Any) -> None:
             self.task = task
 
-        def carry(self, file: pa.Table, number: int) -> Any:
+        def copy_rows(self, file: pa.Table, number: int) -> Any:
             added = self.task.carry(file, number)
             tried = sum(name.startswith(f"{number}-") for name in os.listdir(folder))
             with open(f"{folder}/{number}-{tried}", "x"):
@@ -148,4 +148,4 @@ def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> No
         failing: Any = FailingTask(task)
         return inner(spark, failing, singles, first)
 
-    monkeypatch.setattr(carry, "_run", running)
+    monkeypatch.setattr(copy_rows, "_run", running)

@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from tablefmt.data.engine import Engine
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.casts import cast_target, constant_value
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.literals import literal_sql
+from tablefmt.expressions.sql_to_duckdb import Relation, translate
+from tablefmt.expressions.sql_to_predicate import parse_tree
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.casts import cast_target, constant_value
-from tablefmt.model.ddl import schema_from
-from tablefmt.model.literals import literal_sql
-from tablefmt.model.parse import parse_tree
-from tablefmt.model.translate import Relation, translate
 from tablefmt.model.values import encode
 
 BLANKS = ["", " ", "\t", "\n\r", "\x0b", "\x1c\x1f", "\x00", "\x7f", "\x80", "\x85", "\u00a0"]

@@ -23,7 +23,7 @@ from tablefmt.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.define import Statement, replace_table
+from tablefmt.spark.entry.define import Statement, replace_table
 from tests.faults.tables import assert_sound
 from tests.spark.looking import everything
 

@@ -13,8 +13,9 @@ import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.spark import planes, relation
-from tablefmt.spark.located import FILE, ROW, located
+from tablefmt.spark.backends import choice
+from tablefmt.spark.backends.native import relation
+from tablefmt.spark.backends.row_positions import FILE, ROW, located
 from tests.rows import StagedTable
 from tests.spark.looking import rows_of
 
@@ -47,7 +48,7 @@ def named(spark: Any) -> Iterator[Callable[[str], Any]]:
 
 @pytest.fixture
 def arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
 
 
 def ways(spark: Any, named: Callable[[str], Any], uri: str) -> list[Any]:

@@ -22,9 +22,9 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
-from tablefmt.spark import places, planes
-from tablefmt.spark.located import FILE, ROW
-from tablefmt.spark.table import SparkTable
+from tablefmt.spark.backends import choice, position_sets
+from tablefmt.spark.backends.row_positions import FILE, ROW
+from tablefmt.spark.entry.table import SparkTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 
@@ -42,7 +42,7 @@ def arrow(rows: list[Row]) -> pa.Table:
 @pytest.fixture(params=["native", "arrow"])
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     return str(request.param)
 
 
@@ -88,12 +88,12 @@ def source(spark: Any, rows: list[Row]) -> Any:
     return spark.createDataFrame(rows, "id long, p string, v double")
 
 
-@pytest.mark.parametrize("listed", [places.LISTED_MAX, 1])
+@pytest.mark.parametrize("listed", [position_sets.LISTED_MAX, 1])
 def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
     """DEL-1: NULL is not true; positions come as a list or as bits."""
-    monkeypatch.setattr(places, "LISTED_MAX", listed)
+    monkeypatch.setattr(position_sets, "LISTED_MAX", listed)
     done = table.delete("v > 4 AND id % 3 = 0")
     gone = live(lambda r: r[2] is not None and r[2] > 4 and r[0] % 3 == 0)
     same(table, [r for r in live() if r not in gone])

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from tablefmt import errors
 from tablefmt.errors import TablefmtError, UnsupportedFeatureError, VersionNotFoundError
-from tablefmt.spark import failures
-from tablefmt.spark.failures import (
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.failures import (
     carrying,
     marked,
     misfit,

@@ -13,7 +13,7 @@ import tablefmt.spark
 PROGRAM = """
 import json, logging, sys
 import tablefmt, tablefmt.spark
-from tablefmt.spark import java
+from tablefmt.spark.jvm import loader
 
 uri, gone = sys.argv[1:]
 sources = java._sources()

@@ -10,7 +10,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.jobs import told
+from tablefmt.spark.runtime.jobs import told
 
 DDL = "id BIGINT, v DOUBLE"
 

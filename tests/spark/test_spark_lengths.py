@@ -11,8 +11,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.model.ddl import to_ddl
-from tablefmt.spark import planes
+from tablefmt.expressions.ddl import to_ddl
+from tablefmt.spark.backends import choice
 from tests.lengths import GOOD, stored
 
 DDL = "id BIGINT, c CHAR(3), v VARCHAR(4)"
@@ -21,7 +21,7 @@ DDL = "id BIGINT, c CHAR(3), v VARCHAR(4)"
 @pytest.fixture
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     return str(request.param)
 
 

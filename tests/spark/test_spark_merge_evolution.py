@@ -12,7 +12,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.spark import planes
+from tablefmt.spark.backends import choice
 from tests import overlays
 from tests.overlays import Row
 
@@ -62,8 +62,8 @@ def test_fields_that_the_source_lacks_stay(
             filled(spark, place, overlays.DDL, overlays.target_rows())
             spark.sql("DROP TABLE t")
             with monkeypatch.context() as patch:
-                chosen = planes.Plane(plane, "a test")  # type: ignore[arg-type]
-                patch.setattr(planes, "choose", lambda spark, store, p=chosen: p)
+                chosen = choice.Plane(plane, "a test")  # type: ignore[arg-type]
+                patch.setattr(choice, "choose", lambda spark, store, p=chosen: p)
                 table = tablefmt.spark.open(spark, place)
                 merge = table.merge(source, "t.id = s.id", merge_schema=True)
                 merge.when_matched_update_all().when_not_matched_insert_all().execute()

@@ -12,7 +12,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark import planes
+from tablefmt.spark.backends import choice
 from tests.operations.test_row_level import Rows, rows_of, source
 from tests.races import race
 
@@ -58,7 +58,7 @@ def test_two_that_each_write_what_the_other_has_read_have_an_order(
     other = spark.newSession()
     tablefmt.spark.register(other)
     if by == "verb on the Arrow plane":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
         for session in (spark, other):
             tablefmt.spark.read(session, own).createOrReplaceTempView("own")
     ended = race(lambda: summed(spark, own, 1, by), lambda: summed(other, own, 11, by))

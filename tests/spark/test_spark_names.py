@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.model.ddl import to_spark_json
+from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.schema import Array, Field, Map, Primitive, Schema, Struct
 from tests.spark.looking import data_files, rows_of, scanned_files
 

@@ -14,17 +14,17 @@ import pytest
 import tablefmt
 from tablefmt.errors import CorruptEntryError, TableNotFoundError
 from tablefmt.snapshot.load import LogView
-from tablefmt.spark import opened
-from tablefmt.spark.opened import open_context, open_if_there
+from tablefmt.spark.statements import open_logs
+from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 from tests.s3server import S3Server
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    opened._views.clear()
+    open_logs._views.clear()
     yield
-    opened._views.clear()
+    open_logs._views.clear()
 
 
 def filled(uri: str, versions: int, first: int = 0) -> tablefmt.Table:
@@ -128,13 +128,13 @@ def test_damage_at_the_end_is_told_each_time(uri: str) -> None:
 
 
 def test_few_logs_are_kept_and_those_used_last(tmp_path: Path) -> None:
-    places = [str(tmp_path / str(i)) for i in range(opened.KEPT + 2)]
+    places = [str(tmp_path / str(i)) for i in range(open_logs.KEPT + 2)]
     for place in places:
         filled(place, 1)
         open_context(open_store(place))
     first = open_context(open_store(places[2])).view
     open_context(open_store(places[0]))
-    assert len(opened._views) == opened.KEPT
+    assert len(open_logs._views) == open_logs.KEPT
     assert open_context(open_store(places[2])).view is first
 
 

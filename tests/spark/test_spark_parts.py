@@ -17,8 +17,9 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark import bridge, planes
-from tablefmt.spark.table import SparkTable
+from tablefmt.spark.backends import choice
+from tablefmt.spark.entry import bridge
+from tablefmt.spark.entry.table import SparkTable
 from tests.parts import DDL, Row, with_parts
 
 DAY = dt.date(2024, 2, 29)
@@ -33,7 +34,7 @@ ROWS: list[Row] = [
 @pytest.fixture(params=["native", "arrow"])
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     return str(request.param)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark import planes
+from tablefmt.spark.backends import choice
 from tests.operations.test_row_level import EVEN, KEYS, ODD, STATEMENTS, listed, rows_of, source
 from tests.races import Ended, race
 from tests.spark.looking import everything, strays
@@ -154,7 +154,7 @@ def test_of_three_at_once_on_the_arrow_plane_each_goes_on_top_of_all_before_it(
     sessions: list[Any], table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMT-6, CFL-10, CFL-17, CFL-18: every third row each."""
-    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     works = [
         lambda how=how, at=at: how(sessions[at % 2], table, list(KEYS[at::3]), 100 * at + 7)
         for at, how in enumerate(VERBS.values())
@@ -206,7 +206,7 @@ def test_of_one_row_that_both_change_the_later_verb_is_told(
 ) -> None:
     """CFL-8, CFL-10: nothing of it stays, and what the first did stands."""
     if plane == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     before = everything(table)
     changes = [VERBS[name] for name in names]
     ended = both(sessions, table, changes, [*EVEN, ODD[3]], ODD)

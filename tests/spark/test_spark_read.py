@@ -102,11 +102,13 @@ def test_a_broken_callback_costs_time_and_no_rows(
 
         return survivors
 
-    monkeypatch.setattr("tablefmt.spark.relation.pruner", broken)
+    monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", broken)
     found = tablefmt.spark.read(spark, uri).where("id = 17")
     assert scanned_files(found) == 40
     assert found.count() == 1
-    monkeypatch.setattr("tablefmt.spark.relation.pruner", lambda files: lambda text: b"")
+    monkeypatch.setattr(
+        "tablefmt.spark.backends.native.relation.pruner", lambda files: lambda text: b""
+    )
     assert tablefmt.spark.read(spark, uri).where("id = 17").count() == 1
 
 

@@ -19,7 +19,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.planes import Plane
+from tablefmt.spark.backends.choice import Plane
 
 COLUMNS = (
     "id INT, b BYTE, i INT, l BIGINT, f FLOAT, d DECIMAL(5,2), day DATE, p STRING, gone STRING, "

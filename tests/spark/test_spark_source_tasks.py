@@ -12,8 +12,9 @@ import pytest
 import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.entry import AddedFiles
-from tablefmt.spark import planes, read, write
-from tablefmt.spark.arrow_tasks import (
+from tablefmt.spark import read, write
+from tablefmt.spark.backends import choice
+from tablefmt.spark.backends.arrow.tasks import (
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
     TASKS_WANTED,
@@ -24,7 +25,7 @@ from tablefmt.spark.arrow_tasks import (
     read_back,
     unpacked,
 )
-from tablefmt.spark.options import parse_read_options
+from tablefmt.spark.runtime.options import parse_read_options
 from tests.spark.looking import data_files, rows_of
 
 
@@ -126,7 +127,7 @@ def test_read_options_that_make_no_sense_are_refused_by_name(
 @pytest.fixture
 def arrow_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No store is one that Spark opens itself."""
-    monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
 
 
 @pytest.mark.usefixtures("arrow_alone")
@@ -160,7 +161,7 @@ def test_options_of_files_hold_on_the_arrow_plane_too(spark: Any, uri: str) -> N
 
 def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:
     """The groups of a reader go as partitions, a task each."""
-    from tablefmt.spark.source import TablefmtReader
+    from tablefmt.spark.entry.python_source import TablefmtReader
 
     table = tablefmt.create(uri, "id BIGINT")
     for i in range(3):

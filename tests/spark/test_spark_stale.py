@@ -13,7 +13,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import MetadataChangedException
-from tablefmt.spark import planes
+from tablefmt.spark.backends import choice
 
 PLANES = ["native", "arrow"]
 
@@ -22,7 +22,7 @@ PLANES = ["native", "arrow"]
 def plane(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who writes the files."""
     if request.param == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     return str(request.param)
 
 

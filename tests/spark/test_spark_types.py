@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.align import alignment
+from tablefmt.spark.columns.projection import alignment
 from tests.spark.looking import data_files, frame_from, rows_of
 
 UTC = dt.timezone.utc

@@ -14,9 +14,9 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.ddl import schema_from
-from tablefmt.spark import planes
-from tablefmt.spark.conditions import check_zoned
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.spark.backends import choice
+from tablefmt.spark.columns.conditions import check_zoned
 
 DDL = "s STRING, c TIMESTAMP, n BIGINT"
 NEW_YEAR = "'2020-01-01 00:00:00'"
@@ -64,7 +64,7 @@ def test_every_verb_takes_them_for_those_of_the_session(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, plane: str, kind: str
 ) -> None:
     if plane == "arrow":
-        monkeypatch.setattr(planes, "choose", lambda spark, store: planes.Plane("arrow", "a test"))
+        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
     made(uri, "dumrt", kind)
     table = tablefmt.spark.open(spark, uri)
     where = CONDITIONS[kind].format

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.data.assign import computed, new_values
+from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import Engine
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate
 from tablefmt.model.arrow_types import from_arrow, from_arrow_field
-from tablefmt.model.ddl import schema_from
 from tablefmt.model.schema import Field
-from tablefmt.model.translate import Relation, Translated, translate
 
 NAN, INF = float("nan"), float("inf")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.spark.source import register_arrow
+from tablefmt.spark.entry.python_source import register_arrow
 
 ROOT = Path(__file__).parent.parent.parent
 ZONE = "America/New_York"

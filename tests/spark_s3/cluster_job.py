@@ -14,7 +14,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.planes import choose
+from tablefmt.spark.backends.choice import choose
 from tablefmt.store.open import open_store
 from tests.s3server import S3Server
 

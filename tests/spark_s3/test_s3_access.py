@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tablefmt.spark import s3
-from tablefmt.spark.s3 import bucket_settings, s3_place
+from tablefmt.spark.backends.native import s3
+from tablefmt.spark.backends.native.s3 import bucket_settings, s3_place
 from tablefmt.store.open import open_store
 from tablefmt.store.s3_access import S3Access, s3_access
 from tests.s3server import S3Server

@@ -21,7 +21,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark import s3
+from tablefmt.spark.backends.native import s3
 from tests.s3server import S3Server
 from tests.spark_s3 import leaks_job
 from tests.spark_s3.test_s3_native import keys, uploads

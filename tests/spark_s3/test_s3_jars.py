@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark import jars
-from tablefmt.spark.jars import Jar, cache_folder, jars_for, s3_jars
-from tablefmt.spark.session import driver_megabytes
+from tablefmt.spark.backends.native import jars
+from tablefmt.spark.backends.native.jars import Jar, cache_folder, jars_for, s3_jars
+from tablefmt.spark.entry.session import driver_megabytes
 
 BODIES = {"one": b"first", "two": b"second"}
 

@@ -13,8 +13,9 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark import planes, s3
-from tablefmt.spark.planes import plane_for
+from tablefmt.spark.backends import choice
+from tablefmt.spark.backends.choice import plane_for
+from tablefmt.spark.backends.native import s3
 from tablefmt.store.open import open_store
 from tests.s3server import S3Server
 
@@ -225,7 +226,7 @@ def test_a_session_without_the_jars_takes_the_arrow_plane_and_says_what_to_do(
     monkeypatch.setattr(s3, "has_s3a", lambda spark: False)
     with caplog.at_level(logging.INFO, "tablefmt.spark"):
         plane = plane_for(spark, store)
-    assert (plane.kind, plane.reason) == ("arrow", planes.NO_JARS)
+    assert (plane.kind, plane.reason) == ("arrow", choice.NO_JARS)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "tablefmt.spark.session(s3=True)" in record.getMessage()

@@ -17,12 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.plan import Plan, Replacing
-from tablefmt.data.conform import as_reader
+from tablefmt.data.cast import as_reader
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.operations.append import with_files
-from tablefmt.operations.context import CommitOptions
 from tablefmt.operations.create import create
+from tablefmt.session.context import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import Table, open_at
 from tests.model import Change, ModelTable, Row, apply

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.model.entry import OperationClass
-from tablefmt.operations.rows import Change
 from tablefmt.operations.transaction import Transaction
+from tablefmt.session.row_changes import Change
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tests.transactions.staged import CLUSTER, MAJOR, MINOR, compact

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tablefmt.commit import judge
+from tablefmt.commit import resolver
 from tablefmt.commit.driver import Driver
 from tablefmt.commit.plan import Removed, removed_from
 from tablefmt.conflict import appended, check, lineage, rebase
@@ -203,7 +203,9 @@ WRONG = [
     Wrong("new versions never match", appended, "_sets_nothing_read", _always, ("update", "copy")),
     Wrong("what a handle knew is not judged", Driver, "_overtaken", _never, ("delete", "update")),
     Wrong("scans are not reads", transaction, "with_reads", _first, ("copy", "scan_delete")),
-    Wrong("winners are not followed", judge, "follow", _unfollowed, ("delete", "minor", "append")),
+    Wrong(
+        "winners are not followed", resolver, "follow", _unfollowed, ("delete", "minor", "append")
+    ),
     Wrong("what goes is decided when it begins", Driver, "_removed", _as_begun, REPLACES, *SCOPES),
     Wrong(
         "an append counts as nothing to a serial reader",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.commit.beside import CROWDED
+from tablefmt.commit.machine_queue import CROWDED
 from tablefmt.errors import CommitRejectedError, ConcurrentDeleteReadException
 from tablefmt.log.names import entry_key
 from tablefmt.store.protocol import Store

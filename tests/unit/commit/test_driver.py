@@ -32,10 +32,10 @@ from tablefmt.errors import (
     TableReplacedError,
     UnsupportedFeatureError,
 )
+from tablefmt.expressions.ddl import schema_from
 from tablefmt.log import codec
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
-from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.model.times import MICROS_MAX, from_micros, to_micros

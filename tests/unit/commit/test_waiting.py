@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tablefmt.errors import CommitRejectedError
-from tablefmt.log import side
+from tablefmt.log import side_files
 from tablefmt.log.names import entry_key
-from tablefmt.operations.scan import Scan
+from tablefmt.session.scan import Scan
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
 from tests.faults.tables import assert_sound, behind, handle, ids, new_table, rows
@@ -124,15 +124,15 @@ def test_readers_do_not_wait_for_the_log_to_be_read(verb: str) -> None:
 
 def test_readers_do_not_wait_for_side_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-11: one thread gets the columns of a large commit, another reads an older version."""
-    monkeypatch.setattr("tablefmt.commit.aside.SIDE_FROM_FILES", 2)
-    monkeypatch.setattr("tablefmt.commit.aside.SIDE_ABOVE_BYTES", 1)
+    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_ABOVE_BYTES", 1)
     table = new_table(partitioned=True)
     table.append(rows(1))
     reader = handle(table.context.store)
     old = reader.scan()
     table.append(rows(2, 3, p=["a", "b"]))
     commit = table.history(1)["transaction"][0].as_py()
-    slow = Slow(table.context.store, "get", side.side_key(commit))
+    slow = Slow(table.context.store, "get", side_files.side_key(commit))
     late = behind(reader, slow)
     late.context.view = reader.context.view
     reader.context.view.store = slow

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from tablefmt.expressions.predicate import And, Comparison, In, Predicate
 from tablefmt.model.entry import OperationClass, PredicateScope
-from tablefmt.model.predicate import And, Comparison, In, Predicate
 from tests.unit.conflict.world import (
     COLUMNS,
     Level,

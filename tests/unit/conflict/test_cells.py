@@ -16,8 +16,8 @@ import pytest
 
 from tablefmt.conflict.matrix import Kind
 from tablefmt.conflict.verdict import Conflict
+from tablefmt.expressions.predicate import And, Comparison
 from tablefmt.model.entry import OperationClass
-from tablefmt.model.predicate import And, Comparison
 from tests.unit.conflict.world import COLUMNS, Level, Row, Rows, Staged, World, touched_of
 
 MATRICES = Path(__file__).resolve().parents[3] / "spec" / "matrices"

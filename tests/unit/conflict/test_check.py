@@ -18,7 +18,8 @@ from tablefmt.conflict.facts import Marks, Mine, Read, Winner
 from tablefmt.conflict.rebase import follow
 from tablefmt.conflict.verdict import Allowed, Conflict, Passed, Same, Verdict
 from tablefmt.errors import ConcurrentModificationException
-from tablefmt.model.ddl import schema_from
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.predicate import Comparison, In
 from tablefmt.model.entry import (
     AddedFiles,
     Application,
@@ -29,7 +30,6 @@ from tablefmt.model.entry import (
     RowUpdate,
     SideFile,
 )
-from tablefmt.model.predicate import Comparison, In
 from tests.unit.conflict.world import (
     COLUMNS,
     Level,

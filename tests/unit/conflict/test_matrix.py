@@ -25,7 +25,7 @@ from tablefmt.conflict.matrix import (
     transaction_cell,
 )
 from tablefmt.conflict.verdict import Conflict, Same
-from tablefmt.model.ddl import schema_from
+from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import (
     Application,
     Basis,

@@ -30,7 +30,8 @@ from tablefmt.conflict.facts import (
     own_file,
 )
 from tablefmt.conflict.verdict import Allowed, Conflict
-from tablefmt.model.ddl import schema_from
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import (
     AddedFiles,
     Basis,
@@ -44,9 +45,8 @@ from tablefmt.model.entry import (
     Scope,
     Totals,
 )
-from tablefmt.model.keys import encode_hashes, hash_keys
+from tablefmt.model.key_hashes import encode_hashes, hash_keys
 from tablefmt.model.positions import encode_positions, row_deletes
-from tablefmt.model.predicate import Predicate
 from tablefmt.model.schema import Field, Primitive
 
 SCHEMA = schema_from("k BIGINT, p BIGINT, v BIGINT, w BIGINT")

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
+from tablefmt.expressions.ddl import schema_from
 from tablefmt.log import codec
 from tablefmt.log.codec import decode, encode
-from tablefmt.model.ddl import schema_from
 from tablefmt.model.entry import (
     AddedFiles,
     Application,
@@ -33,7 +33,7 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
-from tablefmt.operations.pinned import joined
+from tablefmt.session.snapshot import joined
 
 TABLE, TRANSACTION = "ab" * 16, "0f" * 16
 SCHEMA = schema_from("id BIGINT, p STRING, s STRUCT<a: INT, b: ARRAY<DECIMAL(5,2)>>")

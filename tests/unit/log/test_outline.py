@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.header import Outline, outlines
 from tablefmt.log.names import entry_key
-from tablefmt.log.outline import Outline, outlines
 from tablefmt.model.entry import Metadata, OperationClass, ProtocolFeatures
 from tablefmt.model.schema import Field, Primitive, Schema
 from tests.faults.tables import memory, new_table, rows

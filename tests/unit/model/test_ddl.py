@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.ddl import from_spark_json, schema_from, to_ddl, to_spark_json
+from tablefmt.expressions.ddl import from_spark_json, schema_from, to_ddl, to_spark_json
 from tablefmt.model.schema import (
     Array,
     Field,

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.data.expression import to_arrow_expression
-from tablefmt.model.derived import VALUES_MAX, Equated, SourceValues, derived_predicate, values_of
-from tablefmt.model.predicate import FALSE, TRUE, to_sql
+from tablefmt.expressions.predicate import FALSE, TRUE, to_sql
+from tablefmt.expressions.predicate_to_arrow import to_arrow_expression
+from tablefmt.expressions.source_bounds import (
+    VALUES_MAX,
+    Equated,
+    SourceValues,
+    derived_predicate,
+    values_of,
+)
 from tablefmt.model.schema import Field, Primitive, Schema
 
 NAN = float("nan")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.ddl import schema_from, to_ddl
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.ddl import schema_from, to_ddl
 from tablefmt.model.defaults import default_array, default_of
 from tablefmt.model.evolve import (
     is_widening,
@@ -27,7 +27,7 @@ from tablefmt.model.evolve import (
     without_field,
 )
 from tablefmt.model.paths import path_of
-from tablefmt.model.replaced import replaced_schema
+from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import (
     Decimal,
     Field,

@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.keys import KEYS_MAX, decode_all_hashes, decode_hashes, encode_hashes, hash_keys
+from tablefmt.model.key_hashes import (
+    KEYS_MAX,
+    decode_all_hashes,
+    decode_hashes,
+    encode_hashes,
+    hash_keys,
+)
 from tablefmt.model.schema import Decimal, Primitive
 
 LONG, STRING, DOUBLE = Primitive("long"), Primitive("string"), Primitive("double")

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.model.ddl import schema_from
-from tablefmt.model.overlap import COMBINATIONS_MAX, may_both_hold
-from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import (
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.overlap import COMBINATIONS_MAX, may_both_hold
+from tablefmt.expressions.predicate import (
     And,
     Comparison,
     In,
@@ -26,6 +25,7 @@ from tablefmt.model.predicate import (
     Predicate,
     normalise,
 )
+from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.schema import Field
 
 SCHEMA = schema_from(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.model.parse import parse_tree
-from tablefmt.model.pure_functions import BY_KIND
-from tablefmt.model.pure_text import rewritten
+from tablefmt.expressions.check_functions import BY_KIND
+from tablefmt.expressions.check_text import rewritten
+from tablefmt.expressions.sql_to_predicate import parse_tree
 
 COLUMNS = ["k", "t", "ts", "s", "tags", "m", "end", "from", "Map", "select", "value one", "a`b"]
 

@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tablefmt
-from tablefmt.model.arrow_types import arrow_type, from_arrow, to_arrow
-from tablefmt.model.parse import parse_predicate
-from tablefmt.model.predicate import (
+from tablefmt.expressions.arrow_to_predicate import WEIGHT_MAX, predicates_from_bytes, predicates_of
+from tablefmt.expressions.predicate import (
     FALSE,
     NULL,
     TRUE,
@@ -36,9 +35,10 @@ from tablefmt.model.predicate import (
     all_of,
     to_sql,
 )
-from tablefmt.model.prune import may_match
+from tablefmt.expressions.prune import may_match
+from tablefmt.expressions.sql_to_predicate import parse_predicate
+from tablefmt.model.arrow_types import arrow_type, from_arrow, to_arrow
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
-from tablefmt.model.substrait import WEIGHT_MAX, predicates_from_bytes, predicates_of
 from tablefmt.testing.conditions import evaluate, schemas, to_array, values
 
 UTC = pa.timestamp("us", tz="UTC")

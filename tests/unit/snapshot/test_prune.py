@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.data.bounds import file_bounds, nan_counts
-from tablefmt.data.expression import to_arrow_expression, to_scan_expression
-from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.predicate import (
+from tablefmt.expressions.predicate import (
     Comparison,
     In,
     IsNaN,
@@ -27,7 +25,9 @@ from tablefmt.model.predicate import (
     fields,
     normalise,
 )
-from tablefmt.model.prune import decided_by_partitions, may_match, partition_match
+from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
+from tablefmt.expressions.prune import decided_by_partitions, may_match, partition_match
+from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.model.values import decode
 from tablefmt.testing.conditions import evaluate, predicates, schemas, to_array, values

@@ -1,0 +1,194 @@
+"""New values of columns, as Spark's ANSI store assignment takes them. Spec: SQL-3, SQL-5.
+
+A struct that is set in parts is put together here, from what the parts come to and what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.cast import fitted, misfit, nulls
+from tablefmt.data.engine import Engine
+from tablefmt.data.overlay import overlaid
+from tablefmt.data.text_lengths import fit_length
+from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tablefmt.expressions.clauses import Assignment, Over, Parts, naming
+from tablefmt.expressions.duckdb_types import Typed, store_assigned
+from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Field, Struct, is_nested
+from tablefmt.model.schema_views import nullable_field
+
+
+@dataclass(frozen=True, slots=True)
+class NewValue:
+    """What becomes of one column, or of one field of a struct that is set in parts."""
+
+    field: Field
+    value: Translated
+    """Of the field's type, or a nested column whose values are fitted by the names of fields. With
+    `parts`, all that they look at; of a column, the column itself too."""
+    parts: tuple[NewValue, ...] = ()
+    """Fields that are set; the others stay."""
+    old: str | None = None
+    """The handle of a column that is set in parts; None: it is NULL in all rows there are."""
+    over: bool = False
+    """Fields that the value's structs lack stay too."""
+
+
+def new_values(
+    assignments: Sequence[Assignment], relations: tuple[Relation, ...], now_us: int
+) -> list[NewValue]:
+    """The assignments, checked and typed.
+
+    Args:
+        assignments: as of `assigned`.
+        relations: what expressions may name; first the table, if a column is set in parts.
+        now_us: as of `translate`.
+
+    Raises:
+        SchemaMismatchError: a value of a type that the column does not take.
+        InvalidPredicateError, UnsupportedFeatureError: as `translate`.
+    """
+    made = []
+    for field, value in assignments:
+        new = _new_value(field, value, relations, now_us, field.name)
+        made.append(_with_old(new, relations[0]) if new.parts or new.over else new)
+    return made
+
+
+def _new_value(
+    field: Field, value: Any, relations: tuple[Relation, ...], now_us: int, path: str
+) -> NewValue:
+    if isinstance(value, Over):
+        new = _new_value(nullable_field(field), value.value, relations, now_us, path)
+        return replace(new, field=field, over=new.value.column is not None)
+    if not isinstance(value, Parts):
+        with naming(f"the value of {path!r}"):
+            translated = translate(value, relations, now_us)
+        return NewValue(field, _stored(replace(field, name=path), str(value), translated))
+    parts = tuple(
+        _new_value(part, inner, relations, now_us, f"{path}.{part.name}")
+        for part, inner in value.values
+    )
+    used = frozenset().union(*(part.value.columns for part in parts))
+    return NewValue(field, Translated("", field.type, used, True), parts)
+
+
+def _with_old(new: NewValue, relation: Relation) -> NewValue:
+    """With the handle of the column of which something stays."""
+    for at, column in enumerate(relation.schema.fields):
+        if column.id == new.field.id:
+            handle = relation.handle(at)
+            used = new.value.columns | {handle}
+            return replace(new, value=replace(new.value, columns=used), old=handle)
+    return new
+
+
+def computed(
+    engine: Callable[[], Engine], rows: pa.Table, values: Sequence[NewValue]
+) -> dict[int, pa.ChunkedArray]:
+    """By field id, the new value of each row.
+
+    Args:
+        engine: asked for only if there is something to compute.
+        rows: columns by their handles.
+        values: what to compute.
+
+    Raises:
+        InvalidPredicateError: a value that does not fit, or has no result.
+        ConstraintViolationError: DAT-3, a struct set in parts has no value where it must; DAT-14,
+            text that is too long.
+    """
+    leaves = list(_leaves(values))
+    known, made = {}, []
+    for leaf in leaves:
+        if leaf.value.type is None:
+            gone = nulls(rows.num_rows, arrow_type(leaf.field.type))
+            known[leaf.field.id] = pa.chunked_array([gone])
+        elif leaf.over and leaf.old is not None:
+            given, old = rows[str(leaf.value.column)], fitted(rows[leaf.old], leaf.field)
+            known[leaf.field.id] = overlaid(given, old, leaf.field)
+        elif leaf.value.column is not None:
+            known[leaf.field.id] = fitted(rows[leaf.value.column], leaf.field)
+        else:
+            made.append(leaf)
+    if made:
+        columns = engine().evaluate(rows, [v.value for v in made])
+        known |= {v.field.id: column for v, column in zip(made, columns, strict=True)}
+    found = {}
+    for value in values:
+        partly = value.parts and value.old is not None
+        old = fitted(rows[str(value.old)], value.field) if partly else None
+        whole = _whole(value, old, known, rows.num_rows, value.field.name)
+        found[value.field.id] = fit_length(whole, value.field)
+    return found
+
+
+def _leaves(values: Sequence[NewValue]) -> Iterator[NewValue]:
+    for value in values:
+        if value.parts:
+            yield from _leaves(value.parts)
+        else:
+            yield value
+
+
+def _whole(
+    new: NewValue,
+    old: pa.ChunkedArray | None,
+    known: dict[int, pa.ChunkedArray],
+    rows: int,
+    path: str,
+) -> pa.ChunkedArray:
+    """The values of a field. A struct whose field is set is one, though it was NULL (SQL-5)."""
+    if not new.parts:
+        return known[new.field.id]
+    assert isinstance(new.field.type, Struct)
+    kind = arrow_type(new.field.type)
+    parts = {part.field.id: part for part in new.parts}
+    columns = []
+    for at, field in enumerate(new.field.type.fields):
+        # NULL wherever the struct is, whatever lies below.
+        before = None if old is None else pc.struct_field(old, [at])
+        inner = f"{path}.{field.name}"
+        if field.id in parts:
+            column = _whole(parts[field.id], before, known, rows, inner)
+        elif before is None:
+            column = pa.chunked_array([nulls(rows, kind.field(at).type)])
+        else:
+            column = before
+        if not field.nullable and column.null_count:
+            raise ConstraintViolationError(
+                f"field {inner} is NOT NULL, and NULL in {column.null_count} of the new rows; "
+                "nothing was written"
+            )
+        columns.append(column)
+    aligned = pa.Table.from_arrays(columns, list(map(str, range(len(columns)))))
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    chunks = [
+        pa.StructArray.from_arrays(batch.columns, fields=fields) for batch in aligned.to_batches()
+    ]
+    return pa.chunked_array(chunks, kind)
+
+
+def _stored(field: Field, text: str, value: Translated) -> Translated:
+    if value.type is None or str(value.type) == str(field.type):
+        return value
+    if value.column is not None and is_nested(field.type):
+        problem = misfit(value.type, field)
+        if problem is None:
+            return value
+        raise SchemaMismatchError(problem, [field.name])
+    stored = store_assigned(Typed(value.sql, value.type), field.type)
+    if stored is None:
+        raise SchemaMismatchError(
+            f"column {field.name!r} is {field.type} and does not take {text[:200]!r}, which is "
+            f"{value.type}; cast it",
+            [field.name],
+        )
+    return replace(value, sql=stored.sql, type=field.type, column=None)

@@ -1,0 +1,72 @@
+"""Rows of data files without Arrow's scanner, where its own columns are in the way.
+
+The scanner adds columns called as in SCANNER_COLUMNS to every schema, and refuses a table that has
+one by such a name. Here files are read one after the other, and whole. Spec: DAT-4, DAT-12, SCH-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tablefmt.data.live_rows import POSITION
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.defaults import default_array
+from tablefmt.model.positions import unpack_positions
+from tablefmt.model.schema import Field, Schema
+
+SCANNER_COLUMNS = frozenset(
+    {"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"}
+)
+
+
+def needs_plain(schema: Schema) -> bool:
+    """Whether Arrow's scanner cannot read tables of this schema."""
+    return any(field.physical in SCANNER_COLUMNS for field in schema.fields)
+
+
+def plain_batches(
+    files: ds.FileSystemDataset,
+    schema: Schema,
+    rows: Sequence[int],
+    vectors: Sequence[bytes | None],
+    names: Sequence[str],
+    pushed: pc.Expression | None,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `live_batches`, for files of that schema. Raises the same."""
+    wanted = file_schema(schema)
+    for place, fragment in enumerate(files.get_fragments()):
+        with files.filesystem.open_input_file(fragment.path) as source:
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            if file.metadata.num_rows != rows[place]:
+                raise ValueError("there are other rows than the log says")
+            live = np.ones(rows[place], bool)
+            vector = vectors[place]
+            if vector is not None:
+                live[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
+            start = 0
+            for batch in file.iter_batches():
+                positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
+                start += batch.num_rows
+                columns = [_column(batch, f, w) for f, w in zip(schema.fields, wanted, strict=True)]
+                shaped = pa.RecordBatch.from_arrays(
+                    [*columns, pa.array(positions)], names=[*wanted.names, POSITION]
+                ).filter(pa.array(live[positions]))
+                if pushed is not None:
+                    shaped = shaped.filter(pushed)
+                if shaped.num_rows:
+                    yield place, shaped.select([*names, POSITION])
+
+
+def _column(batch: pa.RecordBatch, field: Field, wanted: pa.Field) -> pa.Array:
+    at = batch.schema.get_field_index(wanted.name)
+    if at >= 0:
+        return batch.column(at).cast(wanted.type)
+    if field.initial is None:
+        return pa.nulls(batch.num_rows, wanted.type)
+    return pa.repeat(default_array(field.initial, field.type)[0], batch.num_rows)

@@ -1,0 +1,89 @@
+"""The words of a CHECK's text, told apart for `pure_text`. Pure. Spec: SQL-6."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.literals import unescape
+
+TEXT_MAX = 100_000
+"""Characters."""
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank> [ \t\n\r\f\v]+ )
+    | (?P<comment> --[^\r\n\\]*(?:\r?\n|\Z) | /\*(?!\+)(?:(?!\*/|/\*).)*\*/ )
+    | (?P<odd> -- | /\* )
+    | (?P<raw> [rR](?:'[^']*'|"[^"]*") )
+    | (?P<string> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
+    | (?P<quoted> `(?:[^`]|``)+` )
+    | (?P<number> (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
+                  (?:BD|[LSYFD]|bd|[lsyfd])?(?![A-Za-z0-9_.]) )
+    | (?P<word> [A-Za-z_][A-Za-z0-9_]* )
+    | (?P<sign> <=> | == | != | <> | <= | >= | \|\| | -> | :: | [-+*/%&|^~!=<>(),.\[\]] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One of them."""
+
+    kind: str
+    """`raw` and `string` come as `string`; `end` is behind the last."""
+    text: str
+    """Of a string or a name what it says; of a word its upper case."""
+    source: str = ""
+
+
+END = Token("end", "", "the end")
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The text without blanks and comments, and with what its literals say.
+
+    Raises:
+        InvalidPredicateError: it is too long. UnsupportedFeatureError: a character, or a comment,
+            that it cannot have.
+    """
+    if len(text) > TEXT_MAX:
+        raise InvalidPredicateError(
+            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
+        )
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup == "odd":
+            raise UnsupportedFeatureError(
+                f"{text[at : at + 40]!r}: a condition in the log cannot have this",
+                ["sql:character"],
+            )
+        at = match.end()
+        kind, source = str(match.lastgroup), match[0]
+        if kind in ("blank", "comment"):
+            continue
+        if kind == "raw":
+            found.append(Token("string", source[2:-1], source))
+        elif kind == "string":
+            found.append(Token(kind, _said(source), source))
+        elif kind == "quoted":
+            found.append(Token(kind, source[1:-1].replace("``", "`"), source))
+        else:
+            found.append(Token(kind, source.upper() if kind == "word" else source, source))
+    return found
+
+
+def _said(source: str) -> str:
+    quote = source[0]
+    # A doubled quote is one; behind a backslash it is a character of its own.
+    body = re.sub(
+        r"\\.|" + quote * 2,
+        lambda m: "\\" + quote if m[0] == quote * 2 else m[0],
+        source[1:-1],
+        flags=re.DOTALL,
+    )
+    return unescape(body)

@@ -1,0 +1,203 @@
+"""CHECK constraints: what a condition may be, which columns it looks at, what breaks it. Pure.
+
+Spec: ENT-10, DAT-13, SQL-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from tablefmt.expressions.check_functions import CHANGING_FUNCTIONS
+from tablefmt.expressions.check_text import rewritten
+from tablefmt.expressions.sql_to_predicate import parse_tree
+from tablefmt.model.entry import Constraint, Metadata
+from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
+
+NAME_MAX = 255
+"""Characters of a constraint's name."""
+
+ROW_MAX = 500
+"""Characters shown of a row that breaks a constraint."""
+
+COLUMNS_SHOWN = 20
+
+_CHANGING_NODES = (
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentTimestamp,
+    exp.CurrentUser,
+    exp.Rand,
+    exp.Randn,
+    exp.Uuid,
+)
+_OTHER_ROWS = (exp.Query, exp.Exists, exp.AggFunc, exp.Window, exp.Star, exp.Placeholder)
+
+
+def with_constraint(metadata: Metadata, name: str, condition: str) -> Metadata:
+    """The metadata with one more CHECK.
+
+    Args:
+        metadata: of the table.
+        name: 1 to `NAME_MAX` characters; differs from the others', case ignored.
+        condition: Spark SQL over the columns of one row, without a table's name before them.
+
+    Raises:
+        SchemaMismatchError: a name that is none or taken; it looks at a variant.
+        InvalidPredicateError: it cannot be parsed, names a column that is not there, or looks at
+            more than one row or at something that changes by itself.
+        UnsupportedFeatureError: it has what a condition in the log may not have (SQL-6).
+    """
+    if not isinstance(name, str) or not name.strip() or len(name) > NAME_MAX:
+        raise SchemaMismatchError(
+            f"{name!r:.300} is no name of a constraint; give 1 to {NAME_MAX} characters"
+        )
+    if _find(metadata, name) is not None:
+        raise SchemaMismatchError(
+            f"there is a constraint {name!r} already; drop it first, or choose another name"
+        )
+    if not isinstance(condition, str):
+        raise InvalidPredicateError(f"{condition!r:.100} is no condition; give SQL text")
+    columns = columns_of(condition, metadata.schema)
+    for column in columns:
+        if any(map(is_variant, walk(column.type))):
+            raise SchemaMismatchError(
+                f"constraint {name!r} looks at column {column.name!r}, which holds variants",
+                [column.name],
+            )
+    new = Constraint(condition.strip(), tuple(sorted(column.id for column in columns)))
+    return replace(metadata, constraints={**metadata.constraints, name: new})
+
+
+def without_constraint(metadata: Metadata, name: str) -> Metadata:
+    """The metadata without a CHECK. Raises SchemaMismatchError if there is none of that name."""
+    found = _find(metadata, name)
+    if found is None:
+        there = ", ".join(map(repr, metadata.constraints)) or "none"
+        raise SchemaMismatchError(f"there is no constraint {name!r}; there are: {there}")
+    left = {n: each for n, each in metadata.constraints.items() if n != found}
+    return replace(metadata, constraints=left)
+
+
+def _find(metadata: Metadata, name: str) -> str | None:
+    folded = name.casefold()
+    return next((n for n in metadata.constraints if n.casefold() == folded), None)
+
+
+def violation(condition: str, schema: Schema) -> str:
+    """SQL text that is TRUE for exactly the rows that break the condition: NULL does not.
+
+    The one form in which an engine gets to see a condition. Spec: SQL-6.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: the condition is none that a constraint may
+            have; `features` of the latter names what.
+    """
+    return f"NOT ({rewritten(condition, schema.names)})"
+
+
+def violation_of(name: str, metadata: Metadata) -> str:
+    """The same for a constraint that the log holds.
+
+    Raises:
+        UnsupportedFeatureError: it names the constraint too.
+    """
+    condition = metadata.constraints[name].condition
+    try:
+        return violation(condition, metadata.schema)
+    except (InvalidPredicateError, UnsupportedFeatureError) as error:
+        features = error.features if isinstance(error, UnsupportedFeatureError) else ["sql:check"]
+        raise UnsupportedFeatureError(
+            f"CHECK constraint {name!r} ({condition[:200]}) is not evaluated ({error}); drop the "
+            "constraint, or write with what knows it",
+            features,
+        ) from None
+
+
+def columns_of(condition: str, schema: Schema) -> list[Field]:
+    """The top-level columns that a condition looks at, each once. Raises as `with_constraint`."""
+    for node in parse_tree(condition).walk():
+        _check_node(node)
+    tree = parse_tree(violation(condition, schema))
+    own = {
+        parameter.name.casefold()
+        for found in tree.find_all(exp.Lambda)
+        for parameter in found.expressions
+    }
+    columns: dict[int, Field] = {}
+    for node in tree.find_all(exp.Column):
+        names = [part.name for part in node.parts]
+        field = schema.find(names[0])
+        if field is not None and (len(names) == 1 or is_nested(field.type)):
+            columns[field.id] = field
+        elif names[0].casefold() not in own:
+            shown = ", ".join(map(repr, schema.names[:20]))
+            raise InvalidPredicateError(
+                f"a constraint cannot look at {'.'.join(names)!r}; there are columns {shown}"
+            )
+    return list(columns.values())
+
+
+def _check_node(node: exp.Expression) -> None:
+    if isinstance(node, _OTHER_ROWS):
+        raise InvalidPredicateError(
+            f"{node.sql('spark')[:200]}: a constraint looks at one row by itself"
+        )
+    name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else node.key
+    if isinstance(node, _CHANGING_NODES) or (
+        isinstance(node, exp.Func) and name in CHANGING_FUNCTIONS
+    ):
+        raise InvalidPredicateError(
+            f"{node.sql('spark')[:200]}: a constraint that holds today has to hold tomorrow"
+        )
+
+
+def check_columns_stay(constraints: Mapping[str, Constraint], old: Schema, new: Schema) -> None:
+    """Refuse another schema under constraints that look at what it changes. Spec: ENT-10.
+
+    Raises:
+        SchemaMismatchError: a column of a constraint would go, or have another name or type.
+    """
+    after = {f.id: f for f in new.fields}
+    for name, each in constraints.items():
+        for column in each.columns:
+            before, now = old.by_id(column), after.get(column)
+            if now is None or now.name != before.name or now.type != before.type:
+                raise SchemaMismatchError(
+                    f"constraint {name!r} ({each.condition}) looks at column {before.name!r}; "
+                    "drop the constraint first",
+                    [before.name],
+                )
+
+
+def shown_columns(schema: Schema) -> list[Field]:
+    """The columns of which an error shows a row."""
+    return [f for f in schema.fields if not is_nested(f.type)][:COLUMNS_SHOWN]
+
+
+def broken(
+    name: str, condition: str, row: Mapping[str, Any] | str | None, count: str = "a row"
+) -> ConstraintViolationError:
+    """The error of rows that break a CHECK."""
+    text = row if isinstance(row, str) or row is None else shown(row.items())
+    example = "" if text is None else f", as {text}"
+    return ConstraintViolationError(
+        f"{count} broke CHECK constraint {name!r} ({condition}){example}; nothing was written",
+        constraint=name,
+        row=None if isinstance(row, str) else row,
+    )
+
+
+def shown(values: Iterable[tuple[str, Any]]) -> str:
+    """A row as short text."""
+    text = "{" + ", ".join(f"{name}: {value!r:.100}" for name, value in values) + "}"
+    return text if len(text) <= ROW_MAX else text[: ROW_MAX - 1] + "…"

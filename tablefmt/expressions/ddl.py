@@ -1,0 +1,291 @@
+"""Between our schema and what Spark users have: StructType, its JSON form, DDL text. Pure.
+
+Spec: SCH-5 (spec/entry.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import sqlglot.errors
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokens import Token, TokenType
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.casts import cast_target
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.schema import (
+    DEPTH_MAX,
+    Array,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    Type,
+    number_fields,
+    primitive,
+)
+from tablefmt.model.text_lengths import is_length
+
+DDL_MAX = 1_000_000
+"""Characters of DDL text."""
+
+_SPARK = Dialect.get_or_raise("spark")
+_CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""Spark's name, in a column's metadata, for the type that its STRING was declared as."""
+COMMENT = "comment"
+"""Spark's name, in a column's metadata, for its comment."""
+_SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+def schema_from(value: Any) -> Schema:
+    """A schema from what people pass.
+
+    Args:
+        value: A `Schema` (returned as it is), pyarrow.Schema, Spark StructType (anything with
+            `jsonValue()`), its JSON form, or DDL text such as `id BIGINT NOT NULL, s STRING`.
+
+    Raises:
+        SchemaMismatchError: SCH-2 .. SCH-5: names, or types that a table cannot have; `columns`
+            names them.
+    """
+    if isinstance(value, Schema):
+        return value
+    if isinstance(value, pa.Schema):
+        return from_arrow(value)
+    if isinstance(value, str):
+        return _from_ddl(value)
+    if isinstance(value, Mapping):
+        return from_spark_json(value)
+    if callable(getattr(value, "jsonValue", None)):
+        return from_spark_json(value.jsonValue())
+    raise SchemaMismatchError(
+        f"{type(value).__name__} is no schema; pass a pyarrow.Schema, a StructType or DDL text"
+    )
+
+
+def to_spark_json(schema: Schema, *, field_ids: bool = False) -> dict[str, Any]:
+    """Spark's JSON form of a StructType, with logical names.
+
+    With `field_ids`, every field's metadata has `parquet.field.id`, which Spark's Parquet reader
+    and writer use; without, its comment, if it has one.
+    """
+    return _struct_to_json(schema.fields, field_ids)
+
+
+def _struct_to_json(fields: tuple[Field, ...], field_ids: bool) -> dict[str, Any]:
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": f.name,
+                "type": _type_to_json(f.type, field_ids),
+                "nullable": f.nullable,
+                "metadata": {"parquet.field.id": f.id} if field_ids else _said(f),
+            }
+            for f in fields
+        ],
+    }
+
+
+def _said(field: Field) -> dict[str, Any]:
+    return {} if field.comment is None else {COMMENT: field.comment}
+
+
+def _type_to_json(kind: Type, field_ids: bool) -> Any:
+    if isinstance(kind, Struct):
+        return _struct_to_json(kind.fields, field_ids)
+    if isinstance(kind, Array):
+        return {
+            "type": "array",
+            "elementType": _type_to_json(kind.element, field_ids),
+            "containsNull": kind.nullable,
+        }
+    if isinstance(kind, Map):
+        return {
+            "type": "map",
+            "keyType": _type_to_json(kind.key, field_ids),
+            "valueType": _type_to_json(kind.value, field_ids),
+            "valueContainsNull": kind.nullable,
+        }
+    return str(kind)
+
+
+def from_spark_json(value: Mapping[str, Any]) -> Schema:
+    """A new schema from Spark's JSON form. Field ids are given out anew; of the metadata, what
+    speaks of lengths, collations and comments is looked at.
+
+    Raises:
+        SchemaMismatchError: SCH-2 .. SCH-5, or not the JSON form of a StructType.
+    """
+    try:
+        kind = _type_from_json(value, "", 0)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SchemaMismatchError(f"not the JSON form of a StructType: {error!r}") from None
+    if not isinstance(kind, Struct):
+        raise SchemaMismatchError(f"a table's schema is a StructType, not {kind}")
+    return number_fields(kind.fields)
+
+
+def _type_from_json(value: Any, path: str, depth: int) -> Type:
+    if depth > DEPTH_MAX:
+        raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels", [path])
+    if isinstance(value, str):
+        if _CHARACTERS.fullmatch(value):
+            raise _no_length(path, value)
+        try:
+            return primitive(value.replace(" ", ""))
+        except KeyError:
+            raise _refused(path, value) from None
+    kind = value["type"]
+    if kind == "struct":
+        return Struct(tuple(_field_from_json(f, path, depth) for f in value["fields"]))
+    if kind == "array":
+        element = _type_from_json(value["elementType"], f"{path}.element", depth + 1)
+        return Array(element, bool(value["containsNull"]))
+    if kind == "map":
+        return Map(
+            _type_from_json(value["keyType"], f"{path}.key", depth + 1),
+            _type_from_json(value["valueType"], f"{path}.value", depth + 1),
+            bool(value["valueContainsNull"]),
+        )
+    raise _refused(path, "a user-defined type" if kind == "udt" else str(kind))
+
+
+def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
+    name = value["name"]
+    where = f"{path}.{name}" if path else name
+    metadata = value.get("metadata") or {}
+    if metadata.get("__COLLATIONS"):
+        # Text would compare otherwise than the column said, without a word.
+        raise _refused(where, "STRING with a collation")
+    kind, text = value["type"], None
+    if not path and is_length(kind):
+        kind, text = "string", kind
+    elif not path and kind == "string" and is_length(metadata.get(_RAW_TYPE)):
+        text = metadata[_RAW_TYPE]
+    found = _type_from_json(kind, where, depth + 1)
+    said = metadata.get(COMMENT)
+    comment = said if isinstance(said, str) and said else None
+    return Field(0, name, name, found, value["nullable"], text=text, comment=comment)
+
+
+def _refused(path: str, kind: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {path!r} has type {kind}, which a table cannot hold; cast it to another", [path]
+    )
+
+
+def _no_length(path: str, kind: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {path!r} has type {kind.upper()}, and a table keeps and checks the length of text "
+        "from 1 on, and only of whole columns; use STRING",
+        [path],
+    )
+
+
+def _from_ddl(text: str) -> Schema:
+    """Raises SchemaMismatchError."""
+    if len(text) > DDL_MAX:
+        raise SchemaMismatchError(f"the DDL text has more than {DDL_MAX} characters")
+    try:
+        statement = f"CREATE TABLE t ({text}\n)"
+        trees = _SPARK.parser().parse(_named_void(_SPARK.tokenize(statement)), statement)
+    except sqlglot.errors.SqlglotError as error:
+        plain = re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
+        raise SchemaMismatchError(f"cannot parse the DDL text {text[:200]!r}: {plain}") from None
+    except RecursionError:
+        raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels") from None
+    create = trees[0] if len(trees) == 1 else None
+    columns = create.this if isinstance(create, exp.Create) else None
+    extra = create is not None and (create.args.get("properties") or create.args.get("expression"))
+    if not isinstance(columns, exp.Schema) or extra:
+        raise SchemaMismatchError(f"{text[:200]!r} is not a list of columns and their types")
+    return number_fields([_ddl_field(c, "") for c in columns.expressions])
+
+
+def _named_void(tokens: list[Token]) -> list[Token]:
+    """VOID as a type the parser knows, so that the refusal can name its column."""
+    for i, token in enumerate(tokens):
+        if token.text.upper() == "VOID" and tokens[i - 1].token_type != TokenType.COMMA:
+            kind = TokenType.UNKNOWN
+            tokens[i] = Token(kind, "VOID", token.line, token.col, token.start, token.end)
+    return tokens
+
+
+def _ddl_field(node: exp.Expression, path: str) -> Field:
+    if not isinstance(node, exp.ColumnDef) or not isinstance(node.args.get("kind"), exp.DataType):
+        raise SchemaMismatchError(f"{node.sql('spark')[:200]} is not a column and its type", [path])
+    name = node.name
+    where = f"{path}.{name}" if path else name
+    nullable, comment = True, None
+    for constraint in node.args.get("constraints") or ():
+        kind = constraint.args.get("kind")
+        if isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"):
+            nullable = False
+        elif isinstance(kind, exp.CommentColumnConstraint):
+            comment = kind.this.name or None
+        else:
+            raise SchemaMismatchError(
+                f"column {where!r}: {constraint.sql('spark')} is not supported in a schema", [where]
+            )
+    given: exp.DataType = node.args["kind"]
+    text = given.sql("spark").lower()
+    if not path and is_length(text):
+        return Field(0, name, name, Primitive("string"), nullable, text=text, comment=comment)
+    return Field(0, name, name, _ddl_type(given, where), nullable, comment=comment)
+
+
+def _ddl_type(node: exp.DataType, path: str) -> Type:
+    kinds = exp.DataType.Type
+    if node.this in (kinds.VARCHAR, kinds.CHAR):
+        raise _no_length(path, node.sql("spark") if node.expressions else node.this.value)
+    if node.this == kinds.STRUCT:
+        return Struct(tuple(_ddl_field(f, path) for f in node.expressions))
+    if node.this in (kinds.LIST, kinds.ARRAY) and len(node.expressions) == 1:
+        return Array(_ddl_type(node.expressions[0], f"{path}.element"))
+    if node.this == kinds.MAP and len(node.expressions) == 2:
+        key, value = node.expressions
+        return Map(_ddl_type(key, f"{path}.key"), _ddl_type(value, f"{path}.value"))
+    if node.this == kinds.VARIANT and not node.expressions:
+        return Primitive("variant")
+    target = cast_target(node)
+    if target is None:
+        # The dialect writes some types under another name, so take the one that was read.
+        found = str(node.this.value if isinstance(node.this, kinds) else node.this)
+        raise _refused(path, node.sql("spark") if node.expressions else found)
+    return target
+
+
+def to_ddl(schema: Schema) -> str:
+    """DDL text that `schema_from` and Spark read back; nested nullability is kept for structs."""
+    return ", ".join(_ddl_column(f, " ") for f in schema.fields)
+
+
+def _ddl_column(field: Field, between: str) -> str:
+    required = "" if field.nullable else " NOT NULL"
+    kind = field.text.upper() if field.text is not None else _ddl_name(field.type)
+    said = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
+    return f"{quote_name(field.name)}{between}{kind}{required}{said}"
+
+
+def _text_sql(text: str) -> str:
+    literal: str = exp.Literal.string(text).sql("spark")
+    return literal
+
+
+def _ddl_name(kind: Type) -> str:
+    if isinstance(kind, Struct):
+        return f"STRUCT<{', '.join(_ddl_column(f, ': ') for f in kind.fields)}>"
+    if isinstance(kind, Array):
+        return f"ARRAY<{_ddl_name(kind.element)}>"
+    if isinstance(kind, Map):
+        return f"MAP<{_ddl_name(kind.key)}, {_ddl_name(kind.value)}>"
+    return _SQL_NAMES.get(str(kind), str(kind).upper())

@@ -1,0 +1,337 @@
+"""Spark's types in expressions: which one two sides meet in, and casts as DuckDB text. Pure.
+
+Every cast means what Spark's ANSI mode means, or is refused by name; where values decide, the text
+raises an error for those on which the engines differ. Times are UTC and carry no zone. Spec: SQL-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.coerce import cast_text
+from tablefmt.expressions.literals import text_to_decimal
+from tablefmt.model.schema import Array, Decimal, Map, Primitive, Struct, Type, is_float, is_nested
+
+DIGITS_MAX = 38
+
+BOOLEAN, INTEGER, LONG = Primitive("boolean"), Primitive("integer"), Primitive("long")
+FLOAT, DOUBLE, STRING = Primitive("float"), Primitive("double"), Primitive("string")
+DATE, TIMESTAMP = Primitive("date"), Primitive("timestamp")
+
+_NAMES: Mapping[str, str] = {
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+}
+_RANK = {name: at for at, name in enumerate(("byte", "short", "integer", "long"))}
+_INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+_EXACT_DIGITS = 15
+"""Whole numbers of so many digits are doubles."""
+
+_WHOLE = r"[+-]?[0-9]+"
+_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
+_REAL = (
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+    r"|(?i:nan|[+-]?inf|[+-]?infinity)"
+)
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
+_BLANK = r"[\x00-\x20\x7f]"
+"""What Spark's casts trim at both ends of a text."""
+_BLANK_OF_FRACTIONS = r"[\x00-\x20]"
+"""Those to decimals and floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A part of an expression: DuckDB text that can stand as an operand, and its Spark type."""
+
+    sql: str
+    type: Type | None
+    """None: NULL, of no type yet."""
+    digits: int | None = None
+    """Of a whole number that is written out: how many it has."""
+    text: str | None = None
+    """Of a text that is written out: what it says."""
+
+
+def duck_type(kind: Type) -> str:
+    """The name of a type that is not nested."""
+    if isinstance(kind, Decimal):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    assert isinstance(kind, Primitive)
+    return _NAMES[kind.name]
+
+
+def type_name(kind: Type) -> str:
+    """`decimal` for any decimal, `array`, `map`, `struct`, else the name."""
+    if isinstance(kind, Primitive):
+        return kind.name
+    names: dict[type, str] = {Decimal: "decimal", Array: "array", Map: "map", Struct: "struct"}
+    return names[type(kind)]
+
+
+def is_integer(kind: Type | None) -> bool:
+    """byte, short, integer or long."""
+    return isinstance(kind, Primitive) and kind.name in _RANK
+
+
+def is_number(kind: Type | None) -> bool:
+    """Whole, decimal or floating."""
+    return kind is not None and (is_integer(kind) or isinstance(kind, Decimal) or is_float(kind))
+
+
+def as_decimal(value: Typed) -> Decimal:
+    """The decimal type that holds every value of a whole number's or decimal's type."""
+    if isinstance(value.type, Decimal):
+        return value.type
+    assert isinstance(value.type, Primitive)
+    return Decimal(value.digits or _INTEGER_DIGITS[value.type.name], 0)
+
+
+def common_type(left: Typed, right: Typed, what: str) -> Type | None:
+    """The type in which two values are compared, or meet as branches; None if both are NULL.
+
+    Raises:
+        InvalidPredicateError: Spark has none. UnsupportedFeatureError: more digits than there are.
+    """
+    one, two = left.type, right.type
+    if one is None or two is None or one == two:
+        return two if one is None else one
+    if is_number(one) and is_number(two):
+        return _common_number(left, right, what)
+    names = {type_name(one), type_name(two)}
+    if names <= _TIMES:
+        return Primitive("timestamp" if "timestamp" in names else "timestamp_ntz")
+    if "string" in names and not is_nested(one) and not is_nested(two) and "binary" not in names:
+        other = two if type_name(one) == "string" else one
+        if is_integer(other):
+            return LONG
+        return DOUBLE if is_number(other) else other
+    raise InvalidPredicateError(f"{what}: {one} and {two} have nothing in common")
+
+
+def common_of(values: Sequence[Typed], what: str) -> Type | None:
+    """The type that all of them meet in; None if all are NULL. Raises as `common_type`."""
+    kind: Type | None = None
+    for value in values:
+        # How long a number is as written counts in arithmetic alone.
+        bare = Typed("", value.type)
+        kind = value.type if kind is None else common_type(Typed("", kind), bare, what)
+    return kind
+
+
+def _common_number(left: Typed, right: Typed, what: str) -> Type:
+    one, two = left.type, right.type
+    assert one is not None
+    assert two is not None
+    if is_float(one) or is_float(two):
+        # A whole number beside a float would lose digits, so Spark takes both to double.
+        return DOUBLE
+    if isinstance(one, Primitive) and isinstance(two, Primitive):
+        return one if _RANK[one.name] >= _RANK[two.name] else two
+    return wider_decimal(as_decimal(left), as_decimal(right), what)
+
+
+def wider_decimal(one: Decimal, two: Decimal, what: str) -> Decimal:
+    """Holds all values of both.
+
+    Raises:
+        UnsupportedFeatureError: it would need more than 38 digits; Spark rounds then.
+    """
+    scale = max(one.scale, two.scale)
+    digits = max(one.precision - one.scale, two.precision - two.scale) + scale
+    if digits > DIGITS_MAX:
+        raise UnsupportedFeatureError(
+            f"{what} needs decimals of {digits} digits; 38 are what there is",
+            ["sql:decimal-digits"],
+        )
+    return Decimal(digits, scale)
+
+
+def bounded_decimal(precision: int, scale: int) -> Decimal:
+    """What Spark makes of a result that would need so many digits: fewer behind the point."""
+    if precision <= DIGITS_MAX:
+        return Decimal(precision, scale)
+    kept = max(DIGITS_MAX - (precision - scale), min(scale, 6))
+    return Decimal(DIGITS_MAX, kept)
+
+
+def number_literal(text: str) -> Typed:
+    """A number as Spark types it: the smallest of INT, BIGINT, DECIMAL; DECIMAL; with E, DOUBLE.
+
+    Raises:
+        InvalidPredicateError: it is none, or has more than 38 digits.
+    """
+    try:
+        value = text_to_decimal(text)
+    except ValueError as error:
+        raise InvalidPredicateError(f"{text[:80]}: {error}") from None
+    if "e" in text.lower():
+        return Typed(f"CAST('{float(value)!r}' AS DOUBLE)", DOUBLE)
+    places = value.as_tuple()
+    assert isinstance(places.exponent, int)
+    digits = max(len(places.digits), -places.exponent)
+    if "." not in text:
+        digits = len(str(abs(int(value))))
+        for kind, end in ((INTEGER, 1 << 31), (LONG, 1 << 63)):
+            if -end <= value < end:
+                return Typed(f"CAST({int(value)} AS {duck_type(kind)})", kind, digits)
+    if digits > DIGITS_MAX:
+        raise InvalidPredicateError(f"{text[:80]} has more than 38 digits")
+    kind_ = Decimal(digits, max(0, -places.exponent))
+    return Typed(f"CAST('{value:f}' AS {duck_type(kind_)})", kind_)
+
+
+def cast(value: Typed, target: Type) -> Typed:
+    """`CAST(value AS target)`.
+
+    Raises:
+        InvalidPredicateError: Spark has no such cast. UnsupportedFeatureError: one not done here.
+    """
+    if value.type == target:
+        return value
+    if is_nested(target):
+        raise UnsupportedFeatureError(f"a cast to {target}", ["sql:cast"])
+    if value.type is None:
+        return Typed(f"CAST(NULL AS {duck_type(target)})", target)
+    return Typed(_cast(value, type_name(value.type), target), target)
+
+
+def _cast(value: Typed, source: str, target: Type) -> str:
+    name, sql = type_name(target), value.sql
+    plain = f"CAST({sql} AS {duck_type(target)})"
+    if source == "string":
+        return _from_text(value, target)
+    if name == "string":
+        if source == "decimal" and _has_no_whole_digit(as_decimal(value)):
+            # DuckDB leaves out the zero before the point.
+            return f"regexp_replace({plain}, '^(-?)[.]', '\\10.')"
+        if source in (*_RANK, "boolean", "decimal", "date"):
+            return plain
+        raise _not_done(value, target)
+    if source == "boolean" and is_number(target):
+        return plain
+    if name == "boolean" and is_number(value.type):
+        return f"({sql} <> 0)"
+    if source in _TIMES and name in _TIMES:
+        # Without zones an instant and a wall clock are the same number.
+        return plain if "date" in (source, name) else sql
+    if is_number(value.type) and is_number(target):
+        return _cast_number(value, source, target)
+    if {source, name} & {"binary", "array", "map", "struct"} or "boolean" in (source, name):
+        raise InvalidPredicateError(f"{value.type} cannot be cast to {target}")
+    raise _not_done(value, target)
+
+
+def _has_no_whole_digit(kind: Decimal) -> bool:
+    return kind.precision == kind.scale
+
+
+def _cast_number(value: Typed, source: str, target: Type) -> str:
+    name, sql = type_name(target), value.sql
+    plain = f"CAST({sql} AS {duck_type(target)})"
+    floating = source in ("float", "double")
+    if name in _RANK:
+        if floating:
+            return f"CAST(trunc({sql}) AS {duck_type(target)})"
+        return f"CAST(trunc({sql}) AS {duck_type(target)})" if source == "decimal" else plain
+    if name == "decimal":
+        # Through its shortest text: the decimal that people see is what is rounded.
+        shown = f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)"
+        return f"CAST({shown} AS {duck_type(target)})" if floating else plain
+    if source == "decimal" and as_decimal(value).precision > _EXACT_DIGITS:
+        plain = f"CAST(CAST({sql} AS VARCHAR) AS DOUBLE)"
+        return plain if name == "double" else _to_float(plain)
+    if name == "float" and source in ("double", "decimal"):
+        return _to_float(f"CAST({sql} AS DOUBLE)")
+    return plain
+
+
+def _to_float(double: str) -> str:
+    """Beyond the largest float is infinity, not an error."""
+    end = "CAST(3.4028235677973366e38 AS DOUBLE)"
+    return (
+        f"(CASE WHEN isfinite({double}) AND abs({double}) >= {end} "
+        f"THEN CAST(CASE WHEN {double} > 0 THEN 'inf' ELSE '-inf' END AS FLOAT) "
+        f"ELSE CAST({double} AS FLOAT) END)"
+    )
+
+
+def _from_text(value: Typed, target: Type) -> str:
+    name = type_name(target)
+    forms = {"decimal": _DECIMAL, "float": _REAL, "double": _REAL, "date": _DAY}
+    forms |= dict.fromkeys(_RANK, _WHOLE) | dict.fromkeys(("timestamp", "timestamp_ntz"), _MOMENT)
+    if name not in (*forms, "boolean"):
+        raise InvalidPredicateError(f"{value.type} cannot be cast to {target}")
+    if value.text is not None and name in (*_TIMES, "boolean"):
+        return _constant(value.text, name)
+    blank = _BLANK_OF_FRACTIONS if name in ("decimal", "float", "double") else _BLANK
+    body = f"regexp_replace({value.sql}, '^{blank}+|{blank}+$', '', 'g')"
+    if name == "boolean":
+        return (
+            f"(CASE WHEN {value.sql} IS NULL THEN NULL "
+            f"WHEN lower({body}) IN ('t','true','y','yes','1') THEN TRUE "
+            f"WHEN lower({body}) IN ('f','false','n','no','0') THEN FALSE "
+            f"ELSE error('a text that is no boolean') END)"
+        )
+    made = f"CAST({body} AS {duck_type(target)})"
+    if name == "float":
+        made = _to_float(f"CAST({body} AS DOUBLE)")
+    return (
+        f"(CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_full_match({body}, '{forms[name]}') "
+        f"THEN {made} ELSE error('a text that is no {name}') END)"
+    )
+
+
+def _constant(text: str, name: str) -> str:
+    """A text that is written out as a boolean, a day or a moment, in any form that Spark takes.
+
+    Raises:
+        InvalidPredicateError: it is none.
+    """
+    try:
+        value = cast_text(text, name, "UTC").value
+    except ValueError as error:
+        raise InvalidPredicateError(f"{text[:80]!r} is no {name}: {error}") from None
+    if name == "boolean":
+        return "TRUE" if value else "FALSE"
+    if name == "date":
+        return f"(CAST('1970-01-01' AS DATE) + CAST({value} AS INTEGER))"
+    return f"make_timestamp(CAST({value} AS BIGINT))"
+
+
+def store_assigned(value: Typed, target: Type) -> Typed | None:
+    """The value as a column of that type takes it; None if Spark's store assignment refuses.
+
+    Raises:
+        UnsupportedFeatureError: a cast that is not done here.
+    """
+    if value.type is None or value.type == target:
+        return value if value.type == target else cast(value, target)
+    if is_nested(value.type) or is_nested(target):
+        return None
+    source, name = type_name(value.type), type_name(target)
+    numbers = is_number(value.type) and is_number(target)
+    times = source in _TIMES and name in _TIMES
+    texts = name == "string" and source != "binary"
+    return cast(value, target) if numbers or times or texts else None
+
+
+def _not_done(value: Typed, target: Type) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"a cast from {value.type} to {target} is not carried out here", ["sql:cast"]
+    )

@@ -1,0 +1,137 @@
+"""Whether two conditions can hold for one row, decided without any row. Pure. Spec: CFL-19.
+
+The truth of a comparison changes only at the constant it names. So a few values of each column
+stand for all: the constants of both conditions, the values right beside them, NULL and NaN.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.expressions.predicate import And, Comparison, In, Like, Not, Or, Predicate, fields
+from tablefmt.expressions.prune import may_match
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Decimal, Field, is_float
+
+COMBINATIONS_MAX = 4096
+"""Up to so many combinations of values of several columns are tried; beyond, column by column."""
+
+_RANGES = {
+    "byte": 8,
+    "short": 16,
+    "integer": 32,
+    "long": 64,
+    "date": 32,
+    "timestamp": 64,
+    "timestamp_ntz": 64,
+}
+"""Bits of the types that count in whole steps."""
+
+
+def may_both_hold(one: Predicate, other: Predicate) -> bool:
+    """Whether some row may make both TRUE. False is a proof; conservative otherwise.
+
+    Args:
+        one, other: over top-level columns of one schema.
+    """
+    both = And((one, other))
+    columns = {f.id: f for f in _columns(both)}
+    if any(isinstance(leaf, Like) for leaf in _leaves(both)):
+        return True
+    samples = {i: list(_samples(columns[i], both)) for i in fields(both)}
+    if math.prod(map(len, samples.values())) <= COMBINATIONS_MAX:
+        return _tried(both, columns, list(samples), list(product(*samples.values())))
+    # A column that is not given is unknown, so each alone may prove that both never hold.
+    return all(_tried(both, columns, [i], [(v,) for v in samples[i]]) for i in samples)
+
+
+def _tried(
+    both: Predicate, columns: dict[int, Field], ids: list[int], rows: list[tuple[Any, ...]]
+) -> bool:
+    arrays = {
+        f"partition.{i}": _array([row[at] for row in rows], columns[i]) for at, i in enumerate(ids)
+    }
+    arrays["rows"] = pa.array([1] * len(rows), pa.int64())
+    return bool(may_match(both, pa.table(arrays), frozenset(ids)).any())
+
+
+def _array(values: list[Any], column: Field) -> pa.Array:
+    kind = arrow_type(column.type)
+    if pa.types.is_temporal(kind):
+        return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return pa.array(values, kind)
+
+
+def _leaves(predicate: Predicate) -> Iterator[Any]:
+    if isinstance(predicate, And | Or):
+        for item in predicate.items:
+            yield from _leaves(item)
+    elif isinstance(predicate, Not):
+        yield from _leaves(predicate.item)
+    else:
+        yield predicate
+
+
+def _columns(predicate: Predicate) -> Iterator[Field]:
+    return (leaf.field for leaf in _leaves(predicate) if hasattr(leaf, "field"))
+
+
+def _samples(column: Field, both: Predicate) -> Iterator[Any]:
+    """Values of one column that stand for all of them."""
+    yield None
+    named: set[Any] = set()
+    for leaf in _leaves(both):
+        if isinstance(leaf, Comparison) and leaf.field.id == column.id:
+            named.add(leaf.value)
+        elif isinstance(leaf, In) and leaf.field.id == column.id:
+            named.update(v for v in leaf.values if v is not None)
+    if is_float(column.type):
+        yield math.nan
+        named = {v for v in named if v == v} | {-math.inf, math.inf, 0.0}
+    yield from _beside(column, named)
+
+
+def _beside(column: Field, named: Iterable[Any]) -> Iterator[Any]:
+    """The constants, and a value from each gap between, below and above them."""
+    name = str(column.type)
+    found: set[Any] = set(named)
+    if name in _RANGES:
+        half = 1 << (_RANGES[name] - 1)
+        around = {v + step for v in found for step in (-1, 1)} | {-half, half - 1}
+        found |= {v for v in around if -half <= v < half}
+    elif name == "boolean":
+        found = {False, True}
+    elif name == "string":
+        found |= {"", *(v + "\0" for v in found)}
+    elif name == "binary":
+        found |= {b"", *(v + b"\0" for v in found)}
+    elif isinstance(column.type, Decimal):
+        found |= _decimals(column.type, found)
+    else:
+        # A float column is compared as double: what it can hold lies on its own coarser grid.
+        found |= _floats(found, name == "float")
+    yield from found
+
+
+def _decimals(kind: Decimal, named: set[Any]) -> set[Any]:
+    with decimal.localcontext(decimal.Context(prec=80)):
+        step = decimal.Decimal(1).scaleb(-kind.scale)
+        most = decimal.Decimal(10) ** (kind.precision - kind.scale) - step
+        around = {v + s for v in named for s in (-step, step)} | {-most, most}
+        return {v.quantize(step) for v in around if -most <= v <= most}
+
+
+def _floats(named: set[float], single: bool) -> set[float]:
+    if not single:
+        return {math.nextafter(v, to) for v in named for to in (-math.inf, math.inf)}
+    import numpy as np
+
+    near = {float(np.float32(v)) for v in named}
+    sides = (np.float32(-np.inf), np.float32(np.inf))
+    return near | {float(np.nextafter(np.float32(v), to)) for v in near for to in sides}

@@ -1,0 +1,371 @@
+"""Which files may hold a row that a predicate selects, decided on whole columns. Pure.
+
+A file is left out only if what is known about it proves that none of its rows makes the predicate
+TRUE. Whatever is absent, null or implausible is unknown and proves nothing. No Python object is
+made a file. Spec: PRN-4 .. PRN-9 (spec/pruning.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.expressions.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    fields,
+    normalise,
+)
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Field, is_float
+
+Mask = npt.NDArray[np.bool_]
+
+_COMPARE = {
+    "=": pc.equal,
+    "<=>": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def may_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Mask:
+    """Whether each file may hold a row for which the predicate is TRUE.
+
+    Args:
+        predicate: Over top-level columns.
+        files: One row a file. Columns by field id, each may be absent and each value null, which
+            means unknown: `partition.<id>` (the exact value of all rows; here null means NULL),
+            `lower.<id>` and `upper.<id>` (inclusive, of the column's Arrow type, NaN left out),
+            `nulls.<id>`, `nans.<id>` and `rows` (int64).
+        partition_ids: The columns for which `partition.<id>` is meant.
+
+    Returns:
+        Shape (files.num_rows,). False only where no row can match. Spec: PRN-4 .. PRN-9.
+    """
+    return _Pruner(files, partition_ids).mask(normalise(predicate))
+
+
+def decided_by_partitions(predicate: Predicate, partition_ids: frozenset[int]) -> bool:
+    """Whether the predicate looks at nothing but partition columns, so files match as a whole."""
+    return fields(predicate) <= partition_ids
+
+
+def partition_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Mask:
+    """Whether the predicate is TRUE for all rows of each file; else it is for none.
+
+    Args: as `may_match`; the predicate must be `decided_by_partitions` and every
+        `partition.<id>` it needs must be there (ValueError if not). Spec: PRN-8.
+    """
+    missing = [i for i in fields(predicate) if f"partition.{i}" not in files.column_names]
+    if missing or not decided_by_partitions(predicate, partition_ids):
+        raise ValueError(f"not decided by the partition values given: {missing or predicate}")
+    return may_match(predicate, files, partition_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of one column in every file; a null, or None for a whole column, is unknown."""
+
+    lower: Any
+    upper: Any
+    has_value: Mask
+    """A row that is not null may be there."""
+    has_null: Mask
+    has_nan: Mask
+    has_number: Mask
+    """A row that is neither null nor NaN may be there."""
+    only_nan: Mask
+    """Every row is surely NaN."""
+
+
+class _Pruner:
+    """Evaluates normalised predicates over one table of files."""
+
+    def __init__(self, files: pa.Table, partition_ids: frozenset[int]) -> None:
+        self.files = files
+        self.names = frozenset(files.column_names)
+        self.partition_ids = partition_ids
+        self.known: dict[int, _Facts] = {}
+
+    def mask(self, predicate: Predicate) -> Mask:
+        """The files in which it may be TRUE; what is not known may be (PRN-5)."""
+        if isinstance(predicate, And | Or):
+            is_and = isinstance(predicate, And)
+            result = self._all(is_and)
+            for item in predicate.items:
+                if is_and:
+                    result &= self.mask(item)
+                else:
+                    result |= self.mask(item)
+            return result
+        if isinstance(predicate, Constant):
+            return self._all(predicate.value is True)
+        negated = isinstance(predicate, Not)
+        leaf = predicate.item if isinstance(predicate, Not) else predicate
+        field = leaf.field  # type: ignore[union-attr]  # normalise leaves Not above leaves alone
+        name = f"partition.{field.id}"
+        if field.id in self.partition_ids and name in self.names:
+            return _exact(leaf, negated, self.files.column(name))
+        facts = self.known.get(field.id)
+        if facts is None:
+            facts = self.known[field.id] = self._facts(field)
+        return _may(leaf, negated, facts, self._all(True))
+
+    def _all(self, value: bool) -> Mask:
+        return np.full(self.files.num_rows, value, dtype=np.bool_)
+
+    def _counts(self, name: str) -> npt.NDArray[np.int64]:
+        """The counts called `name`, -1 where they are unknown or impossible."""
+        if name not in self.names:
+            return np.full(self.files.num_rows, -1, dtype=np.int64)
+        column = pc.fill_null(self.files.column(name).cast(pa.int64()), -1)
+        counts: npt.NDArray[np.int64] = np.maximum(column.to_numpy(), -1)
+        return counts
+
+    def _bound(self, name: str, field: Field) -> Any:
+        if name not in self.names:
+            return None
+        column = self.files.column(name)
+        if column.type != arrow_type(field.type):
+            return None
+        if is_float(field.type):
+            return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        return column
+
+    def _facts(self, field: Field) -> _Facts:
+        rows = self._counts("rows")
+        nulls, nans = self._counts(f"nulls.{field.id}"), self._counts(f"nans.{field.id}")
+        lower, upper = (self._bound(f"{side}.{field.id}", field) for side in ("lower", "upper"))
+        bounded = self._all(False)
+        if lower is not None and upper is not None:
+            # Bounds the wrong way round prove nothing. Spec: PRN-6.
+            crossed = pc.fill_null(pc.greater(lower, upper), False)
+            nothing = pa.scalar(None, lower.type)
+            lower, upper = (pc.if_else(crossed, nothing, side) for side in (lower, upper))
+        for side in (lower, upper):
+            if side is not None:
+                bounded |= _truth(pc.is_valid(side))
+        if not is_float(field.type):
+            nans = np.zeros_like(rows)
+        counted = np.maximum(nulls, 0) + np.maximum(nans, 0)
+        # More than there are rows, or no row left for the bounds to be about.
+        lies = (rows >= 0) & ((nulls > rows) | (nans > rows) | (counted > rows))
+        lies |= bounded & (rows >= 0) & (counted == rows)
+        nulls = np.where(lies, -1, nulls)
+        if is_float(field.type):
+            nans = np.where(lies, -1, nans)
+        sure = rows >= 0
+        has_value = ~(sure & (nulls == rows))
+        return _Facts(
+            lower,
+            upper,
+            has_value=has_value,
+            has_null=nulls != 0,
+            has_nan=has_value & (nans != 0),
+            has_number=~(sure & (nulls >= 0) & (nans >= 0) & (nulls + nans == rows)) & has_value,
+            only_nan=sure & (nans == rows),
+        )
+
+
+def _truth(result: Any, unknown: bool = False) -> Mask:
+    """An Arrow boolean column as a mask."""
+    filled = pc.fill_null(result, unknown)
+    if isinstance(filled, pa.ChunkedArray):
+        return np.array(filled.to_numpy(), dtype=np.bool_)
+    return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _scalar(value: Any, field: Field) -> pa.Scalar:
+    # A float column is compared as double, so a value between two floats stays where it is.
+    return pa.scalar(value, pa.float64() if is_float(field.type) else arrow_type(field.type))
+
+
+def _wide(column: Any, field: Field) -> Any:
+    return column.cast(pa.float64()) if str(field.type) == "float" else column
+
+
+def _may(leaf: Predicate, negated: bool, facts: _Facts, everything: Mask) -> Mask:
+    if isinstance(leaf, IsNull):
+        return np.array(facts.has_value if negated else facts.has_null)
+    if isinstance(leaf, IsNaN):
+        return ~facts.only_nan if negated else facts.has_nan
+    if isinstance(leaf, Comparison):
+        return _may_compare(leaf.field, leaf.op, leaf.value, facts, everything)
+    if isinstance(leaf, In):
+        if not negated:
+            return _may_be_in(leaf.field, leaf.values, facts, everything)
+        if None in leaf.values:
+            return ~everything
+        result: Mask = everything.copy()
+        for value in leaf.values:
+            result &= _may_compare(leaf.field, "!=", value, facts, everything)
+        return result
+    assert isinstance(leaf, Like)
+    return _may_be_like(leaf, negated, facts, everything)
+
+
+def _beyond(side: Any, op: str, value: pa.Scalar, field: Field, everything: Mask) -> Mask:
+    """Where the bound `side` compares so, or is unknown."""
+    if side is None:
+        return everything
+    return _truth(_COMPARE[op](_wide(side, field), value), unknown=True)
+
+
+def _may_compare(field: Field, op: str, value: Any, facts: _Facts, everything: Mask) -> Mask:
+    if value != value:  # NaN is above all numbers and equal to itself. Spec: PRN-7.
+        wanted = {"=": facts.has_nan, "<=>": facts.has_nan, ">=": facts.has_nan, ">": ~everything}
+        wanted |= {"<": facts.has_number, "!=": facts.has_number, "<=": facts.has_value}
+        return np.array(wanted[op])
+    scalar = _scalar(value, field)
+
+    def beyond(side: Any, how: str) -> Mask:
+        return _beyond(side, how, scalar, field, everything)
+
+    if op in ("=", "<=>"):
+        return beyond(facts.lower, "<=") & beyond(facts.upper, ">=") & facts.has_number
+    if op in ("<", "<="):
+        return beyond(facts.lower, op) & facts.has_number
+    if op in (">", ">="):
+        return (beyond(facts.upper, op) & facts.has_number) | facts.has_nan
+    if facts.lower is None or facts.upper is None:
+        other = everything
+    else:
+        other = beyond(facts.lower, "!=") | beyond(facts.upper, "!=")
+    return (other & facts.has_number) | facts.has_nan
+
+
+def _may_be_in(field: Field, values: Sequence[Any], facts: _Facts, everything: Mask) -> Mask:
+    numbers = sorted({v for v in values if v is not None and v == v})
+    result = ~everything
+    if any(v != v for v in values if v is not None):
+        result |= facts.has_nan
+    if not numbers:
+        return result
+    if len(numbers) <= _FEW:
+        for value in numbers:
+            result |= _may_compare(field, "=", value, facts, everything)
+        return result
+    if facts.lower is None or facts.upper is None:
+        span = pa.array([numbers[0], numbers[-1]], _scalar(numbers[0], field).type)
+        return result | (
+            _beyond(facts.lower, "<=", span[1], field, everything)
+            & _beyond(facts.upper, ">=", span[0], field, everything)
+            & facts.has_number
+        )
+    # The first value not below a file's lower bound must not be above its upper one.
+    ordered = pa.array(numbers, _scalar(numbers[0], field).type)
+    lower, upper = (_wide(_flat(side), field) for side in (facts.lower, facts.upper))
+    places = _places(ordered, lower)
+    candidates = ordered.take(pa.array(np.minimum(places, len(numbers) - 1)))
+    unknown = _truth(pc.or_(pc.is_null(lower), pc.is_null(upper)))
+    within = (places < len(numbers)) & _truth(pc.less_equal(candidates, upper))
+    within |= unknown & _truth(pc.less_equal(lower, ordered[-1]), unknown=True)
+    within &= ~unknown | _truth(pc.greater_equal(upper, ordered[0]), unknown=True)
+    return result | (within & facts.has_number)
+
+
+def _places(ordered: pa.Array, column: pa.Array) -> npt.NDArray[np.int64]:
+    """How many of the ascending values `ordered` are below each value of `column`; nulls: all."""
+    # The sort is stable, so a value equal to one of the column's comes after it.
+    both = pc.sort_indices(pa.concat_arrays([column, ordered])).to_numpy().astype(np.int64)
+    is_option = both >= len(column)
+    below = np.cumsum(is_option)
+    places = np.empty(len(column), dtype=np.int64)
+    places[both[~is_option]] = below[~is_option]
+    return places
+
+
+_FEW = 16
+"""Up to so many values, one comparison each beats sorting."""
+
+
+def _flat(column: Any) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return column
+
+
+def _like_prefix(pattern: str) -> tuple[str, str]:
+    """The text a match starts with, and the rest of the pattern."""
+    prefix: list[str] = []
+    i = 0
+    while i < len(pattern) and pattern[i] not in "%_":
+        i += pattern[i] == "\\"
+        prefix.append(pattern[i])
+        i += 1
+    return "".join(prefix), pattern[i:]
+
+
+def _may_be_like(leaf: Like, negated: bool, facts: _Facts, everything: Mask) -> Mask:
+    prefix, rest = _like_prefix(leaf.pattern)
+    if not rest:
+        return _may_compare(leaf.field, "!=" if negated else "=", prefix, facts, everything)
+    if negated:
+        if rest.strip("%") or facts.lower is None or facts.upper is None:
+            return facts.has_value
+        # Both bounds start so, hence all in between does.
+        both = _starts(facts.lower, prefix) & _starts(facts.upper, prefix)
+        return ~both & facts.has_value
+    scalar = pa.scalar(prefix, pa.string())
+    result = facts.has_value & _beyond(facts.upper, ">=", scalar, leaf.field, everything)
+    if facts.lower is not None:
+        low = _truth(pc.less_equal(facts.lower, scalar), unknown=True)
+        result &= low | _starts(facts.lower, prefix)
+    return result
+
+
+def _starts(column: Any, prefix: str) -> Mask:
+    return _truth(pc.starts_with(column, pattern=prefix))
+
+
+def _exact(leaf: Predicate, negated: bool, column: Any) -> Mask:
+    """Where the leaf is TRUE for the partition value itself. Spec: PRN-8."""
+    if isinstance(leaf, IsNull):
+        return _truth(pc.is_valid(column) if negated else pc.is_null(column))
+    valid = _truth(pc.is_valid(column))
+    nan = _truth(pc.is_nan(column)) if pa.types.is_floating(column.type) else ~(valid | True)
+    if isinstance(leaf, IsNaN):
+        return ~nan if negated else nan
+    if isinstance(leaf, Comparison):
+        return _exact_compare(leaf.field, leaf.op, leaf.value, column, valid, nan)
+    if isinstance(leaf, In):
+        if negated and None in leaf.values:
+            return np.zeros_like(valid)
+        known = [v for v in leaf.values if v is not None]
+        found = nan if any(v != v for v in known) else np.zeros_like(valid)
+        numbers = [v for v in known if v == v]
+        numbers += [-v for v in numbers if type(v) is float and v == 0]
+        if numbers:
+            options = pa.array(numbers, _scalar(numbers[0], leaf.field).type)
+            found = found | _truth(pc.is_in(_wide(column, leaf.field), value_set=options))
+        return valid & ~found if negated else found
+    assert isinstance(leaf, Like)
+    found = _truth(pc.match_like(column, leaf.pattern))
+    return valid & ~found if negated else found
+
+
+def _exact_compare(field: Field, op: str, value: Any, column: Any, valid: Mask, nan: Mask) -> Mask:
+    if value != value:
+        wanted = {"=": nan, "<=>": nan, ">=": nan, ">": np.zeros_like(nan)}
+        wanted |= {"<": valid & ~nan, "!=": valid & ~nan, "<=": valid}
+        return wanted[op]
+    result = _truth(_COMPARE[op](_wide(column, field), _scalar(value, field)))
+    return result | nan if op in (">", ">=") else result

@@ -1,0 +1,490 @@
+"""From SQL condition text in Spark's dialect to a predicate. Pure.
+
+What is understood is understood exactly; all else is refused by name, so that a caller can fall
+back to reading everything. Spec: PRN-3 (spec/pruning.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import sqlglot.errors
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokens import Token, TokenType
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions import coerce
+from tablefmt.expressions.casts import constant_value, exact_column_cast
+from tablefmt.expressions.coerce import INTEGERS, Literal
+from tablefmt.expressions.literals import text_to_decimal, unescape
+from tablefmt.expressions.predicate import (
+    FALSE,
+    NULL,
+    TRUE,
+    And,
+    Comparison,
+    Constant,
+    IsNaN,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+)
+from tablefmt.model.schema import Field, Schema, is_float, is_nested, kind_name
+
+TEXT_MAX = 1_000_000
+"""Characters. Parsing takes about a second for this much."""
+
+TOKENS_MAX = 200_000
+
+DEPTH_MAX = 64
+"""Nested parentheses. The parser recurses, and Python's stack ends soon after."""
+
+_SPARK = Dialect.get_or_raise("spark")
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+    exp.EqualNull: "<=>",
+    exp.NullSafeNEQ: "<=>",
+}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LIKE_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
+
+
+def parse_predicate(
+    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+) -> Predicate:
+    """The condition `text` over the columns of `schema`.
+
+    Args:
+        text: Spark SQL, at most `TEXT_MAX` characters. Names are matched ignoring case.
+        schema: Columns and their types.
+        time_zone: Spark's session zone, for timestamps without a zone of their own.
+        alias: what the statement calls the table: the one qualifier that a column may have (SQL-7).
+
+    Raises:
+        InvalidPredicateError: it is no condition, names a column that is not there, or compares
+            what cannot be compared.
+        UnsupportedFeatureError: it is beyond comparisons of one column with constants.
+    """
+    tree = parse_tree(text)
+    try:
+        _check_columns(tree, schema, alias)
+        return _Reader(schema, time_zone, alias).predicate(tree)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def parse_conjuncts(
+    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+) -> tuple[list[Predicate], int]:
+    """The AND-ed parts of `text` that can be understood, and how many cannot. For pruning only.
+
+    Never raises for what the text says: a part in error is a part not understood. Spec: PRN-3.
+    """
+    understood: list[Predicate] = []
+    unknown = 0
+    try:
+        parts = list(_chain(parse_tree(text), exp.And, through_parentheses=True))
+    except (InvalidPredicateError, RecursionError):
+        return [], 1
+    reader = _Reader(schema, time_zone, alias)
+    for part in parts:
+        try:
+            understood.append(reader.predicate(part))
+        except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
+            unknown += 1
+    return understood, unknown
+
+
+def predicate_of(
+    node: exp.Expression, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+) -> Predicate:
+    """The predicate that a part of a parsed condition is. Raises as `parse_predicate`."""
+    return _Reader(schema, time_zone, alias).predicate(node)
+
+
+def parse_tree(text: str) -> exp.Expression:
+    """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
+
+    Raises:
+        InvalidPredicateError: it cannot be parsed, or is too long or too deep.
+    """
+    if len(text) > TEXT_MAX:
+        raise InvalidPredicateError(
+            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
+        )
+    try:
+        tokens = _exact_tokens(_SPARK.tokenize(text), text)
+        trees = _SPARK.parser().parse(tokens, text)
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidPredicateError(f"cannot parse {text[:200]!r}: {_plain(error)}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if len(trees) != 1 or trees[0] is None or isinstance(trees[0], exp.Alias | exp.Block):
+        raise InvalidPredicateError(f"{text[:200]!r} is not one condition")
+    tree: exp.Expression = trees[0]
+    return tree
+
+
+def _plain(error: Exception) -> str:
+    """The parser's message without terminal colours, on one line."""
+    return re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
+
+
+def _too_deep() -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f"the condition nests too deep; write it with fewer than {DEPTH_MAX} levels"
+    )
+
+
+def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
+    """Tokens whose literals mean what Spark makes of them, with the limits checked."""
+    if len(tokens) > TOKENS_MAX:
+        raise InvalidPredicateError(f"the condition has more than {TOKENS_MAX} words")
+    depth = 0
+    exact: list[Token] = []
+    for token in tokens:
+        kind = token.token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth > DEPTH_MAX:
+            raise _too_deep()
+        source = text[token.start : token.end + 1]
+        last = exact[-1] if exact else None
+        if kind == TokenType.STRING:
+            body = unescape(source[1:-1])
+            if last is not None and last.token_type == TokenType.STRING:
+                # Touching literals are one with a quote inside; others are simply joined.
+                touch = last.end + 1 == token.start and source[0] == text[last.end]
+                exact.pop()
+                body = last.text + (source[0] if touch else "") + body
+            token = _token(TokenType.STRING, body, token)
+        elif kind == TokenType.HEX_STRING and source[:1] not in "xX":
+            raise InvalidPredicateError(f"{source!r} is not a number in Spark")
+        elif last is not None and last.start == token.start and source[-2:].upper() == "BD":
+            # The suffix comes as a cast of its own; the number alone says it as well.
+            if kind != TokenType.DCOLON:
+                exact.append(_token(TokenType.NUMBER, _decimal_text(source[:-2]), token))
+                continue
+            exact.pop()
+            exact.append(_token(TokenType.DCOLON, "", token))
+            continue
+        exact.append(token)
+    return [t for t in exact if t.token_type != TokenType.DCOLON or t.text]
+
+
+def _token(kind: TokenType, text: str, where: Token) -> Token:
+    return Token(kind, text, where.line, where.col, where.start, where.end)
+
+
+def _decimal_text(number: str) -> str:
+    try:
+        plain = format(text_to_decimal(number), "f")
+    except ValueError as error:
+        raise InvalidPredicateError(f"{number}BD: {error}") from None
+    return plain if "." in plain else plain + "."
+
+
+def _chain(
+    node: exp.Expression, kind: type[exp.Expression], *, through_parentheses: bool = False
+) -> Iterator[exp.Expression]:
+    """The operands of a run of AND or OR, in order."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            pending += (node.expression, node.this)
+        elif through_parentheses and isinstance(node, exp.Paren):
+            pending.append(node.this)
+        else:
+            yield node
+
+
+def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> None:
+    """Unknown names are an error even inside what is not understood."""
+    if tree.find(exp.Query, exp.Lambda) is None:
+        for column in tree.find_all(exp.Column):
+            _resolve(column, schema, alias)
+
+
+def no_column(path: Sequence[str], names: Sequence[str]) -> InvalidPredicateError:
+    """The error of a path that leads to no column.
+
+    Args:
+        path: what was written, part by part.
+        names: of the columns there are.
+    """
+    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    return InvalidPredicateError(f"no column {'.'.join(path)!r}; there are {shown}")
+
+
+def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
+    parts = [part.name for part in column.parts]
+    if len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold():
+        parts = parts[1:]
+    field = None if isinstance(column.this, exp.Star) else schema.find(parts[0])
+    if field is not None and len(parts) > 1 and is_nested(field.type):
+        raise UnsupportedFeatureError(
+            f"{column.sql('spark')} reaches into column {field.name!r}; "
+            "conditions reach top-level columns alone",
+            ["sql:nested-field"],
+        )
+    if field is None or len(parts) > 1:
+        raise no_column(parts, schema.names)
+    return field
+
+
+class _Reader:
+    """Reads trees of one schema and zone."""
+
+    def __init__(self, schema: Schema, time_zone: str, alias: str | None) -> None:
+        self.schema = schema
+        self.time_zone = time_zone
+        self.alias = alias
+
+    def predicate(self, node: exp.Expression) -> Predicate:
+        """The truth value `node` as a predicate."""
+        if isinstance(node, exp.Paren):
+            return self.predicate(node.this)
+        if isinstance(node, exp.And | exp.Or):
+            is_and = isinstance(node, exp.And)
+            items = tuple(map(self.predicate, _chain(node, type(node))))
+            return And(items) if is_and else Or(items)
+        if isinstance(node, exp.Not):
+            return Not(self.predicate(node.this))
+        if isinstance(node, exp.Boolean | exp.Null):
+            return self._constant(constant_value(node, self.time_zone))
+        if isinstance(node, exp.Column):
+            return self._boolean_column(node)
+        if type(node) in _COMPARISONS:
+            result = self._comparison(node, _COMPARISONS[type(node)])
+            return Not(result) if isinstance(node, exp.NullSafeNEQ) else result
+        reader = _READERS.get(type(node))
+        if reader is None:
+            literal = constant_value(node, self.time_zone)
+            if literal is not None:
+                return self._constant(literal)
+            raise _unsupported(node)
+        result = reader(self, node)
+        return Not(result) if node.args.get("negate") else result
+
+    @staticmethod
+    def _constant(literal: Literal | None) -> Constant:
+        if literal is None or literal.kind not in ("null", "boolean"):
+            raise InvalidPredicateError("a number or a text alone is not a condition")
+        return {True: TRUE, False: FALSE, None: NULL}[literal.value]
+
+    def _boolean_column(self, node: exp.Column) -> Predicate:
+        field = _resolve(node, self.schema, self.alias)
+        if str(field.type) != "boolean":
+            raise InvalidPredicateError(
+                f"column {field.name!r} is {field.type} and not a condition by itself"
+            )
+        return Comparison(field, "=", True)
+
+    def _comparison(self, node: exp.Expression, op: str) -> Predicate:
+        left, right = node.this, node.expression
+        column, literal = self._column(left), constant_value(right, self.time_zone)
+        if column is None or literal is None:
+            column, literal = self._column(right), constant_value(left, self.time_zone)
+            op = _MIRRORED.get(op, op)
+        if column is not None and literal is not None:
+            field, as_double = column
+            return coerce.compare(field, op, literal, self.time_zone, as_double=as_double)
+        if column is not None and self._column(left) is not None:
+            raise UnsupportedFeatureError(
+                f"{node.sql('spark')[:200]} compares two columns", ["sql:column-comparison"]
+            )
+        return self._constants(node, op)
+
+    def _constants(self, node: exp.Expression, op: str) -> Predicate:
+        # `op` is mirrored by now, and so are the sides.
+        left = constant_value(node.expression, self.time_zone)
+        right = constant_value(node.this, self.time_zone)
+        if left is not None and right is not None:
+            result = coerce.constant(op, left, right)
+            if result is not None:
+                return result
+        for side in (node.this, node.expression):
+            if constant_value(side, self.time_zone) is None and self._column(side) is None:
+                raise _unsupported(side)
+        raise _unsupported(node)
+
+    def _column(self, node: exp.Expression) -> tuple[Field, bool] | None:
+        """The column `node` is, and whether it is cast to DOUBLE; None if it is no column."""
+        if isinstance(node, exp.Paren):
+            return self._column(node.this)
+        if isinstance(node, exp.Column):
+            return _resolve(node, self.schema, self.alias), False
+        if isinstance(node, exp.Cast) and not node.args.get("safe"):
+            inner = self._column(node.this)
+            return None if inner is None else exact_column_cast(*inner, node)
+        return None
+
+    def _plain_column(self, node: exp.Expression) -> Field:
+        column = self._column(node)
+        if column is None or column[1]:
+            raise _unsupported(node)
+        return column[0]
+
+    def _in(self, node: exp.In) -> Predicate:
+        if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+            raise UnsupportedFeatureError("IN with a sub-query", ["sql:subquery"])
+        if not node.expressions:
+            raise InvalidPredicateError("IN needs at least one value")
+        column = self._column(node.this)
+        if column is None:
+            raise _unsupported(node.this)
+        values = []
+        for item in node.expressions:
+            value = constant_value(item, self.time_zone)
+            if value is None:
+                raise _unsupported(item)
+            values.append(value)
+        return coerce.contained(column[0], values, self.time_zone, as_double=column[1])
+
+    def _between(self, node: exp.Between) -> Predicate:
+        if node.args.get("symmetric"):
+            raise UnsupportedFeatureError("BETWEEN SYMMETRIC", ["sql:between-symmetric"])
+        parts = []
+        for op, side in ((">=", "low"), ("<=", "high")):
+            literal = constant_value(node.args[side], self.time_zone)
+            if literal is None:
+                raise _unsupported(node.args[side])
+            column = self._column(node.this)
+            if column is None:
+                raise _unsupported(node.this)
+            parts.append(
+                coerce.compare(column[0], op, literal, self.time_zone, as_double=column[1])
+            )
+        return And(tuple(parts))
+
+    def _is(self, node: exp.Is) -> Predicate:
+        if isinstance(node.expression, exp.Null):
+            return IsNull(self._plain_column(node.this))
+        field = self._plain_column(node.this)
+        if not isinstance(node.expression, exp.Boolean) or str(field.type) != "boolean":
+            raise _unsupported(node)
+        return Comparison(field, "<=>", bool(node.expression.this))
+
+    def _is_nan(self, node: exp.IsNan) -> Predicate:
+        field = self._plain_column(node.this)
+        if is_float(field.type):
+            return IsNaN(field)
+        if kind_name(field.type) in (*INTEGERS, "decimal"):
+            return FALSE
+        raise InvalidPredicateError(f"isnan needs a number; column {field.name!r} is {field.type}")
+
+    def _named(self, node: exp.Anonymous) -> Predicate:
+        name = str(node.this).lower()
+        if name not in ("isnull", "isnotnull") or len(node.expressions) != 1:
+            raise _unsupported(node)
+        is_null = IsNull(self._plain_column(node.expressions[0]))
+        return is_null if name == "isnull" else Not(is_null)
+
+    def _like(self, node: exp.Like, escape: str = "\\") -> Predicate:
+        field, pattern = self._text_match(node)
+        return Like(field, like_pattern(pattern, escape))
+
+    def _escape(self, node: exp.Escape) -> Predicate:
+        escape = constant_value(node.expression, self.time_zone)
+        like = node.this
+        if not isinstance(like, exp.Like) or escape is None or len(str(escape.value)) != 1:
+            raise _unsupported(node)
+        result = self._like(like, escape.value)
+        return Not(result) if like.args.get("negate") else result
+
+    def _text_match(self, node: exp.Expression) -> tuple[Field, str]:
+        field = self._plain_column(node.this)
+        literal = constant_value(node.expression, self.time_zone)
+        if literal is None or literal.kind != "string" or str(field.type) != "string":
+            raise _unsupported(node)
+        return field, literal.value
+
+    def _starts(self, node: exp.Expression) -> Predicate:
+        field, text = self._text_match(node)
+        return Like(field, _like_quoted(text) + "%")
+
+    def _ends(self, node: exp.Expression) -> Predicate:
+        field, text = self._text_match(node)
+        return Like(field, "%" + _like_quoted(text))
+
+    def _contains(self, node: exp.Expression) -> Predicate:
+        field, text = self._text_match(node)
+        return Like(field, "%" + _like_quoted(text) + "%")
+
+
+_READERS: dict[type[exp.Expression], Callable[[_Reader, Any], Predicate]] = {
+    exp.In: _Reader._in,
+    exp.Between: _Reader._between,
+    exp.Is: _Reader._is,
+    exp.IsNan: _Reader._is_nan,
+    exp.Anonymous: _Reader._named,
+    exp.Like: _Reader._like,
+    exp.Escape: _Reader._escape,
+    exp.StartsWith: _Reader._starts,
+    exp.EndsWith: _Reader._ends,
+    exp.Contains: _Reader._contains,
+}
+
+
+def _like_quoted(text: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", text)
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """The pattern with a backslash as its escape, checked as Spark does.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: the pattern, the escape.
+    """
+    if escape != "\\":
+        if escape in "%_":
+            raise UnsupportedFeatureError("LIKE with a wildcard as its escape", ["sql:escape"])
+        pattern = re.sub(
+            re.escape(escape) + r"(.?)|(\\)",
+            lambda m: "\\\\" if m[2] or m[1] == escape else "\\" + m[1],
+            pattern,
+            flags=re.DOTALL,
+        )
+    for match in _LIKE_ESCAPE.finditer(pattern):
+        if match[1] == "" or match[1] not in "\\%_":
+            if escape != "\\" and match[1] == escape:
+                continue
+            raise InvalidPredicateError(
+                f"LIKE pattern {pattern[:80]!r}: an escape must be followed by %, _ or itself"
+            )
+    return pattern
+
+
+def _unsupported(node: exp.Expression) -> UnsupportedFeatureError:
+    """Name what was found."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+        construct = "subquery"
+    elif isinstance(node, exp.Bracket | exp.Dot):
+        construct = "nested-field"
+    elif isinstance(node, exp.Cast):
+        construct = "cast"
+    elif isinstance(node, exp.Func):
+        construct = "function"
+    elif isinstance(node, exp.Neg | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
+        construct = "arithmetic"
+    else:
+        construct = node.key
+    text = node.sql("spark")[:200]
+    return UnsupportedFeatureError(
+        f"{text} ({construct}) is beyond comparisons of a column with constants",
+        [f"sql:{construct}"],
+    )

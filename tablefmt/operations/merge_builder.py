@@ -1,0 +1,140 @@
+"""MERGE as its user writes it: clause by clause. What carries it out is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from tablefmt.expressions.clauses import (
+    Action,
+    Clause,
+    Expression,
+    MergeStatement,
+    Side,
+    check_clauses,
+)
+
+Made = TypeVar("Made")
+"""What a MERGE gives: a Commit; in a transaction, the transaction."""
+
+Run = Callable[[MergeStatement, Mapping[str, Any]], Made]
+"""Carries the statement out; takes the keywords of every commit."""
+
+Explain = Callable[[MergeStatement], str]
+
+Values = Mapping[str, Expression]
+
+
+class MergeBuilder(Generic[Made]):
+    """A MERGE being put together. Each clause method gives a builder with that clause at its end,
+    and raises nothing: `execute` and `explain` check the statement (MRG-1).
+
+    The first clause of a row's kind whose condition is TRUE applies to it; a row for which none
+    does stays as it is (MRG-2). Conditions and values are SQL text over both sides; in clauses for
+    rows that are not matched by the source over the table alone, and for rows not matched over the
+    source alone.
+    """
+
+    def __init__(self, statement: MergeStatement, run: Run[Made], explain: Explain) -> None:
+        self.statement = statement
+        self._run = run
+        self._explain = explain
+
+    def when_matched_update(
+        self, set: Values, condition: Expression | None = None
+    ) -> MergeBuilder[Made]:
+        """Matched rows get new values: column, or path of a field in a struct -> expression."""
+        return self._with(Side.MATCHED, Action.UPDATE, condition, set)
+
+    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Made]:
+        """Matched rows get every column of the source, by name."""
+        return self._with(Side.MATCHED, Action.UPDATE, condition, None)
+
+    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder[Made]:
+        """Matched rows go."""
+        return self._with(Side.MATCHED, Action.DELETE, condition, None)
+
+    def when_not_matched_insert(
+        self, values: Values, condition: Expression | None = None
+    ) -> MergeBuilder[Made]:
+        """Source rows without a match come in: column -> expression, other columns NULL."""
+        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, values)
+
+    def when_not_matched_insert_all(
+        self, condition: Expression | None = None
+    ) -> MergeBuilder[Made]:
+        """Source rows without a match come in, every column by name."""
+        return self._with(Side.NOT_MATCHED, Action.INSERT, condition, None)
+
+    def when_not_matched_by_source_update(
+        self, set: Values, condition: Expression | None = None
+    ) -> MergeBuilder[Made]:
+        """Rows that no source row matches get new values."""
+        return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
+
+    def when_not_matched_by_source_delete(
+        self, condition: Expression | None = None
+    ) -> MergeBuilder[Made]:
+        """Rows that no source row matches go."""
+        return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, None)
+
+    def execute(self, **commit: Any) -> Made:
+        """Carry it out.
+
+        Args:
+            commit: application=(id, version), user_metadata={}, deadline=seconds.
+
+        Raises:
+            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
+            MergeCardinalityError: MRG-4, several source rows would change one row of the table.
+            ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
+            CorruptDataError: DAT-5.
+            IdempotenceError, CommitRejectedError, ConcurrentModificationException,
+            CommitUnknownError: as every commit. In a transaction: TransactionStateError, and of a
+                commit's errors CommitRejectedError alone.
+        """
+        check_clauses(self.statement)
+        return self._run(self.statement, commit)
+
+    def explain(self) -> str:
+        """How many files of how many would be opened, and why. Reads the source once.
+
+        Raises:
+            InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
+        """
+        check_clauses(self.statement)
+        return self._explain(self.statement)
+
+    def _with(
+        self, side: Side, action: Action, condition: Expression | None, values: Values | None
+    ) -> MergeBuilder[Made]:
+        if values is not None:
+            values = dict(values)
+        clause = Clause(side, action, condition, values)
+        clauses = (*self.statement.clauses, clause)
+        return MergeBuilder(replace(self.statement, clauses=clauses), self._run, self._explain)
+
+
+def begin_merge(
+    on: Expression,
+    source_alias: str,
+    target_alias: str,
+    merge_schema: bool,
+    run: Run[Made],
+    explain: Explain,
+) -> MergeBuilder[Made]:
+    """A MERGE without clauses: what `merge` of a table and of a transaction gives.
+
+    Args:
+        on: which rows match, over both sides.
+        source_alias: what expressions call the source.
+        target_alias: what they call the table.
+        merge_schema: as of `MergeStatement`.
+        run: carries the statement out, once it has its clauses.
+        explain: says what it would open.
+    """
+    statement = MergeStatement(
+        on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
+    )
+    return MergeBuilder(statement, run, explain)

@@ -1,0 +1,1 @@
+"""What verbs share: the open table, its pinned snapshot, staging, row changes, MERGE semantics."""

@@ -1,0 +1,91 @@
+"""The rows that a statement's condition selects, and what the conflict rules learn of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from tablefmt.conflict.facts import Read
+from tablefmt.data.read import RowFilter
+from tablefmt.data.selection import Condition, choose
+from tablefmt.expressions.predicate import Predicate, fields, to_sql
+from tablefmt.expressions.prune import decided_by_partitions
+from tablefmt.model.schema import Schema
+
+TEXT_MAX = 1000
+"""Characters kept of a condition that has no SQL text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A condition, as far as it is understood."""
+
+    text: str
+    predicate: Predicate | None
+    """TRUE for every row that is selected; None: nothing is known of them, or all are."""
+    rows: RowFilter | None
+    """None selects every row."""
+    exact: bool
+    """`predicate` is TRUE for no other row."""
+    reasoned: bool | None = None
+    """Whether the condition goes by the values of `columns` alone, always in the same way, so that
+    the conflict rules may look at rows; None: as `exact`."""
+    columns: frozenset[int] | None = None
+    """Ids of the columns that the condition looks at; None: those of an exact `predicate`."""
+
+    def decided_by(self, partition_ids: frozenset[int]) -> bool:
+        """Whether files are selected as a whole, by their partition values."""
+        if not self.exact:
+            return False
+        return self.predicate is None or decided_by_partitions(self.predicate, partition_ids)
+
+    def read_nothing(self) -> Read:
+        """A choice among files by their metadata: no row was looked at, and more may match."""
+        return Read(predicate=self.predicate, by_row=self._by_row, rows={}, columns=self.looked_at)
+
+    def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
+        """A look at `files` (column `id`), those that may hold such rows.
+
+        Args:
+            files: the files opened.
+            rows: positions that were selected, by file; None: the rows of all files were looked at.
+        """
+        return Read(
+            predicate=self.predicate,
+            by_row=self._by_row,
+            files=np.sort(files["id"].to_numpy()),
+            rows=rows,
+            columns=self.looked_at,
+        )
+
+    @property
+    def _by_row(self) -> bool:
+        return self.exact if self.reasoned is None else self.reasoned
+
+    @property
+    def looked_at(self) -> frozenset[int] | None:
+        """Ids of the columns that decide which rows are selected; None: any may."""
+        if self.columns is not None:
+            return self.columns
+        if not self.exact:
+            return None
+        return frozenset() if self.predicate is None else frozenset(fields(self.predicate))
+
+
+def target_of(where: Condition, schema: Schema) -> Target:
+    """The rows of a condition; all for None.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `choose`.
+    """
+    chosen = choose(where, schema)
+    if where is None:
+        return Target("TRUE", None, None, True)
+    predicate, exact = chosen.predicate, chosen.exact
+    text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
+    reasoned = exact or chosen.columns is not None
+    return Target(text, predicate, chosen.rows, exact, reasoned, chosen.columns)

@@ -1,0 +1,290 @@
+"""Metadata with other columns: what the verbs of `alter` and writers that evolve a schema make.
+
+Pure. What else of the metadata names columns follows, or stands in the way. Spec: SCH-7 .. SCH-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.data.bounds import stats_columns
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.constraints import check_columns_stay
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model import evolve
+from tablefmt.model.defaults import default_of
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.paths import path_of
+from tablefmt.model.replace_schema import replaced_schema
+from tablefmt.model.schema import Field, Schema, Type, is_nested, number_fields
+from tablefmt.model.text_lengths import fitted_default
+
+_STATS = "statsColumns"
+
+
+def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
+    """A column as a schema of its own has it; `default` is that of rows there are and of new ones.
+
+    Args:
+        name: of the column, or the path of a field.
+        kind: DDL text, a pyarrow.DataType, or a Spark DataType; or a `Type`.
+        default: a value of the type; None for NULL.
+        required: NOT NULL, whatever `kind` says.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5, SCH-7; NOT NULL without a default.
+    """
+    column = _one_column(name, kind)
+    column = replace(column, nullable=column.nullable and not required)
+    value = fitted_default(default_of(default, column.type, name), column.text, name)
+    if not column.nullable and value is None:
+        raise SchemaMismatchError(
+            f"column {name!r} cannot be NOT NULL: it is NULL in all rows there are; give a default",
+            [name],
+        )
+    return replace(column, default=value, initial=value)
+
+
+def type_of(name: str, kind: Any) -> Type:
+    """The type of a column that is to change. Raises SchemaMismatchError."""
+    return _one_column(name, kind).type
+
+
+def wider_of(name: str, kind: Any) -> Field:
+    """A column as it is to become: its type and length count. Raises SchemaMismatchError."""
+    return _one_column(name, kind)
+
+
+def _one_column(name: str, kind: Any) -> Field:
+    if isinstance(kind, str):
+        schema = schema_from(f"{quote_name(name)} {kind}")
+    elif isinstance(kind, pa.DataType):
+        schema = schema_from(pa.schema([pa.field(name, kind)]))
+    elif callable(getattr(kind, "jsonValue", None)):
+        json = {"name": name, "type": kind.jsonValue(), "nullable": True, "metadata": {}}
+        schema = schema_from({"type": "struct", "fields": [json]})
+    else:
+        raise SchemaMismatchError(
+            f"{kind!r} is no type; give DDL text, a pyarrow.DataType or a Spark DataType", [name]
+        )
+    if len(schema.fields) != 1 or schema.fields[0].name != name:
+        raise SchemaMismatchError(f"{kind!r:.100} is not the type of one column", [name])
+    return schema.fields[0]
+
+
+def added(metadata: Metadata, name: str, column: Field, after: str | None, first: bool) -> Metadata:
+    """With one more column or field. Raises SchemaMismatchError."""
+    schema = evolve.with_field(metadata.schema, name, column, after=after, first=first)
+    return with_schema(metadata, schema)
+
+
+def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
+    """With another name for a column or field.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it.
+    """
+    _check_unused(metadata, name, "renamed")
+    return with_schema(metadata, evolve.renamed(metadata.schema, name, to))
+
+
+def dropped(metadata: Metadata, name: str) -> Metadata:
+    """Without a column or field.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+    """
+    _check_not_partition(metadata, name, "dropped")
+    _check_unused(metadata, name, "dropped")
+    return with_schema(metadata, evolve.without_field(metadata.schema, name))
+
+
+def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Metadata:
+    """With a column or field at another place. Raises SchemaMismatchError."""
+    return with_schema(metadata, evolve.moved(metadata.schema, name, after=after, first=first))
+
+
+def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
+    """With the type and the length of `wider`.
+
+    Raises:
+        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+    """
+    _check_not_partition(metadata, name, "widened")
+    _check_unused(metadata, name, "widened")
+    schema = evolve.widened(metadata.schema, name, wider.type, wider.text)
+    return with_schema(metadata, schema)
+
+
+def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
+    """With another default for rows to come. Raises SchemaMismatchError."""
+    return with_schema(metadata, evolve.with_default(metadata.schema, name, value))
+
+
+def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> Metadata:
+    """With another comment, as of `checked_comment`, of the table, or of a column or field.
+
+    Raises:
+        SchemaMismatchError: no such column.
+    """
+    if name is None:
+        return replace(metadata, comment=comment)
+    return with_schema(metadata, evolve.with_comment(metadata.schema, name, comment))
+
+
+def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
+    """With a top-level column that may be NULL, or never is. Raises SchemaMismatchError."""
+    schema = metadata.schema
+    field = schema.find(name)
+    if field is None:
+        raise SchemaMismatchError(
+            f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}", [name]
+        )
+    new = replace(field, nullable=nullable)
+    fields = tuple(new if f.id == field.id else f for f in schema.fields)
+    return with_schema(metadata, replace(schema, fields=fields))
+
+
+def merged(metadata: Metadata, incoming: Schema) -> Metadata:
+    """With what rows of `incoming` have beyond the table; itself if that is nothing.
+
+    Raises:
+        SchemaMismatchError: SCH-2.
+    """
+    fixed = frozenset(metadata.partition_by).union(
+        *(c.columns for c in metadata.constraints.values())
+    )
+    return with_schema(metadata, evolve.merged_schema(metadata.schema, incoming, fixed))
+
+
+def replaced(
+    metadata: Metadata, incoming: Schema, partition_by: Sequence[str] | None = None
+) -> Metadata:
+    """With the columns of `incoming` in place of all others.
+
+    Args:
+        metadata: of the table.
+        incoming: the columns, in their order.
+        partition_by: names of columns to partition by, or one; None: those that the table has.
+
+    Raises:
+        SchemaMismatchError: SCH-2; a partition column that is not there, or is nested; a column
+            that a constraint looks at goes, or gets another name or type.
+    """
+    schema = replaced_schema(metadata.schema, incoming)
+    staying = {f.id: f.name for f in schema.fields}
+    for field in metadata.schema.fields:
+        if staying.get(field.id) != field.name:
+            _check_unused(metadata, field.name, "replaced")
+    if isinstance(partition_by, str):
+        partition_by = [partition_by]
+    names = metadata.partition_names if partition_by is None else list(partition_by)
+    columns = []
+    for name in names:
+        column = schema.find(name)
+        if column is None or is_nested(column.type):
+            reason = "is not among the new columns" if column is None else "is nested"
+            raise SchemaMismatchError(
+                f"the table is to be partitioned by {name!r}, which {reason}", [name]
+            )
+        columns.append(column.id)
+    if len(set(columns)) != len(columns):
+        raise SchemaMismatchError(f"partition_by names a column twice: {names}", names)
+    if partition_by is not None and len(columns) == len(schema.fields):
+        raise SchemaMismatchError(
+            "every column is a partition column; leave at least one for data", list(names)
+        )
+    return with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+
+
+def redefined(metadata: Metadata, wanted: Metadata) -> Metadata:
+    """With all that another definition of the table says, in place of all that this one does.
+
+    Args:
+        metadata: of the table.
+        wanted: of a table of its own, with ids of its own.
+
+    Raises:
+        SchemaMismatchError: SCH-2.
+    """
+    schema = replaced_schema(metadata.schema, wanted.schema, whole=True)
+    return _renumbered(wanted, schema)
+
+
+def afresh(metadata: Metadata) -> Metadata:
+    """The same definition for another table, without a history."""
+    fields = [replace(field, initial=None) for field in metadata.schema.fields]
+    return _renumbered(metadata, number_fields(fields))
+
+
+def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
+    """The metadata over the same columns, in the same order, under other ids."""
+    pairs = zip(metadata.schema.fields, schema.fields, strict=True)
+    ids = {old.id: new.id for old, new in pairs}
+    return replace(
+        metadata,
+        schema=schema,
+        partition_by=tuple(ids[i] for i in metadata.partition_by),
+        constraints={
+            name: replace(each, columns=tuple(sorted(ids[i] for i in each.columns)))
+            for name, each in metadata.constraints.items()
+        },
+    )
+
+
+def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
+    """The metadata with another schema; properties that name columns go by the new names."""
+    before = metadata.schema if before is None else before
+    if schema == metadata.schema:
+        return metadata
+    check_columns_stay(metadata.constraints, before, schema)
+    changed = replace(metadata, schema=schema)
+    kept = metadata.properties.get(_STATS)
+    if kept is None:
+        return changed
+    names = {f.id: f.name for f in schema.fields if not is_nested(f.type)}
+    stats = stats_columns(before, kept)
+    if all(names.get(f.id) == f.name for f in stats):
+        return changed
+    text = ", ".join(quote_name(names[f.id]) for f in stats if f.id in names)
+    return replace(changed, properties={**metadata.properties, _STATS: text})
+
+
+def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
+    """Files written under one schema as an entry with another one has them.
+
+    Bounds of columns that got another type are unknown (VAL-4).
+    """
+    types = {f.id: f.type for f in before.fields}
+    other = {f.id for f in after.fields if f.id in types and types[f.id] != f.type}
+    gone = {f"{side}.{i}" for side in ("lower", "upper") for i in other}
+    return AddedFiles({n: values for n, values in added.columns.items() if n not in gone})
+
+
+def _check_unused(metadata: Metadata, name: str, what: str) -> None:
+    """Refuse to change a column that a constraint looks at: its text names it."""
+    column = metadata.schema.find(path_of(metadata.schema, name)[0])
+    users = [
+        constraint
+        for constraint, each in metadata.constraints.items()
+        if column is not None and column.id in each.columns
+    ]
+    if users:
+        raise SchemaMismatchError(
+            f"the constraint {users[0]!r} looks at column {name!r}, so it cannot be {what}; drop "
+            "the constraint first",
+            [name],
+        )
+
+
+def _check_not_partition(metadata: Metadata, name: str, what: str) -> None:
+    column = metadata.schema.find(path_of(metadata.schema, name)[0])
+    if column is not None and column.id in metadata.partition_by:
+        raise SchemaMismatchError(
+            f"the table is partitioned by {name!r}, so the column cannot be {what}", [name]
+        )

@@ -1,0 +1,285 @@
+"""Rows of live files taken out, replaced or moved, in either delete mode: what a plan is made of.
+
+Data files are read at the pinned version, and new ones written, here; from then on all is metadata.
+Spec: DEL-1, LIN-1, ENT-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
+from tablefmt.data.cast import relabelled
+from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
+from tablefmt.model.entry import AddedFiles
+from tablefmt.model.positions import Marks, pack_positions
+from tablefmt.session.condition import Target
+from tablefmt.session.measurements import REWRITE, SCAN
+from tablefmt.session.snapshot import Pinned, joined
+
+COPY_ON_WRITE = "copy-on-write"
+
+CHUNK_ROWS = 131_072
+CHUNK_BYTES = 32 << 20
+"""New values are worked out for so many rows at once, about."""
+
+Change = Callable[[pa.Table], pa.Table]
+"""New rows for old ones, one for one; columns by name. Also called with no rows, for the types."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selected:
+    """Live rows that a condition selects, found by reading."""
+
+    target: Target
+    files: pa.Table
+    """Every file opened, with the snapshot's columns."""
+    rows: Mapping[int, BitMap64]
+    """By file id; files without such rows are not there."""
+
+    @property
+    def count(self) -> int:
+        """Rows selected."""
+        return sum(map(len, self.rows.values()))
+
+    @property
+    def touched(self) -> Ids:
+        """Files that hold rows selected. Ascending."""
+        return _ids(self.rows)
+
+    @property
+    def whole(self) -> Ids:
+        """Files of which every live row is selected. Ascending."""
+        ids, rows, deleted = (self.files[n].to_numpy() for n in ("id", "rows", "deleted"))
+        live = dict(zip(ids.tolist(), (rows - deleted).tolist(), strict=True))
+        return _ids(file for file, found in self.rows.items() if len(found) == live[file])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What becomes of the files of rows taken out: fields of a plan."""
+
+    added: AddedFiles | None = None
+    """Rows that stay, written again: `carried` says where from."""
+    removes: Ids = field(default_factory=lambda: NO_IDS)
+    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    carried: tuple[Output, ...] = ()
+
+
+def select(pinned: Pinned, target: Target) -> Selected:
+    """The live rows for which the condition is true; reads the files that may hold some.
+
+    Raises:
+        CorruptDataError: DAT-5. InvalidPredicateError: Arrow cannot evaluate the condition.
+    """
+    snapshot = pinned.snapshot
+    files = snapshot.matching(target.predicate)
+    ids = files["id"].to_pylist()
+    found: dict[int, BitMap64] = {}
+    if target.rows is None:
+        for file, rows in zip(ids, files["rows"].to_pylist(), strict=True):
+            found[file] = BitMap64(range(rows)) - snapshot.positions(file)
+    else:
+        looked = snapshot.with_vectors(files)
+        parts = locate_rows(pinned.store, looked, snapshot.schema, [], target.rows)
+        with pinned.measured.timed(SCAN):
+            for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
+                found.setdefault(ids[part.file], BitMap64()).update(part.positions)
+    return Selected(target, files, {file: rows for file, rows in found.items() if rows})
+
+
+def take_out(pinned: Pinned, selected: Selected, *, updated: bool = False) -> Taken:
+    """Take the rows selected out of the table, in its delete mode.
+
+    Args:
+        pinned: the version they were selected at.
+        selected: the rows.
+        updated: their new versions are written besides, so they count as updated, not deleted.
+    """
+    touched, whole = selected.touched, selected.whole
+    rewrites = pinned.property("deleteMode") == COPY_ON_WRITE
+    # A row that goes with its file is deleted unless something else is said of it.
+    said = touched if updated or rewrites else np.setdiff1d(touched, whole)
+    deletes = {int(file): _marks(selected.rows[int(file)], updated) for file in said}
+    if not rewrites:
+        return Taken(removes=whole, deletes=deletes)
+    added, carried = carry_rows(pinned, np.setdiff1d(touched, whole), selected.rows)
+    return Taken(added=added, removes=touched, deletes=deletes, carried=carried)
+
+
+def change_rows(
+    pinned: Pinned, selected: Selected, change: Change, shape: pa.Schema | None = None
+) -> AddedFiles | None:
+    """Write the new versions of the rows selected, marked as such (ENT-9).
+
+    Args:
+        pinned: the version they were selected at.
+        selected: the rows.
+        change: makes the new ones.
+        shape: of what `change` gives; None: it is asked for no rows, for the types.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: what `change` gives does not fit.
+    """
+    snapshot = pinned.snapshot
+    files = snapshot.with_vectors(_files(pinned, selected.touched))
+    columns = snapshot.schema.fields
+    if shape is None:
+        shape = change(answer_schema(columns).empty_table()).schema
+
+    def changed() -> Iterator[pa.RecordBatch]:
+        for rows in _in_chunks(_rows_of(pinned, files, selected)):
+            made = change(rows)
+            columns = [
+                relabelled(column, field.type)
+                for column, field in zip(made.columns, shape, strict=True)
+            ]
+            yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
+
+    with pinned.measured.timed(REWRITE):
+        added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
+    return None if added is None else flagged(added, updated=True)
+
+
+def _rows_of(pinned: Pinned, files: pa.Table, selected: Selected) -> Iterator[pa.RecordBatch]:
+    """The rows selected, of files that hold some, with their vectors."""
+    schema, wanted = pinned.snapshot.schema, selected.target.rows
+    if wanted is None or not callable(wanted.exact):
+        yield from read_files(pinned.store, files, schema, schema.fields, wanted)
+        return
+    # Where they are is known; the condition is not worked out again.
+    ids = files["id"].to_pylist()
+    pushed = RowFilter(wanted.pushed)
+    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=1):
+        here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
+        low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
+        if low < high:
+            yield part.rows.take(pa.array(np.searchsorted(part.positions, here[low:high])))
+
+
+def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows, not too few at once: to work out new values costs milliseconds a time."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def flagged(added: AddedFiles, *, updated: bool) -> AddedFiles:
+    """The files, said to hold new versions of older rows, or not."""
+    return AddedFiles({**added.columns, "updated": [updated] * len(added)})
+
+
+def rewrite(
+    pinned: Pinned, files: Sequence[int], sort: Change | None = None
+) -> tuple[AddedFiles | None, tuple[tuple[Run, ...], ...]]:
+    """Write the live rows of files again, in order.
+
+    Args:
+        pinned: the version to read.
+        files: ids of live files, in the order in which their rows are to come.
+        sort: puts the rows into another order; then nothing is said of where they came from.
+
+    Returns:
+        The files written, and for each the runs of rows it is made of.
+    """
+    snapshot = pinned.snapshot
+    chosen = snapshot.with_vectors(_files(pinned, files))
+    columns = snapshot.schema.fields
+    batches = read_files(pinned.store, chosen, snapshot.schema, columns)
+    reader = pa.RecordBatchReader.from_batches(answer_schema(columns), batches)
+    if sort is not None:
+        added = pinned.write(sort(reader.read_all()).to_reader(), carried=True)
+        return added, ((),) * (0 if added is None else len(added))
+    added = pinned.write(reader, carried=True)
+    inputs = [
+        (file, rows, snapshot.positions(file))
+        for file, rows in zip(chosen["id"].to_pylist(), chosen["rows"].to_pylist(), strict=True)
+    ]
+    return added, runs_of(inputs, [] if added is None else added.columns["rows"])
+
+
+def runs_of(
+    inputs: Iterable[tuple[int, int, BitMap64]], outputs: Sequence[int]
+) -> tuple[tuple[Run, ...], ...]:
+    """The runs of rows that each output is made of, if the rows of all inputs come in order. Pure.
+
+    Args:
+        inputs: id, rows as written, and the positions left out.
+        outputs: rows of each output; together as many as the inputs have left.
+    """
+    made: list[list[Run]] = [[] for _ in outputs]
+    at, room = 0, outputs[0] if outputs else 0
+    for file, rows, dropped in inputs:
+        left = BitMap64(range(rows)) - dropped
+        start = taken = 0
+        if rows and not left and outputs:
+            made[at].append(Run(file, 0, rows, dropped))
+        while taken < len(left):
+            while room == 0:
+                at += 1
+                room = outputs[at]
+            count = min(room, len(left) - taken)
+            taken, room = taken + count, room - count
+            # Rows left out between two outputs belong to the earlier one.
+            end = rows if taken == len(left) else left[taken]
+            made[at].append(Run(file, start, end - start, dropped & BitMap64(range(start, end))))
+            start = end
+    return tuple(map(tuple, made))
+
+
+def carry_rows(
+    pinned: Pinned, files: Ids, selected: Mapping[int, BitMap64]
+) -> tuple[AddedFiles | None, tuple[Output, ...]]:
+    """Write the live rows of files again but for those selected, each file's apart.
+
+    Args:
+        pinned: the version they are read at.
+        files: ids of live files; each has a row left.
+        selected: positions that do not come along, for every one of the files.
+    """
+    snapshot = pinned.snapshot
+    columns = snapshot.schema.fields
+    shape = answer_schema(columns)
+    parts: list[AddedFiles | None] = []
+    carried: list[Output] = []
+    for file in files.tolist():
+        one = _files(pinned, [file])
+        dropped = snapshot.positions(file) | selected[file]
+        one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
+        batches = read_files(pinned.store, one, snapshot.schema, columns)
+        with pinned.measured.timed(REWRITE):
+            added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches), carried=True)
+        assert added is not None, "a file that does not go whole has rows left"
+        runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
+        carried.extend(enumerate(runs, len(carried)))
+        parts.append(flagged(added, updated=False))
+    return joined(parts), tuple(carried)
+
+
+def _files(pinned: Pinned, ids: Ids | Sequence[int]) -> pa.Table:
+    """The live files of those ids, in that order."""
+    files = pinned.snapshot.files
+    places = pc.index_in(pa.array(ids, pa.int64()), files["id"].combine_chunks())
+    assert places.null_count == 0, "every file is live"
+    return files.take(places)
+
+
+def _marks(rows: BitMap64, updated: bool) -> Marks:
+    return Marks(BitMap64(), rows) if updated else Marks(rows, BitMap64())
+
+
+def _ids(files: Iterable[int]) -> Ids:
+    return np.array(sorted(files), np.int64)

@@ -1,0 +1,150 @@
+"""One version of a table as a statement sees it, and where the statement puts its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.bounds import stats_of
+from tablefmt.data.write import remove_data, write_data
+from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
+from tablefmt.expressions.predicate import TRUE, Predicate, over_columns, to_sql
+from tablefmt.model.cached import cached_property
+from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
+from tablefmt.model.properties import get_property
+from tablefmt.model.values import encode
+from tablefmt.session.measurements import Measured
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.store.protocol import Store
+
+SCOPE_PARTITIONS_MAX = 1000
+"""An entry names at most this many partitions as its scope; beyond, the whole table."""
+
+
+class Pinned:
+    """A version that stays, whatever commits meanwhile; and the folder of one transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        view: LogView,
+        version: int,
+        transaction: str,
+        measured: Measured | None = None,
+    ) -> None:
+        self.store = store
+        self.view = view
+        self.version = version
+        self.transaction = transaction
+        self.measured = measured or Measured.start(lambda: 0.0, store)
+        """What is done on it; without one, times are not taken."""
+        self.metadata: Metadata = view.metadata_at(version)
+        self.target: Metadata = self.metadata
+        """What files are written under, and what the commit makes of the table's metadata."""
+        self._writes = 0
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The state at `version`."""
+        return self.view.snapshot(self.version)
+
+    def property(self, name: str) -> str:
+        """The table property in force at `version`."""
+        return get_property(self.metadata.properties, name)
+
+    def write(self, reader: pa.RecordBatchReader, *, carried: bool = False) -> AddedFiles | None:
+        """Write rows, columns by name, to files of the transaction; None if there are none.
+
+        Args:
+            reader: the rows.
+            carried: they are in the table as they are, so constraints were checked (DAT-13).
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError: as `write_data`.
+        """
+        prefix = f"{self._writes}-"
+        self._writes += 1
+        target = replace(self.target, constraints={}) if carried else self.target
+        stats = stats_of(target)
+        return write_data(self.store, self.transaction, reader, target, stats, prefix=prefix)
+
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        """If what is done inside fails, the files it wrote are removed; earlier ones stay, and
+        `target` is what it was.
+
+        Raises:
+            CommitRejectedError: the store refused a file.
+        """
+        first, target = self._writes, self.target
+        try:
+            yield
+        except Exception as error:
+            self.target = target
+            written = tuple(f"{number}-" for number in range(first, self._writes))
+            try:
+                remove_data(self.store, self.transaction, written)
+            except StoreError:
+                # The store that refused the write may refuse this too; what stays is an orphan.
+                pass
+            if isinstance(error, StoreError):
+                raise CommitRejectedError(str(error).rstrip(".")) from error
+            raise
+
+
+def check_may_remove(metadata: Metadata) -> None:
+    """Refuse to take rows out of an append-only table.
+
+    Raises:
+        ConstraintViolationError: property appendOnly.
+    """
+    if get_property(metadata.properties, "appendOnly") == "true":
+        raise ConstraintViolationError(
+            "the table is append-only (property appendOnly): rows may be added, never replaced"
+        )
+
+
+def live_rows(files: pa.Table) -> int:
+    """Rows of live files that are not gone."""
+    return int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
+
+
+def joined(parts: Sequence[AddedFiles | None]) -> AddedFiles | None:
+    """The files of all parts in order; what a part does not say of its files is unknown.
+
+    Files that are not said to hold new versions of rows hold none.
+    """
+    known = [part for part in parts if part is not None]
+    if len(known) <= 1:
+        return known[0] if known else None
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for part in known for name in part.columns):
+        absent = False if name == "updated" else None
+        columns[name] = [v for p in known for v in p.columns.get(name, [absent] * len(p))]
+    return AddedFiles(columns)
+
+
+def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
+    """The partitions that rows for which the condition holds can be in; None: all."""
+    if predicate is None or not metadata.partition_by:
+        return None
+    over = over_columns(predicate, frozenset(metadata.partition_by))
+    return None if over == TRUE else PredicateScope(to_sql(over))
+
+
+def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
+    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
+    if not metadata.partition_by:
+        return None
+    columns = [
+        encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
+        for i in metadata.partition_by
+    ]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None

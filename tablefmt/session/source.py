@@ -1,0 +1,186 @@
+"""The rows a statement is given: how they are read, again if need be, and what of the table they
+themselves were read from.
+
+Rows of this table at the version a handle was at are a read of that version to the conflict rules;
+of a version that somebody asked for by number or time they are a constant. Spec: CFL-5, CFL-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.commit.plan import Plan
+from tablefmt.commit.resolver import Judge
+from tablefmt.conflict.facts import Read
+from tablefmt.conflict.matrix import SERIAL
+from tablefmt.conflict.verdict import Conflict
+from tablefmt.data.cast import as_reader
+from tablefmt.data.spool import Kept
+from tablefmt.expressions.predicate import any_of
+from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.session.condition import Target, target_of
+from tablefmt.session.partitions import partitions_of
+from tablefmt.session.scan import Scan
+from tablefmt.session.snapshot import Pinned, live_rows, scope_of
+from tablefmt.snapshot.load import LogView
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """Rows that can be read more than once."""
+
+    reader: Callable[[], pa.RecordBatchReader]
+    """All rows from the first one on; of several readers only the last may be read."""
+    kept: Kept | None = None
+    """Where rows of a stream are kept that can be read only once."""
+
+    @property
+    def lost(self) -> bool:
+        """They cannot be read again after all: the disk would not take them."""
+        return self.kept is not None and self.kept.lost
+
+
+def source_reader(source: Any) -> pa.RecordBatchReader:
+    """Rows as a stream: tabular data, or a scan of any table at any version.
+
+    Raises:
+        SchemaMismatchError: it is neither.
+    """
+    if isinstance(source, Scan):
+        return pa.RecordBatchReader.from_batches(source.schema, source.to_batches())
+    return as_reader(source)
+
+
+@contextmanager
+def repeatable(source: Any) -> Iterator[Repeatable]:
+    """Rows that can be read more than once, while the block lasts.
+
+    What somebody holds in memory, or can be scanned again, is not kept here. Of a stream it is what
+    was read, on disk beyond a limit. Raises as `source_reader`.
+    """
+    if isinstance(source, Scan):
+        yield Repeatable(lambda: source_reader(source))
+    elif isinstance(source, pa.Table | pa.RecordBatch) or hasattr(source, "__dataframe__"):
+        yield Repeatable(as_reader(source).read_all().to_reader)
+    else:
+        with Kept(as_reader(source)) as kept:
+            yield Repeatable(kept.reader, kept)
+
+
+def own_scan(view: LogView, source: Any) -> Scan | None:
+    """The scan that a source is, if it is one of this table at a version that nobody asked for.
+
+    A copy of the table counts as the table as far as their logs are one.
+    """
+    if not isinstance(source, Scan) or source.asked:
+        return None
+    snapshot = source.snapshot
+    if snapshot.table_id != view.head.table:
+        return None
+    if snapshot.version > view.head.version:
+        view.refresh()
+    times = view.timeline.timestamps
+    version = snapshot.version
+    same = version < len(times) and times[version] == snapshot.timestamp
+    return source if same else None
+
+
+def read_of(scan: Scan, pinned: Pinned) -> Read:
+    """What the conflict rules learn of a scan of the table, as a read of the pinned version.
+
+    Raises:
+        ConcurrentModificationException: the scan is of another version, and between the two there
+            is a commit that makes a difference to it.
+    """
+    target = target_of(scan.where, scan.snapshot.schema)
+    # What its rows hold goes on into others: a new value matters in any column of theirs.
+    if scan.version <= pinned.version:
+        read = replace(target.read(scan.survivors), columns=None)
+    elif scan.snapshot.metadata == pinned.metadata:
+        files = pinned.snapshot.matching(target.predicate)
+        read = replace(target.read(files), columns=None)
+    else:
+        # Its columns are not those of the condition: the change of metadata is in the way.
+        read = Read(by_row=False)
+    if scan.version == pinned.version:
+        return read
+    first, last = sorted((scan.version, pinned.version))
+    followed = _unchanged(pinned, read, first, last)
+    return followed if first == scan.version else read
+
+
+def _unchanged(pinned: Pinned, read: Read, first: int, last: int) -> Read:
+    """The read of version `first` as one of `last`.
+
+    Who reads two versions at once stands between them, so no order of commits explains an insert
+    that one of the reads saw and the other did not: judged as at Serializable.
+    """
+    view = pinned.view
+    plan = Plan(
+        transaction=pinned.transaction,
+        operation=Operation(name="SCAN", cls=OperationClass.UPDATE),
+        granularity=pinned.property("conflictGranularity"),
+        isolation=SERIAL,
+        delete_mode=pinned.property("deleteMode"),
+        written_under=view.metadata_at(first),
+        read_version=first,
+        next_id=view.totals[first].next_id,
+        reads=(read,),
+    )
+    judge = Judge(pinned.store, plan)
+    for stored in view.entries_after(first):
+        if stored.version > last:
+            break
+        verdict = judge.judge(stored.entry)
+        if isinstance(verdict, Conflict):
+            raise verdict.exception()
+        assert verdict is None, verdict
+    return judge.mine.reads[0]
+
+
+def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
+    """The plan of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
+
+    An OVERWRITE then keeps the removals it has at the pinned version.
+    """
+    # Rows that came meanwhile would stay, and have none of the new columns.
+    replaces_columns = plan.metadata is not None and plan.replacing is not None
+    plan = replace(
+        plan,
+        reads=(*plan.reads, *reads),
+        blind=False,
+        floating=False,
+        promises=plan.promises or replaces_columns,
+    )
+    if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
+        plan = _as_update(plan, pinned)
+    if plan.operation.cls is not OperationClass.UPDATE or replaces_columns:
+        return replace(plan, scope=None)
+    scopes = [read.predicate for read in plan.reads]
+    if plan.add is not None and pinned.metadata.partition_by:
+        scopes.append(partitions_of(plan.add, plan.metadata or pinned.metadata))
+    known = [predicate for predicate in scopes if predicate is not None]
+    whole = None if len(known) < len(scopes) else any_of(known)
+    return replace(plan, scope=scope_of(whole, pinned.metadata))
+
+
+def _as_update(plan: Plan, pinned: Pinned) -> Plan:
+    metrics = dict(plan.operation.metrics)
+    if plan.replacing is not None:
+        target = Target("", plan.replacing.predicate, None, True)
+        files = pinned.snapshot.in_scope(target.predicate)
+        metrics["numDeletedRows"] = live_rows(files)
+        plan = replace(
+            plan,
+            reads=(*plan.reads, target.read_nothing()),
+            removes=np.sort(files["id"].to_numpy()),
+            replacing=None,
+        )
+    operation = replace(plan.operation, cls=OperationClass.UPDATE, metrics=metrics)
+    return replace(plan, operation=operation)

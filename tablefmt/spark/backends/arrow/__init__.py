@@ -1,0 +1,1 @@
+"""Arrow reads and writes the data files, in Spark's Python workers."""

@@ -1,0 +1,247 @@
+"""What Spark's workers do on the Arrow plane: read a group of files, write the rows of a task.
+
+Both are values that travel to the workers pickled, so what a store needs to be opened with is in no
+plan. Spec: DAT-1 .. DAT-7.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.cast import match_columns
+from tablefmt.data.read import locate_rows, read_files
+from tablefmt.data.write import write_data
+from tablefmt.errors import StoreError
+from tablefmt.log.names import data_folder
+from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Field, Schema
+from tablefmt.session.snapshot import joined
+from tablefmt.spark.runtime.failures import carrying
+from tablefmt.store.protocol import KeyNotFoundError, Store
+
+TASK_BYTES_MIN = 4 << 20
+TASK_BYTES_MAX = 128 << 20
+TASKS_WANTED = 64
+"""A read makes about that many tasks, if they come out between the two sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Reads files of one version, whatever the tasks that it is handed to."""
+
+    store: Store
+    schema: Schema
+
+    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`, every column; then a column for every one of `marks`, all the same.
+
+        Raises:
+            CorruptDataError, with a record that `recovered` finds.
+        """
+        with carrying():
+            for batch in read_files(self.store, files, self.schema, self.schema.fields):
+                columns = [pa.repeat(mark, batch.num_rows) for mark in marks]
+                more = [pa.field(str(i), column.type) for i, column in enumerate(columns)]
+                # Spark's reader of Python data sources wants columns as NOT NULL as it was told.
+                shape = pa.schema([*batch.schema, *more])
+                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=shape)
+
+
+@dataclass(frozen=True, slots=True)
+class LocateTask:
+    """Reads files of one version with the place of every row, whatever the tasks."""
+
+    store: Store
+    table: Schema
+    schema: Schema
+    """The columns wanted, of those of the table."""
+
+    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`; then the place of the file, int32, and of the row in it, int64.
+
+        Args:
+            files: as `read_files` takes them.
+            marks: the place of the first of them.
+
+        Raises:
+            CorruptDataError, with a record that `recovered` finds.
+        """
+        (first,) = marks
+        with carrying():
+            for found in locate_rows(self.store, files, self.table, self.schema.fields):
+                rows = found.rows
+                file = pa.repeat(pa.scalar(first + found.file, pa.int32()), len(found.positions))
+                columns = [*rows.columns, file, pa.array(found.positions, pa.int64())]
+                names = [*rows.schema.names, "file", "row"]
+                yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Writes rows under one transaction's folder, under names that no other attempt has."""
+
+    store: Store
+    transaction: str
+    metadata: Metadata
+    stats: tuple[Field, ...]
+    columns: tuple[str, ...]
+    """Names of the columns of the rows, in their order."""
+    compression: str = "zstd"
+    rows_max: int | None = None
+    """Rows a file."""
+
+    def write(self, batches: Iterable[pa.RecordBatch], partition: int) -> AddedFiles | None:
+        """Write the rows of one attempt of the task for `partition`; durable when it returns.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError, StoreError, with a record that
+            `recovered` finds. The files written so far are removed.
+        """
+        prefix = f"{partition:05d}-{secrets.token_hex(8)}-"
+        with carrying():
+            try:
+                return self._write(iter(batches), prefix)
+            except BaseException:
+                self._remove(prefix)
+                raise
+
+    def _write(self, batches: Iterator[pa.RecordBatch], prefix: str) -> AddedFiles | None:
+        first = next(batches, None)
+        if first is None:
+            return None
+
+        def renamed() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from batches
+
+        named = (b.rename_columns(list(self.columns)) for b in renamed())
+        shape = first.rename_columns(list(self.columns)).schema
+        reader = pa.RecordBatchReader.from_batches(shape, named)
+        return write_data(
+            self.store,
+            self.transaction,
+            reader,
+            self.metadata,
+            self.stats,
+            prefix=prefix,
+            # Arrow never had the older kind, so its name is shorter.
+            compression="lz4" if self.compression == "lz4_raw" else self.compression,
+            rows_max=self.rows_max,
+        )
+
+    def _remove(self, prefix: str) -> None:
+        """Delete what this attempt wrote, best effort: what stays is named by no entry."""
+        folder = data_folder(self.transaction)
+        try:
+            for found in list(self.store.list_after(folder)):
+                if found.key.startswith(folder + prefix):
+                    self.store.delete(found.key)
+        except (StoreError, KeyNotFoundError):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Writes the rows of a task, and keeps their places: columns that come last."""
+
+    rows: WriteTask
+    places: tuple[str, ...]
+    action: str | None = None
+    """One of `places`; rows in which it is another than `written` are not written."""
+    written: int = 0
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], partition: int
+    ) -> tuple[AddedFiles | None, bytes]:
+        """As `WriteTask.write`; and the places of all rows, as `packed` has them."""
+        width = len(self.rows.columns)
+        kept: list[pa.RecordBatch] = []
+
+        def without() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                places = pa.RecordBatch.from_arrays(batch.columns[width:], names=[*self.places])
+                kept.append(places)
+                rows = batch.select(list(range(width)))
+                if self.action is not None:
+                    rows = rows.filter(pc.equal(places.column(self.action), self.written))
+                if rows.num_rows:
+                    yield rows
+
+        added = self.rows.write(without(), partition)
+        return added, packed(pa.Table.from_batches(kept)) if kept else b""
+
+
+def check_columns(given: Schema, schema: Schema) -> None:
+    """Refuse rows that do not fit before any task runs. Raises SchemaMismatchError (DAT-2)."""
+    match_columns(to_arrow(given), schema)
+
+
+def groups_of(files: pa.Table) -> list[pa.Table]:
+    """Files in their order, in groups that are each worth a task. At least one file a group."""
+    wanted_columns = ("path", "size", "rows", "footer", "deleted", "vector")
+    columns = [n for n in wanted_columns if n in files.column_names]
+    files = files.select(columns).combine_chunks()
+    sizes = files["size"].to_pylist()
+    wanted = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))
+    groups, start, held = [], 0, 0
+    for at, size in enumerate(sizes):
+        if held and held + size > wanted:
+            groups.append(files.slice(start, at - start))
+            start, held = at, 0
+        held += size
+    if start < len(sizes):
+        groups.append(files.slice(start))
+    return groups
+
+
+def packed(files: pa.Table) -> bytes:
+    """A table of a few columns as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, files.schema) as stream:
+        stream.write_table(files)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def remove_losers(store: Store, transaction: str, added: AddedFiles | None) -> None:
+    """Delete the transaction's files that are not in `added`: attempts that lost wrote them."""
+    kept = set() if added is None else set(added.columns["path"])
+    try:
+        for found in list(store.list_after(data_folder(transaction))):
+            if found.key not in kept:
+                store.delete(found.key)
+        if not kept:
+            store.remove_empty(data_folder(transaction))
+    except (StoreError, KeyNotFoundError):
+        # What stays is named by no entry.
+        return
+
+
+def unpacked(body: bytes) -> pa.Table:
+    """The reverse of `packed`."""
+    with pa.ipc.open_stream(body) as stream:
+        return stream.read_all()
+
+
+def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
+    """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
+    return joined(list(parts))
+
+
+def described(added: AddedFiles | None) -> bytes:
+    """What a task wrote, as bytes for the driver."""
+    return orjson.dumps(None if added is None else dict(added.columns))
+
+
+def read_back(body: bytes) -> AddedFiles | None:
+    """The reverse of `described`."""
+    columns = orjson.loads(body)
+    return None if columns is None else AddedFiles(columns)

@@ -1,0 +1,314 @@
+"""From files of a table to a native Spark relation: Spark plans and reads them, we prune them.
+
+Spec: DAT-4, DAT-5, DAT-7, DEL-4.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.default_text import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values
+from tablefmt.expressions.predicate import all_of
+from tablefmt.expressions.prune import may_match
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_views import physical
+from tablefmt.session.snapshot import live_rows
+from tablefmt.spark.backends.groups import Groups, partition_groups
+from tablefmt.spark.backends.native.s3 import s3_place
+from tablefmt.spark.jvm import loader
+from tablefmt.store.protocol import Store
+
+READ_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    # A file that is missing or damaged stops the query, whatever the session says.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+POSITION = "_tmp_metadata_row_index"
+"""Spark's own reader makes a column of this name, and calls it `_metadata.row_index` elsewhere."""
+
+DELETED_TASK_BYTES = 4 << 20
+"""What may go with every task to tell rows that are gone; above it every executor gets it once."""
+
+DELETED_BITS_BYTES = 64 << 20
+"""What a bit for every row may take in each executor, for files of which rows are gone. Above it,
+only pages of 4,096 rows of which one is gone have bits."""
+
+RELATIONS_KEPT = 16
+"""Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
+
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
+_JOINED = 1 << 16
+"""Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
+
+_log = logging.getLogger(__name__)
+_relations: dict[tuple[str | None, ...], Any] = {}
+_keeping = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files to scan."""
+
+    identity: str
+    """The same for the same files of the same table, and for nothing else."""
+    columns: pa.Table
+    """One row a file, with ADD-1's columns: `path`, `size`, bounds, …"""
+    schema: Schema
+    partition_ids: frozenset[int]
+    groups: Groups | None = None
+    """None: by their partition values."""
+    vectors: Callable[[pa.Table], pa.Table] | None = None
+    """Gives `columns` with `vector`, the rows that are gone; None: it is there if any is."""
+    positions: bool = False
+    """With a column more, POSITION: where a row is in its file."""
+
+
+def to_dataframe(spark: Any, store: Store, files: Files, *, keep: bool = False) -> Any:
+    """A DataFrame over exactly these files, columns under their logical names.
+
+    Args:
+        spark: a classic session.
+        store: where the files are.
+        files: which.
+        keep: a whole snapshot, likely to be read again: its relation is kept.
+
+    Raises:
+        UnsupportedFeatureError: Hadoop has no file system for the store, or the JVM is no use.
+    """
+    from pyspark.sql import DataFrame
+
+    relation = (kept_relation if keep else to_relation)(spark, store, files)
+    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+
+
+def kept_relation(
+    spark: Any,
+    store: Store,
+    files: Files,
+    uri: str | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Any:
+    """`to_relation`, built once for as long as it is among the last RELATIONS_KEPT in use."""
+    root = hadoop_root(store)
+    # The scheme of a bucket tells its credentials apart.
+    place = (root.scheme, root.authority, root.path)
+    said = json.dumps(storage, sort_keys=True)
+    key = (spark._jsparkSession.sessionUUID(), files.identity, *place, uri, said)
+    with _keeping:
+        relation = _relations.pop(key, None)
+        if relation is None:
+            relation = to_relation(spark, store, files, uri, storage)
+        _relations[key] = relation
+        while len(_relations) > RELATIONS_KEPT:
+            _relations.pop(next(iter(_relations)))
+    return relation
+
+
+def to_relation(
+    spark: Any,
+    store: Store,
+    files: Files,
+    uri: str | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Any:
+    """A relation of the JVM over exactly these files, columns under their logical names.
+
+    Args:
+        spark: a classic session.
+        store: where the files are.
+        files: which.
+        uri: where INSERT into the relation writes; None: it is refused.
+        storage: handed back to Python with such an INSERT.
+
+    Raises: as `to_dataframe`.
+    """
+    root = hadoop_root(store)
+    _check_names(files.schema)
+    given = None
+    if storage is not None:
+        given = loader.kept(spark, "HashMap", lambda: spark._jvm.java.util.HashMap)()
+        for name, text in storage.items():
+            given.put(name, text)
+    # Spark itself would not ask about conditions on partitions and other columns together.
+    loader.add_rule(spark)
+    columns = loader.java_schema(spark, json.dumps(to_spark_json(files.schema)))
+    groups = files.groups or partition_groups(files.columns, files.schema, files.partition_ids)
+    partitions = loader.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
+    by = files.partition_ids
+    rows = live_rows(files.columns)
+    index = loader.new_instance(
+        spark,
+        "SnapshotFileIndex",
+        files.identity,
+        root.scheme,
+        root.authority,
+        root.path,
+        file_lines(files.columns, groups),
+        loader.long(spark, rows),
+        groups.values if groups else "",
+        columns,
+        partitions,
+    )
+    index.setSurvivors(loader.callback(spark, pruner(files)))
+    _leave_out(spark, index, files)
+    if files.positions:
+        columns = columns.add(POSITION, "long", True)
+    return loader.new_instance(
+        spark,
+        "SnapshotRelation",
+        index,
+        columns,
+        _format(spark, files.schema, columns),
+        loader.scala_map(spark, {**READ_OPTIONS, **root.settings}),
+        spark._jsparkSession,
+        uri,
+        given,
+        loader.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
+        _with_defaults(spark, files.schema, columns),
+    )
+
+
+def _check_names(schema: Schema) -> None:
+    """Refuse a column that Spark's reader would not read. Raises UnsupportedFeatureError."""
+    for name in schema.names:
+        if name.casefold() == POSITION:
+            raise UnsupportedFeatureError(
+                f"Spark's reader keeps the name {name!r} for itself; rename the column, or read "
+                "the table through Arrow",
+                ["spark:column-name"],
+            )
+
+
+def _leave_out(spark: Any, index: Any, files: Files) -> None:
+    """Tell the index which rows are gone (DEL-4)."""
+    columns = files.columns if files.vectors is None else files.vectors(files.columns)
+    if "vector" not in columns.column_names:
+        assert not pc.any(pc.greater(columns["deleted"], 0)).as_py(), "the vectors are missing"
+        return
+    touched = columns["vector"].combine_chunks().is_valid()
+    places = pc.indices_nonzero(touched)
+    if len(places) == 0:
+        return
+    some = columns.select(["rows", "vector"]).filter(touched)
+    lines = zip(places.to_pylist(), some["rows"].to_pylist(), strict=True)
+    index.setDeletedRows(
+        loader.new_instance(
+            spark,
+            "DeletedRows",
+            "\n".join(f"{place}\t{rows}" for place, rows in lines),
+            b"".join(some["vector"].to_pylist()),
+            loader.long(spark, DELETED_TASK_BYTES),
+            loader.long(spark, DELETED_BITS_BYTES),
+        )
+    )
+
+
+def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
+    """The columns as INSERT has to see them (SCH-7)."""
+    if all(field.default is None for field in schema.fields):
+        return columns
+    described = say_values(to_spark_json(schema), schema, CURRENT_DEFAULT)
+    return loader.java_schema(spark, json.dumps(described))
+
+
+def _parquet(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+
+
+def _format(spark: Any, schema: Schema, columns: Any) -> Any:
+    """Spark's own Parquet, or one that knows the names in the files, and what they lack (SCH-3,
+    SCH-7).
+    """
+    named = physical(schema)
+    initial = [field for field in named.fields if field.initial is not None]
+    if named == schema and not initial:
+        return loader.kept(spark, "ParquetFileFormat", lambda: _parquet(spark._jvm))()
+    described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
+    inside = loader.java_schema(spark, json.dumps(described))
+    return loader.new_instance(spark, "SnapshotFormat", columns, inside)
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopRoot:
+    """Where Hadoop finds a table: nothing in it is escaped."""
+
+    scheme: str
+    authority: str | None
+    """The bucket; None on a local disk."""
+    path: str
+    """Absolute."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """For the Hadoop configuration of a scan or a write. Credentials may be among them."""
+
+    def __truediv__(self, below: str) -> str:
+        """Text of a path below, in the form that Hadoop reads without unescaping."""
+        place = f"//{self.authority}" if self.authority else ""
+        return f"{self.scheme}:{place}{self.path}/{below}"
+
+
+def hadoop_root(store: Store) -> HadoopRoot:
+    """Where Hadoop finds the table.
+
+    Raises:
+        UnsupportedFeatureError: the store is not one that Hadoop opens too.
+    """
+    kind = store.identity.partition("://")[0]
+    if kind == "file":
+        return HadoopRoot("file", None, store.uri)
+    if kind == "s3":
+        place = s3_place(store)
+        return HadoopRoot(place.scheme, place.bucket, place.path, place.settings)
+    raise UnsupportedFeatureError(
+        f"Hadoop has no file system for tables at {kind}://", [f"spark:{kind}"]
+    )
+
+
+def pruner(files: Files) -> Callable[[str], bytes | None]:
+    """What the JVM asks: condition text (logical names, times in UTC) to a bit a file.
+
+    Whatever goes wrong keeps every file: an answer of None.
+    """
+
+    def survivors(text: str) -> bytes | None:
+        try:
+            understood, _ = parse_conjuncts(text, files.schema, "UTC")
+            if not understood:
+                return None
+            mask = may_match(all_of(understood), files.columns, files.partition_ids)
+            return np.packbits(mask, bitorder="little").tobytes()
+        except Exception:
+            # It runs in a callback of the JVM: nobody could catch it, and all files are right too.
+            _log.warning("no files could be left out, all are read", exc_info=True)
+            return None
+
+    return survivors
+
+
+def file_lines(files: pa.Table, groups: Groups | None) -> str:
+    """A line a file: size, group, path, tabs between. KEY-2 keeps tabs out of paths."""
+    if files.num_rows == 0:
+        return ""
+    ordinals = groups.of_file.cast(pa.string()) if groups else pa.scalar("0")
+    path, size = (files[name].combine_chunks() for name in ("path", "size"))
+    lines = pc.binary_join_element_wise(size.cast(pa.string()), ordinals, path, "\t")
+    parts = (lines.slice(at, _JOINED) for at in range(0, len(lines), _JOINED))
+    return "\n".join(
+        pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_py()
+        for part in parts
+    )

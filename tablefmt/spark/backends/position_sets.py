@@ -1,0 +1,81 @@
+"""Where rows are: from the columns that `located` adds to sets of positions by file id.
+
+Spark counts or lists them; what comes to the driver is a bit or a pair of numbers a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from tablefmt.spark.backends.row_positions import FILE, ROW
+
+LISTED_MAX = 1 << 24
+"""In files of up to so many rows together positions are listed, without a shuffle; in larger ones
+they come as bits, 32,768 to a row."""
+
+_BITS = 32768
+
+_BUCKET, _MAP = "bucket", "bits"
+
+
+def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitMap64]:
+    """The places of the rows of a query. Runs it.
+
+    Args:
+        rows: a DataFrame with FILE and ROW; no row is there twice.
+        ids: of the files, by FILE.
+        count: rows of those files.
+    """
+    if count <= LISTED_MAX:
+        found = rows.select(FILE, ROW).toArrow()
+        return by_file(_numbers(found, FILE), _numbers(found, ROW), ids)
+    # Spark's functions count from 1.
+    bits = rows.selectExpr(
+        FILE,
+        f"bitmap_bucket_number({ROW} + 1) AS {_BUCKET}",
+        f"bitmap_bit_position({ROW} + 1) AS {_MAP}",
+    )
+    grouped = bits.groupBy(FILE, _BUCKET).agg({_MAP: "bitmap_construct_agg"})
+    return _from_bits(grouped.toDF(FILE, _BUCKET, _MAP).toArrow(), ids)
+
+
+def by_file(
+    files: NDArray[np.int64], rows: NDArray[np.int64], ids: NDArray[np.int64]
+) -> dict[int, BitMap64]:
+    """Sets of positions by file id, from pairs in any order. Pure.
+
+    Args:
+        files: places among `ids`.
+        rows: positions, as many.
+        ids: ids of files.
+    """
+    if not len(files):
+        return {}
+    if not np.all(files[1:] >= files[:-1]):
+        order = np.argsort(files, kind="stable")
+        files, rows = files[order], rows[order]
+    starts = np.flatnonzero(np.concatenate([[True], files[1:] != files[:-1]]))
+    parts = np.split(rows.astype(np.uint64), starts[1:])
+    return {
+        int(ids[place]): BitMap64(part) for place, part in zip(files[starts], parts, strict=True)
+    }
+
+
+def _from_bits(found: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:
+    result: dict[int, BitMap64] = {}
+    columns = (found[name].to_pylist() for name in (FILE, _BUCKET, _MAP))
+    for place, bucket, body in zip(*columns, strict=True):
+        bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
+        positions = np.flatnonzero(bits).astype(np.uint64) + np.uint64((bucket - 1) * _BITS)
+        result.setdefault(int(ids[place]), BitMap64()).update(BitMap64(positions))
+    return result
+
+
+def _numbers(found: pa.Table, name: str) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = found[name].to_numpy().astype(np.int64)
+    return numbers

@@ -1,0 +1,164 @@
+"""Values of Spark's in another type, fields of structs by their names; structs set in parts.
+
+Spark's own cast takes the fields of a struct by their places, and none may be missing.
+Spec: SQL-3, SQL-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tablefmt.expressions.clauses import Over, Parts
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import Field, Schema, Struct, Type
+from tablefmt.model.schema_views import nullable
+from tablefmt.spark.columns.conditions import as_column
+
+
+def spark_types(fields: Sequence[Field]) -> Any:
+    """Columns as a StructType of Spark's in which everything may be NULL."""
+    from pyspark.sql.types import StructType
+
+    described = to_spark_json(nullable(Schema(tuple(fields), max(f.id for f in fields))))
+    for each in described["fields"]:
+        each["metadata"] = {}
+    return StructType.fromJson(described)
+
+
+def same_type(one: Any, two: Any) -> bool:
+    """Whether two of Spark's types are the same, but for nullability."""
+    return bool(one.simpleString() == two.simpleString())
+
+
+def refitted(functions: Any, value: Any, given: Any, wanted: Any) -> Any:
+    """A Column in another type; NULL stays NULL, and what a struct lacks is NULL in it.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        value: a Column.
+        given: its type, Spark's.
+        wanted: a type that can be stored from it.
+    """
+    if same_type(given, wanted):
+        return value
+    kinds = given.typeName(), wanted.typeName()
+    if kinds == ("struct", "struct"):
+        known = {field.name.casefold(): field for field in given.fields}
+        fields = []
+        for field in wanted.fields:
+            there = known.get(field.name.casefold())
+            if there is None:
+                inner = functions.lit(None).cast(field.dataType)
+            else:
+                part = value.getField(there.name)
+                inner = refitted(functions, part, there.dataType, field.dataType)
+            fields.append(inner.alias(field.name))
+        return functions.when(value.isNotNull(), functions.struct(*fields))
+    if kinds == ("array", "array"):
+        return functions.transform(
+            value,
+            lambda each: refitted(functions, each, given.elementType, wanted.elementType),
+        )
+    if kinds == ("map", "map"):
+        keys = functions.transform_keys(
+            value, lambda key, _: refitted(functions, key, given.keyType, wanted.keyType)
+        )
+        return functions.transform_values(
+            keys, lambda _, item: refitted(functions, item, given.valueType, wanted.valueType)
+        )
+    return value.cast(wanted)
+
+
+def overlaid(functions: Any, value: Any, given: Any, old: Any, there: Any, wanted: Any) -> Any:
+    """A struct over another: the fields that it has, and else those that were there, at any depth.
+
+    NULL where the value is; unless it lacks fields that were there, in a struct that was not NULL.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        value: a Column.
+        given: its type, Spark's.
+        old: what was there, a Column.
+        there: its type.
+        wanted: the type of what comes of it: what it adds to `there` is in `given`.
+    """
+    if {kind.typeName() for kind in (given, there, wanted)} != {"struct"}:
+        return refitted(functions, value, given, wanted)
+    new, known = ({f.name.casefold(): f for f in kind.fields} for kind in (given, there))
+    fields = []
+    for field in wanted.fields:
+        theirs, ours = new.get(field.name.casefold()), known.get(field.name.casefold())
+        if theirs is None:
+            assert ours is not None
+            inner = refitted(functions, old.getField(ours.name), ours.dataType, field.dataType)
+        elif ours is None:
+            part = value.getField(theirs.name)
+            inner = refitted(functions, part, theirs.dataType, field.dataType)
+        else:
+            inner = overlaid(
+                functions,
+                value.getField(theirs.name),
+                theirs.dataType,
+                old.getField(ours.name),
+                ours.dataType,
+                field.dataType,
+            )
+        fields.append(inner.alias(field.name))
+    stays = value.isNotNull()
+    if _lacks(given, there):
+        stays = stays | old.isNotNull()
+    return functions.when(stays, functions.struct(*fields))
+
+
+def _lacks(given: Any, there: Any) -> bool:
+    new = {field.name.casefold(): field.dataType for field in given.fields}
+    for field in there.fields:
+        kind = new.get(field.name.casefold())
+        if kind is None:
+            return True
+        both = kind.typeName(), field.dataType.typeName()
+        if both == ("struct", "struct") and _lacks(kind, field.dataType):
+            return True
+    return False
+
+
+def new_column(
+    functions: Any, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
+) -> Any:
+    """What a statement sets a column to, as a Column.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        field: the column as it will be.
+        value: SQL text, a Column, or `Parts`; an `Over` stays one, of a Column.
+        there: the column as it is in the rows; None: it is not there.
+        place: names before the column's, if it needs any.
+    """
+    if isinstance(value, Over):
+        return Over(as_column(functions, value.value))
+    if isinstance(value, Parts):
+        name = field.name if there is None else there.name
+        old = None if there is None else there.type
+        return _put_together(functions, field.type, value, old, (*place, name))
+    return as_column(functions, value)
+
+
+def _put_together(
+    functions: Any, kind: Type, parts: Parts, there: Type | None, path: tuple[str, ...]
+) -> Any:
+    assert isinstance(kind, Struct)
+    known = {f.id: f for f in there.fields} if isinstance(there, Struct) else {}
+    given = {field.id: value for field, value in parts.values}
+    columns = []
+    for field in kind.fields:
+        old = known.get(field.id)
+        if field.id in given:
+            column = new_column(functions, field, given[field.id], old, path)
+        elif old is None:
+            column = functions.lit(None)
+        else:
+            column = functions.expr(".".join(map(quote_name, (*path, old.name))))
+        columns.append(column.alias(field.name))
+    return functions.struct(*columns)

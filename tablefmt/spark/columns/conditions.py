@@ -1,0 +1,253 @@
+"""Conditions over rows of the table: how Spark works them out, and what is understood of them.
+
+Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out
+files and goes to the conflict rules; what is not makes them look at whole files (CFL-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.predicate import Predicate, all_of, any_of, to_sql
+from tablefmt.expressions.qualifiers import check_qualifiers
+from tablefmt.expressions.sql_to_duckdb import Relation, translate_condition
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
+from tablefmt.model.schema import Schema, is_nested
+from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.spark.runtime.frames import functions_of
+
+_OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+
+_OF_SEVERAL = (
+    "NESTED_AGGREGATE_FUNCTION",
+    "window function inside an aggregate function",
+    "UNSUPPORTED_GENERATOR",
+    "UNSUPPORTED_GROUPING_EXPRESSION",
+)
+
+_FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
+"""Midnight of a day in one of them is after that in the next, and before it."""
+
+
+def as_column(functions: Any, given: Any) -> Any:
+    """SQL text, or a Column, as a Column.
+
+    Args:
+        functions: Spark's, for the plane of the session.
+        given: what a caller wrote.
+
+    Raises:
+        InvalidPredicateError: it is neither.
+    """
+    from pyspark.sql import Column
+
+    if isinstance(given, str):
+        return functions.expr(given)
+    if not isinstance(given, Column):
+        raise InvalidPredicateError(f"{given!r:.100} is no expression; give SQL text or a Column")
+    return given
+
+
+def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | None = None) -> Target:
+    """What is understood of a condition over the table, as SQL text.
+
+    Args:
+        text: the condition; None: every row.
+        schema: the table's.
+        zone: the session's time zone.
+        alias: what the statement calls the table.
+
+    Raises:
+        InvalidPredicateError: a column behind another name (SQL-7); all else is left to Spark.
+    """
+    if text is None:
+        return Target("TRUE", None, None, True)
+    check_qualifiers(text, schema, alias)
+    try:
+        predicate = parse_predicate(text, schema, zone, alias)
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        known, _ = parse_conjuncts(text, schema, zone, alias)
+    else:
+        return Target(to_sql(predicate), predicate, None, True)
+    columns = _columns(text, schema, alias)
+    return Target(
+        text[:TEXT_MAX],
+        all_of(known) if known else None,
+        None,
+        False,
+        reasoned=columns is not None,
+        columns=columns,
+    )
+
+
+def _columns(text: str, schema: Schema, alias: str | None) -> frozenset[int] | None:
+    """Ids of the columns that decide it; None if it cannot be reasoned about."""
+    relation = Relation(schema, alias=alias)
+    try:
+        found = translate_condition(text, (relation,))
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        return None
+    if found.nested:
+        return None
+    ids = {relation.handle(at): field.id for at, field in enumerate(schema.fields)}
+    return frozenset(ids[handle] for handle in found.columns)
+
+
+def target_of_parts(
+    text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
+) -> Target:
+    """The same of a condition that Spark has resolved.
+
+    Args:
+        text: for people.
+        parts: text of the AND-ed parts over the table alone; times in UTC.
+        unknown: how many parts there are besides.
+        names: columns of the table that decide it; None if it cannot be reasoned about.
+        schema: the table's.
+    """
+    known: list[Predicate] = []
+    for part in parts:
+        try:
+            known.append(parse_predicate(part, schema, "UTC"))
+        except (InvalidPredicateError, UnsupportedFeatureError):
+            some, _ = parse_conjuncts(part, schema, "UTC")
+            known += some
+            unknown += 1
+    predicate = all_of(known) if known else None
+    if unknown == 0 and predicate is not None:
+        return Target(to_sql(predicate), predicate, None, True)
+    fields = [schema.find(name) for name in names or ()]
+    plain = names is not None and all(f is not None and not is_nested(f.type) for f in fields)
+    return Target(
+        text[:TEXT_MAX],
+        predicate,
+        None,
+        False,
+        reasoned=plain,
+        columns=frozenset(f.id for f in fields if f is not None) if plain else None,
+    )
+
+
+def left_to_chance(text: str) -> InvalidPredicateError:
+    """What to say of a condition that is not deterministic."""
+    return InvalidPredicateError(
+        f"the condition {text[:200]} is not deterministic: it may say yes once and no the next "
+        "time; put such values into a column first"
+    )
+
+
+def check_deterministic(rows: Any, condition: Any, text: str) -> None:
+    """Refuse a condition that may say yes once and no the next time. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        condition: a Column over it.
+        text: the condition, for people.
+
+    Raises:
+        InvalidPredicateError.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        # Spark tells a client only by refusing: an aggregate takes nothing that is a matter of
+        # chance. What else is wrong with a condition shows where it is put to use.
+        rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
+    except AnalysisException as error:
+        if _OF_CHANCE in str(error):
+            raise left_to_chance(text) from None
+
+
+def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
+    """What to say of an expression that has no value for a row by itself."""
+    return InvalidPredicateError(
+        f"{clause}: {text[:200]} needs several rows or makes several (a window, an aggregate, a "
+        "generator), and here each row is by itself; use a sub-query, or a column of the source"
+    )
+
+
+def check_by_row(rows: Any, given: Sequence[tuple[str, Any]]) -> None:
+    """Refuse expressions that have no value for a row by itself. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        given: clauses of a statement, for people, and what they say, as Columns over `rows`.
+
+    Raises:
+        InvalidPredicateError: names the clause.
+    """
+    from pyspark.errors import AnalysisException
+
+    count = functions_of(rows).count
+    try:
+        # As in `check_deterministic`: none of them can stand inside an aggregate.
+        rows.agg(*(count(column) for _, column in given)).schema  # noqa: B018
+    except AnalysisException as error:
+        if len(given) == 1:
+            if any(said in str(error) for said in _OF_SEVERAL):
+                raise of_several_rows(given[0][0], _text_of(given[0][1])) from None
+            return
+        for each in given:
+            check_by_row(rows, [each])
+
+
+def _text_of(column: Any) -> str:
+    return str(column).removeprefix("Column<'").removesuffix("'>")
+
+
+def either(targets: Sequence[Target]) -> Target | None:
+    """What is understood of rows for which one of several conditions holds; None for none."""
+    if not targets:
+        return None
+    known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
+    columns = [t.looked_at for t in targets]
+    return Target(
+        " OR ".join(f"({t.text})" for t in targets),
+        any_of(known) if len(known) == len(targets) else None,
+        None,
+        False,
+        reasoned=all(t.exact if t.reasoned is None else t.reasoned for t in targets),
+        columns=None
+        if any(c is None for c in columns)
+        else frozenset().union(*(c for c in columns if c is not None)),
+    )
+
+
+def bound(rows: Any, column: Any) -> Any:
+    """An expression that knows the columns of `rows` alone, wherever it is used later. A Connect
+    session only checks that it does not need others.
+
+    Raises: AnalysisException.
+    """
+    chosen = rows.select(column.alias("bound"))
+    if getattr(chosen, "_jdf", None) is None:
+        chosen.schema  # noqa: B018
+        return column
+    from pyspark.sql.classic.column import Column
+
+    expression = chosen._jdf.queryExecution().analyzed().projectList().apply(0).child()
+    classic = chosen.sparkSession._jvm.org.apache.spark.sql.classic
+    return Column(classic.ExpressionUtils.column(expression))
+
+
+def check_zoned(text: str, schema: Schema) -> None:
+    """Refuse a condition that means something else in another time zone. Spec: SQL-4.
+
+    Raises:
+        UnsupportedFeatureError: it does. InvalidPredicateError: as `parse_predicate`.
+    """
+    if len({to_sql(parse_predicate(text, schema, zone)) for zone in _FAR_ZONES}) > 1:
+        raise UnsupportedFeatureError(
+            f"the condition {text[:200]} has a time without a zone, and here Spark does not tell "
+            "the session's; write the zone (TIMESTAMP '2024-01-31 12:00:00Z'), or use "
+            "tablefmt.spark.write",
+            ["condition:zone"],
+        )
+
+
+def session_zone(spark: Any) -> str:
+    """The time zone in which a session reads times without one. Spec: SQL-4."""
+    zone: str = spark.conf.get("spark.sql.session.timeZone")
+    return zone

@@ -1,0 +1,76 @@
+"""Columns that writes add to tables of the catalog: before the rows come, and after.
+
+Spec: SCH-8, SCH-9.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.default_text import CURRENT_DEFAULT, say_values
+from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_views import nullable
+from tablefmt.session.metadata_changes import merged
+from tablefmt.spark.columns.projection import taken_over
+
+KEPT = 256
+"""Tables of which it is known how this process changed their columns: those changed last."""
+
+_steps: OrderedDict[str, list[tuple[Schema, Schema]]] = OrderedDict()
+_noting = threading.Lock()
+
+
+def widened_columns(metadata: Metadata, described: Mapping[str, Any], said: Any) -> str:
+    """The columns that a table will have once rows of a query are in it, in Spark's JSON form.
+
+    Args:
+        metadata: of the table.
+        described: the query's columns, in Spark's JSON form.
+        said: `byName`; else `columns`, names that the statement lists, and `fixed`, partition
+            columns with a value of their own. By position, columns beyond the table's are new.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+    """
+    fields = [dict(field) for field in described["fields"]]
+    if not said["byName"]:
+        fixed = {name.casefold() for name in said.get("fixed", ())}
+        there = [name for name in metadata.schema.names if name.casefold() not in fixed]
+        names = said.get("columns") or there
+        for field, name in zip(fields, names, strict=False):
+            field["name"] = name
+    rows = nullable(taken_over(fields, metadata.schema))
+    schema = merged(metadata, rows).schema
+    return json.dumps(say_values(to_spark_json(schema), schema, CURRENT_DEFAULT))
+
+
+def note(table: str, before: Schema, after: Schema) -> None:
+    """Keep in mind that a commit of this process gave a table other columns."""
+    with _noting:
+        _steps.setdefault(table, []).append((before, after))
+        _steps.move_to_end(table)
+        while len(_steps) > KEPT:
+            _steps.popitem(last=False)
+
+
+def made_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bool:
+    """Whether it was this process that brought a table from columns to columns, and nobody else.
+
+    Args:
+        table: its id.
+        before: says of a schema whether it has the columns of before.
+        after: the columns that there are.
+    """
+    with _noting:
+        steps = list(_steps.get(table, ()))
+    reached = [made for known, made in steps if before(known)]
+    for known, made in steps:
+        if known in reached and made not in reached:
+            reached.append(made)
+    return after in reached

@@ -1,0 +1,226 @@
+"""CREATE TABLE, REPLACE TABLE and CREATE TABLE AS SELECT: what a statement says a table is.
+
+A replacement is one commit: columns, partitioning, properties, constraints, comments and rows are
+those of the statement, and every version before stays readable. Spec: CFL-3, CFL-5, SCH-8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.expressions.constraints import with_constraint
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_views import nullable
+from tablefmt.operations.create import create_as, definition
+from tablefmt.operations.overwrite import overwrite_files
+from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.metadata_changes import afresh, redefined
+from tablefmt.spark.columns.declared import declared_by, different, shown
+from tablefmt.spark.entry.write import overwrite_rows, write_first
+from tablefmt.spark.runtime.options import WriteOptions
+from tablefmt.spark.statements.alter import check_of, with_defaults
+from tablefmt.spark.statements.open_logs import open_context, open_if_there
+from tablefmt.store.protocol import Store
+
+REPLACE = "REPLACE TABLE"
+REPLACE_AS = "REPLACE TABLE AS SELECT"
+
+_CATALOGS_OWN = frozenset(
+    {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What CREATE or REPLACE TABLE says, as SessionCatalog.java hands it over."""
+
+    columns: Mapping[str, Any]
+    """Spark's JSON form; no fields: the statement names none."""
+    partition_by: Sequence[str]
+    given: Mapping[str, str]
+    """Properties, and what Spark adds of its own."""
+    options: Mapping[str, str]
+    constraints: Sequence[Mapping[str, Any]]
+    """`kind`, `name`, `condition` of each."""
+
+    @classmethod
+    def read(cls, text: str, options: Mapping[str, str]) -> Statement:
+        """From JSON text."""
+        said = json.loads(text)
+        return cls(
+            json.loads(said["columns"]),
+            said["partitionBy"],
+            said["properties"],
+            options,
+            said["constraints"],
+        )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties, without what Spark adds of its own."""
+        return {
+            name: value
+            for name, value in self.given.items()
+            if name not in _CATALOGS_OWN
+            and name not in self.options
+            and name != "path"
+            and not name.startswith("option.")
+        }
+
+    @property
+    def comment(self) -> str | None:
+        """What it says of the table."""
+        return self.given.get("comment") or None
+
+    def metadata(self, spark: Any) -> Metadata:
+        """The definition of a table of its own.
+
+        Raises:
+            SchemaMismatchError, InvalidPredicateError: it is none.
+            UnsupportedFeatureError: a constraint that is not a CHECK, by name.
+        """
+        wanted = with_defaults(spark, self.columns, schema_from(self.columns))
+        return self._with_constraints(self._of(wanted))
+
+    def metadata_of_rows(self, rows: Schema) -> Metadata:
+        """The same with the columns of a query, which may all be NULL, as in Spark."""
+        return self._with_constraints(self._of(nullable(rows)))
+
+    def _of(self, schema: Schema) -> Metadata:
+        return definition(schema, self.partition_by, self.properties, self.comment)
+
+    def _with_constraints(self, metadata: Metadata) -> Metadata:
+        for each in self.constraints:
+            name, condition = check_of(each)
+            metadata = with_constraint(metadata, name, condition)
+        return metadata
+
+
+def define(spark: Any, store: Store, said: Statement) -> Schema:
+    """CREATE TABLE: the columns of the table that is there from now on.
+
+    A table that is there is taken as it is, if the statement says nothing else of it.
+
+    Raises:
+        TableNotFoundError: there is none, and the statement names no columns.
+        SchemaMismatchError: there is one of another definition; or the definition is none.
+    """
+    wanted = said.metadata(spark) if said.columns["fields"] else None
+    context = open_if_there(store)
+    if context is None:
+        context = open_context(store) if wanted is None else create_as(store, wanted)
+    metadata = context.view.head.metadata
+    _check_agrees(said, wanted, metadata, store.uri)
+    return metadata.schema
+
+
+def _check_agrees(said: Statement, wanted: Metadata | None, there: Metadata, uri: str) -> None:
+    if wanted is not None:
+        ours, theirs = declared_by(there.schema), declared_by(wanted.schema)
+        if ours != theirs:
+            raise SchemaMismatchError(
+                f"there is a table at {uri} with other columns: {shown(ours)}, not "
+                f"{shown(theirs)}; leave the columns out of CREATE TABLE to take it as it is",
+                different(ours, theirs),
+            )
+    names = list(said.partition_by)
+    if names and names != there.partition_names:
+        raise SchemaMismatchError(
+            f"the table at {uri} is partitioned by {there.partition_names}, not by {names}; leave "
+            "PARTITIONED BY out",
+            names,
+        )
+    other = [n for n, v in said.properties.items() if there.properties.get(n) != v]
+    if other:
+        raise SchemaMismatchError(
+            f"the table at {uri} has another property {other[0]!r}: "
+            f"{there.properties.get(other[0])!r:.100}; leave it out of CREATE TABLE, and use ALTER "
+            "TABLE … SET TBLPROPERTIES"
+        )
+    if said.comment is not None and said.comment != there.comment:
+        raise SchemaMismatchError(
+            f"the table at {uri} has another comment: {there.comment!r:.100}; leave it out of "
+            "CREATE TABLE, and use COMMENT ON TABLE"
+        )
+    checks = {} if wanted is None else wanted.constraints
+    for name, each in checks.items():
+        mine = there.constraints.get(name)
+        if mine is None or mine.condition != each.condition:
+            raise SchemaMismatchError(
+                f"the table at {uri} has no such constraint {name!r}; leave it out of CREATE "
+                "TABLE, and use ALTER TABLE … ADD CONSTRAINT"
+            )
+
+
+def replace_table(spark: Any, store: Store, said: Statement) -> Schema:
+    """REPLACE TABLE without rows: the columns from now on. Where no table is, it is made.
+
+    Raises:
+        SchemaMismatchError: the definition is none.
+        ConstraintViolationError: the table is append-only.
+        ConcurrentModificationException: somebody changed the definition meanwhile.
+    """
+    wanted = said.metadata(spark)
+    context = open_if_there(store)
+    if context is None:
+        return create_as(store, wanted).view.head.metadata.schema
+    head = context.begin()
+    overwrite_files(
+        context,
+        context.environment.nonce(),
+        None,
+        head.metadata,
+        CommitOptions(),
+        read_version=head.version,
+        name=REPLACE,
+        evolved=redefined(head.metadata, wanted),
+    )
+    return context.view.head.metadata.schema
+
+
+def create_rows(df: Any, store: Store, said: Statement, options: WriteOptions) -> Commit:
+    """CREATE TABLE AS SELECT, where there is no table.
+
+    Raises:
+        TableExistsError: there is one, or it was made meanwhile. As `tablefmt.spark.write`.
+    """
+    wanted = said.metadata_of_rows(schema_from(df.schema))
+    return write_first(df, store, wanted, options, exist_ok=False)
+
+
+def replace_rows(df: Any, store: Store, said: Statement, options: WriteOptions) -> Commit:
+    """REPLACE TABLE AS SELECT, in one commit, also where the query reads the table itself.
+
+    Raises:
+        InvalidRangeError: an option that replaces only a part. As `tablefmt.spark.write`.
+    """
+    if options.replace_where or options.dynamic_partitions:
+        raise InvalidRangeError(
+            "replaceWhere and partitionOverwriteMode replace a part of the rows, and REPLACE TABLE "
+            "the table as a whole"
+        )
+    context = open_if_there(store)
+    if context is None:
+        return create_rows(df, store, said, options)
+    wanted = said.metadata_of_rows(schema_from(df.schema))
+    return overwrite_rows(context, df, options, name=REPLACE_AS, wanted=wanted)
+
+
+def like(store: Store, source: TableContext, said: Statement) -> Schema:
+    """CREATE TABLE LIKE a table of ours: its definition, without its rows.
+
+    Raises:
+        SchemaMismatchError: a table of another definition is there.
+    """
+    there = afresh(source.view.head.metadata)
+    properties = {**there.properties, **said.properties}
+    wanted = replace(there, properties=definition(there.schema, (), properties).properties)
+    if said.comment is not None:
+        wanted = replace(wanted, comment=said.comment)
+    return create_as(store, wanted, exist_ok=True).view.head.metadata.schema

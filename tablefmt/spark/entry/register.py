@@ -1,0 +1,119 @@
+"""`format("tablefmt")` and SQL for a session: the native plane, or where that cannot be the other.
+
+Native is what design and measurements ask for: Spark writes and scans the files itself. A session
+without a JVM at hand, or one whose Spark lacks a class that this needs, gets the Python data
+source; either way a log line says which.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.spark.entry import bridge, insert_options
+from tablefmt.spark.entry.session import check_classic, is_connect
+from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.options import parse_options
+from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.store.open import open_store
+
+CATALOG = "spark.sql.catalog.spark_catalog"
+_CATALOG_CLASS = "tablefmt.SessionCatalog"
+
+_registering = threading.Lock()
+_log = logging.getLogger("tablefmt.spark")
+
+
+def register(spark: Any) -> None:
+    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
+
+    Sets `spark.sql.catalog.spark_catalog` of the session, unless somebody else has: then paths work
+    and SQL tables do not, and a warning says so.
+
+    Raises:
+        UnsupportedFeatureError: no Spark session that this can work with.
+    """
+    # Spark looks whether a source is there before it adds one: two at once would be one too many.
+    with _registering:
+        _register(spark)
+
+
+def _register(spark: Any) -> None:
+    from tablefmt.spark.entry import python_source
+
+    failures.install()
+    insert_options.install()
+    if is_connect(spark):
+        python_source.register_arrow(spark)
+        _log.info("tablefmt: Arrow plane, a Spark Connect session has no JVM at hand")
+        return
+    check_classic(spark)
+    if loader.problem(spark):
+        python_source.register_arrow(spark)
+        return
+    try:
+        _native(spark)
+    except UnsupportedFeatureError as error:
+        python_source.register_arrow(spark)
+        _log.warning("Arrow plane: rows go through Python, because %s", error)
+        return
+    python_source.register_arrow(spark, "tablefmt_arrow")
+
+
+def _native(spark: Any) -> None:
+    if not loader.on_class_path(spark):
+        raise UnsupportedFeatureError(
+            "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
+            "tablefmt.spark.read() and write()",
+            ["spark:class-path"],
+        )
+    bridge.remember(spark)
+    loader.new_instance(spark, "Bridge").connect(loader.callback(spark, bridge.answer))
+    loader.add_rule(spark, again=True)
+    there = spark.conf.get(CATALOG, "builtin")
+    if there in ("builtin", _CATALOG_CLASS):
+        spark.conf.set(CATALOG, _CATALOG_CLASS)
+        loader.stand_in(spark)
+    elif there != _CATALOG_CLASS:
+        _log.warning(
+            "%s is %s, so SQL tables USING tablefmt cannot be used in this session; paths can",
+            CATALOG,
+            there,
+        )
+    _log.info("tablefmt: native plane, Spark %s reads and writes the files itself", spark.version)
+
+
+def sync(spark: Any, name: str) -> None:
+    """Bring the columns that Spark's catalog keeps of a table up to those of the table itself.
+
+    Args:
+        spark: a registered session.
+        name: of a table USING tablefmt, with or without its database.
+
+    Raises:
+        InvalidRangeError: no such table in the catalog, or not one of tablefmt.
+        TableNotFoundError: nothing is where the catalog says it is.
+    """
+    check_classic(spark)
+    sessions = spark._jsparkSession.sessionState()
+    catalog = sessions.catalog()
+    identifier = sessions.sqlParser().parseTableIdentifier(name)
+    if not catalog.tableExists(identifier):
+        raise InvalidRangeError(f"Spark's catalog has no table {name}")
+    entry = catalog.getTableMetadata(identifier)
+    provider = entry.provider()
+    if not provider.isDefined() or provider.get().casefold() != "tablefmt":
+        raise InvalidRangeError(f"{name} is not a table USING tablefmt")
+    options = dict(
+        spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
+    )
+    for extra in ("path", "serialization.format"):
+        options.pop(extra, None)
+    uri = spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString()
+    place = bridge.place(uri)
+    context = open_context(open_store(place, parse_options(options).storage_options))
+    schema = context.view.head.metadata.schema
+    bridge.follow(spark, entry.identifier().quotedString(), schema)

@@ -1,0 +1,204 @@
+"""A Spark session that is set up right, and the check that a given one can be used."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.runtime import failures
+
+JAVA_MIN = 17
+PYSPARK_MIN = (4, 1)
+
+_VERSION = re.compile(r'version "(\d+)')
+
+DEFAULTS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What `session` sets unless told otherwise."""
+
+OPEN_COST = "256kb"
+"""What opening a file counts as when Spark deals files out to the tasks of a local session. Its own
+4 MB are those of a file system far away: with them small files weigh as much as large ones, and one
+core reads nearly all of a table that was changed often.
+"""
+
+
+def session(
+    app_name: str = "tablefmt",
+    *,
+    master: str = "local[*]",
+    s3: bool | str | os.PathLike[str] = False,
+    **conf: Any,
+) -> Any:
+    """A classic SparkSession, made or found; optional: any classic session will do.
+
+    Args:
+        app_name: shown by Spark.
+        master: Spark's master.
+        s3: True adds the jars that Spark needs for s3:// (12 MB, brought from Maven Central the
+            first time; TABLEFMT_MAVEN names another repository); or a folder that has them.
+        conf: `**{"spark.x": …}`, on top of `DEFAULTS`, and of memory and OPEN_COST where Spark
+            is local.
+
+    Raises:
+        UnsupportedFeatureError: Java is missing or older than 17, PySpark is missing or older than
+            4.1, the jars cannot be had, or a session without them is running.
+    """
+    check_java()
+    check_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    failures.install()
+    settings = {**DEFAULTS, **conf}
+    jars: list[str] = []
+    if s3:
+        jars = _jars(None if s3 is True else os.fspath(s3))
+        given = str(conf.get("spark.jars", ""))
+        settings["spark.jars"] = ",".join(filter(None, [given, *jars]))
+    if master.startswith("local"):
+        # Python workers have to be this Python: the one on the PATH may lack what ours has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            settings.setdefault("spark.driver.memory", f"{driver_megabytes(_machine_bytes())}m")
+        settings.setdefault("spark.sql.files.openCostInBytes", OPEN_COST)
+    if SparkContext._gateway is not None:
+        _add_to_running(SparkContext, jars)
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def driver_megabytes(machine_bytes: int) -> int:
+    """Memory of a local driver: a quarter of the machine's, from 1 to 8 GiB. Pure."""
+    return min(8192, max(1024, machine_bytes // 4 >> 20))
+
+
+def _machine_bytes() -> int:
+    """What this process may use, as far as that can be found out."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return found
+    return min(found, int(limit)) if limit.isdigit() else found
+
+
+def _jars(folder: str | None) -> list[str]:
+    # A session without S3 has no use for it.
+    from tablefmt.spark.backends.native.jars import s3_jars
+
+    return [str(path) for path in s3_jars(folder)]
+
+
+def _add_to_running(context: Any, jars: list[str]) -> None:
+    """Jars are read when a JVM starts; one that runs with no session in it can still take them."""
+    from tablefmt.spark.backends.native.s3 import has_s3a
+
+    class Running:
+        _jvm = context._jvm
+
+    if not jars or has_s3a(Running):
+        return
+    if context._active_spark_context is not None:
+        raise UnsupportedFeatureError(
+            "the running Spark session was made without the jars for S3; stop it first "
+            "(spark.stop()), then make one with s3=True",
+            ["spark:s3-jars"],
+        )
+    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(context._jvm.java.io.File(jar).toURI().toURL())
+
+
+def check_pyspark() -> None:
+    """Make sure that PySpark is there and new enough.
+
+    Raises:
+        UnsupportedFeatureError: PySpark is not installed, or older than 4.1.
+    """
+    try:
+        import pyspark
+    except ImportError:
+        raise UnsupportedFeatureError(
+            "PySpark is not installed; pip install 'tablefmt[spark]'", ["spark"]
+        ) from None
+    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if found < PYSPARK_MIN:
+        raise UnsupportedFeatureError(
+            f"this is PySpark {pyspark.__version__}, and 4.1 or later is needed; "
+            "pip install 'tablefmt[spark]'",
+            ["spark"],
+        )
+
+
+def check_java() -> None:
+    """Make sure that Spark's Java can be started: a missing one has a poor message of its own.
+
+    Raises:
+        UnsupportedFeatureError: there is no Java, or one older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    command = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    try:
+        answer = subprocess.run(
+            [command or "java", "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        place = f"at JAVA_HOME={home}" if home else "on the PATH"
+        raise UnsupportedFeatureError(
+            f"Spark needs Java {JAVA_MIN} or later, and there is none {place}; install one, or "
+            "set JAVA_HOME",
+            ["java"],
+        ) from None
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    if found is not None and int(found[1]) < JAVA_MIN:
+        raise UnsupportedFeatureError(
+            f"Spark needs Java {JAVA_MIN} or later, and this is Java {found[1]}; set JAVA_HOME to "
+            "a newer one",
+            ["java"],
+        )
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether this is a Spark Connect session."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_stopped(spark: Any) -> bool:
+    """Whether a session, classic or Connect, was stopped."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    context = spark.sparkContext._jsc
+    return context is None or bool(context.sc().isStopped())
+
+
+def check_classic(spark: Any) -> None:
+    """Refuse a session that has no JVM at hand.
+
+    Raises:
+        UnsupportedFeatureError: a Spark Connect session, or no session at all.
+    """
+    if is_connect(spark):
+        raise UnsupportedFeatureError(
+            "this needs a session with a JVM at hand, and Spark Connect has none; use paths and "
+            "temporary views there, or tablefmt.spark.read() and write()",
+            ["spark:connect"],
+        )
+    if getattr(spark, "_jsparkSession", None) is None:
+        raise UnsupportedFeatureError(
+            f"{type(spark).__name__} is no Spark session with a JVM at hand; use a classic session",
+            ["spark:classic"],
+        )

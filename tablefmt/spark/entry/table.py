@@ -1,0 +1,257 @@
+"""SparkTable: the verbs of `Table` on DataFrames, run by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.clauses import MergeStatement, assigned
+from tablefmt.model.times import Time
+from tablefmt.operations.alter import Alter, Alteration, alter
+from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
+from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.context import Commit, commit_options
+from tablefmt.spark.columns.assignment import new_column
+from tablefmt.spark.columns.conditions import as_column, session_zone, target_of_text
+from tablefmt.spark.columns.evolution import note
+from tablefmt.spark.entry.changes import changes_dataframe
+from tablefmt.spark.entry.write import append_rows, overwrite_rows
+from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.options import parse_options
+from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
+from tablefmt.spark.statements.merge import explained, merge_rows
+from tablefmt.spark.statements.merge_text import merge_of, named
+from tablefmt.spark.statements.snapshots import find_row, read_at
+from tablefmt.table import Table
+from tablefmt.table import create as create_table
+from tablefmt.table import open as open_table
+
+
+class SparkTable:
+    """A table and a session. Reads and writes begin at the newest version.
+
+    `options` of a method are those of `tablefmt.spark.write`. Methods that write raise, besides
+    what they name:
+
+        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
+        InvalidRangeError, UnsupportedFeatureError: an option. UnsafeStoreError: STO-12.
+        UnsupportedFeatureError: ENT-7, it needs a newer writer. Spark's own exceptions: a query
+        failed; nothing was committed.
+    """
+
+    def __init__(self, spark: Any, table: Table) -> None:
+        table.context.changed = note
+        self.spark = spark
+        self.table = table
+        """The same table through Arrow: everything that needs no Spark."""
+
+    def __repr__(self) -> str:
+        return f"Spark{self.table!r}"
+
+    def to_df(self, version: int | None = None, timestamp: Time | None = None) -> Any:
+        """The table as a DataFrame pinned to a version; by default the newest there is now.
+
+        Raises:
+            VersionNotFoundError, InvalidRangeError: no such version or time (TIM-4).
+        """
+        self.table.refresh()
+        return read_at(self.spark, self.table.context, version, timestamp)
+
+    def append(self, df: Any, **options: Any) -> Commit:
+        """Add the rows of a DataFrame; columns by name (DAT-2), types by SQL-3.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError: the rows do not fit (DAT-3, DAT-13).
+        """
+        return append_rows(self.table.context, df, parse_options(options))
+
+    def overwrite(
+        self, df: Any, *, where: str | None = None, dynamic_partitions: bool = False, **options: Any
+    ) -> Commit:
+        """Replace the whole table, the rows for which `where` is TRUE, or the partitions of `df`.
+
+        Args:
+            df: the new rows; every one has to make `where` TRUE (MRG-6).
+            where: SQL text; the same as the option replaceWhere.
+            dynamic_partitions: the same as partitionOverwriteMode=dynamic.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: the condition. SchemaMismatchError: the rows do not fit.
+            ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
+                append-only.
+        """
+        if where is not None:
+            options["replaceWhere"] = where
+        if dynamic_partitions:
+            options["partitionOverwriteMode"] = "dynamic"
+        return overwrite_rows(self.table.context, df, parse_options(options))
+
+    def truncate(self, where: str | None = None, **options: Any) -> Commit:
+        """Take out every row, or those of a condition: an overwrite with nothing.
+
+        Args:
+            where: SQL text that is understood without Spark; times without a zone are those of the
+                session (SQL-4).
+            options: those of the commit.
+
+        Raises:
+            UnsupportedFeatureError: a condition for which `delete` is needed.
+            As `Table.truncate`.
+        """
+        if where is None:
+            return self.table.truncate(**options)
+        schema = self.table.context.begin().metadata.schema
+        target = target_of_text(where, schema, session_zone(self.spark))
+        if not target.exact:
+            raise UnsupportedFeatureError(
+                f"only Spark understands all of the condition {where[:200]}; use delete",
+                ["truncate:condition"],
+            )
+        return self.table.truncate(target.text, **options)
+
+    def delete(self, where: Any = None, **options: Any) -> Commit:
+        """Take out the rows for which a condition is true; all of them for None.
+
+        Args:
+            where: SQL text, or a Column.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
+            ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        """
+        with named():
+            return delete_rows(
+                self.table.context, self.spark, self._where(where), parse_options(options)
+            )
+
+    def update(self, set: Mapping[str, Any], where: Any = None, **options: Any) -> Commit:
+        """Give the rows for which a condition is true new values.
+
+        Args:
+            set: column, or path of a field in a struct -> SQL text over the old row, or a Column.
+                Types go by Spark's rules for INSERT.
+            where, options: as of `delete`.
+
+        Raises:
+            SchemaMismatchError: a column that is not there, or is set twice; a value that does not
+                fit. UnsupportedFeatureError: something inside an array or a map.
+            ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
+        """
+        context = self.table.context
+        schema = context.begin().metadata.schema
+        functions = functions_of(self.spark)
+        values = [
+            (field, new_column(functions, field, value, field))
+            for field, value in assigned(set, schema)
+        ]
+        with named():
+            return update_rows(
+                context,
+                self.spark,
+                self._where(where),
+                values,
+                parse_options(options),
+                [f"{name}={value}" for name, value in set.items()],
+            )
+
+    def merge(
+        self,
+        source: Any,
+        on: Any,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+        **options: Any,
+    ) -> MergeBuilder[Commit]:
+        """Put together a MERGE (MRG-1); nothing is read, checked or raised before `execute`.
+
+        Args:
+            source: a DataFrame; read once. It may be this table at another version.
+            on: SQL text over both sides, or a Column.
+            source_alias: what expressions call the source.
+            target_alias: what they call the table.
+            merge_schema: columns that only the source has come into the table (MRG-1).
+            options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
+        """
+
+        def run(asked: MergeStatement, commit: Mapping[str, Any]) -> Commit:
+            parsed = parse_options({**options, **commit})
+            made = merge_of(self.spark, asked, source)
+            with named():
+                return merge_rows(self.table.context, self.spark, made, parsed)
+
+        def explain(asked: MergeStatement) -> str:
+            context = self.table.context
+            pinned = context.pin(context.begin().version)
+            with named():
+                return explained(pinned, merge_of(self.spark, asked, source)(pinned))
+
+        return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
+
+    def _where(self, given: Any) -> Where:
+        context = self.table.context
+        schema = context.begin().metadata.schema
+        if given is None or isinstance(given, str):
+            target = target_of_text(given, schema, session_zone(self.spark))
+            return Where(target, None if given is None else _column(self.spark, given))
+        column = _column(self.spark, given)
+        return Where(Target(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column)
+
+    @property
+    def alter(self) -> Alter[Commit]:
+        """Changes of schema, properties and constraints, as of `Table.alter`. Spark looks through
+        the rows there are, so a constraint's condition may be any that Spark understands (ENT-10).
+        """
+        return Alter(self._alter)
+
+    def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
+        find = partial(find_row, self.spark, self.table.context)
+        return alter(self.table.context, alteration, commit_options(commit), find)
+
+    def changes(self, **bounds: Any) -> Any:
+        """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
+
+        `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
+        """
+        return changes_dataframe(self.spark, self.table.changes(**bounds))
+
+    def history(self, limit: int | None = None) -> Any:
+        """`Table.history` as a DataFrame, newest first; errors as there."""
+        return self.spark.createDataFrame(self.table.history(limit))
+
+
+def _column(spark: Any, given: Any) -> Any:
+    """SQL text, or a Column, as a Column."""
+    return as_column(functions_of(spark), given)
+
+
+def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:
+    """Open a table; nothing is asked of Spark yet. Arguments and errors: as `tablefmt.open`."""
+    return SparkTable(spark, open_table(uri, storage_options=storage_options))
+
+
+def create(
+    spark: Any,
+    uri: str,
+    schema: Any,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    exist_ok: bool = False,
+) -> SparkTable:
+    """Make a table with no rows. Arguments and errors: as `tablefmt.create`."""
+    table = create_table(
+        uri,
+        schema,
+        partition_by=partition_by,
+        properties=properties,
+        storage_options=storage_options,
+        exist_ok=exist_ok,
+    )
+    return SparkTable(spark, table)

@@ -1,0 +1,374 @@
+"""Writing a DataFrame as one commit, whoever writes its files: Spark itself, or Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.data.bounds import stats_of
+from tablefmt.errors import (
+    CommitRejectedError,
+    InvalidRangeError,
+    SchemaMismatchError,
+    TableExistsError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_views import nullable
+from tablefmt.operations.append import NAME, append_files, append_plan
+from tablefmt.operations.create import create_as, definition
+from tablefmt.operations.overwrite import check_overwritable, overwrite_files, overwrite_plan
+from tablefmt.session.context import Commit, TableContext, discard
+from tablefmt.session.measurements import Measured
+from tablefmt.session.metadata_changes import merged, redefined, replaced
+from tablefmt.session.staging import settle
+from tablefmt.snapshot.head import Head
+from tablefmt.spark.backends.arrow.plane import files_arrow
+from tablefmt.spark.backends.choice import plane_for
+from tablefmt.spark.backends.native.writer import layout, write_native
+from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
+from tablefmt.spark.entry.session import is_stopped
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.options import WriteOptions, parse_options
+from tablefmt.spark.statements.open_logs import open_if_there
+from tablefmt.spark.statements.replace import replace_rows, replaced_by
+from tablefmt.spark.statements.source_versions import pin_query, with_query
+from tablefmt.store.open import open_store
+from tablefmt.store.probe import ensure_safe
+from tablefmt.store.protocol import Store
+
+MODES = ("append", "overwrite", "error", "ignore")
+
+
+Partitions = Sequence[str] | None
+"""Names of columns, or one name; None: not said."""
+
+
+def write(
+    df: Any,
+    uri: str,
+    *,
+    mode: str = "append",
+    partition_by: Partitions = None,
+    **options: Any,
+) -> Commit:
+    """Write the rows of `df` in one commit; the files are written in Spark's tasks.
+
+    Args:
+        df: a DataFrame, of a classic session or a Connect one. Columns go by name (DAT-2), types by
+            Spark's rules for INSERT.
+        uri: where the table is; without one there, it is made with the columns of `df`.
+        mode: append; overwrite; error (or errorifexists): only make a new table; ignore: do
+            nothing if there is a table.
+        partition_by: columns to partition a new table by. For a table that is there it has to be
+            left out, or name the same; with overwriteSchema it names others, or `[]` for none.
+        options: see `tablefmt.spark.runtime.options.OPTIONS`.
+
+    Raises:
+        TableExistsError: mode is error.
+        SchemaMismatchError, ConstraintViolationError: the data does not fit.
+        InvalidRangeError: a mode or an option's value that makes no sense.
+        InvalidPredicateError: replaceWhere.
+        UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
+            memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files,
+        and tasks that Spark had not stopped yet: no entry names those.
+    """
+    check_frame(df)
+    parsed = parse_options(options)
+    mode = _mode(mode, parsed)
+    store = open_store(uri, parsed.storage_options)
+    failures.install()
+    context = open_if_there(store)
+    if context is None:
+        # As Spark's own CREATE TABLE AS, this makes every column nullable.
+        metadata = definition(nullable(schema_from(df.schema)), partition_by or (), {})
+        return write_first(df, store, metadata, parsed, exist_ok=mode == "append")
+    if mode == "error":
+        raise TableExistsError(store.uri)
+    if mode == "ignore":
+        return context.no_op(context.environment.nonce(), NAME)
+    if not parsed.overwrite_schema:
+        check_partitioning(context.view.head.metadata, partition_by)
+    if mode == "append":
+        return append_rows(context, df, parsed)
+    return overwrite_rows(context, df, parsed, partition_by)
+
+
+def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
+    """Append to an open table. Raises as `write`."""
+    check_frame(df)
+    head = context.begin()
+    already = context.applied(options.commit, None, NAME)
+    if already is not None:
+        return already
+    metadata = _evolved(head.metadata, df, options)
+    transaction = context.environment.nonce()
+    read = pin_query(context, df)
+    added = _files(df, context.store, transaction, metadata, options, head)
+    if read is not None:
+        plan = append_plan(
+            transaction, added, read.metadata, read_version=read.version, evolved=metadata
+        )
+        return settle(context, with_query(plan, read), options.commit, None)
+    return append_files(
+        context,
+        transaction,
+        added,
+        head.metadata,
+        options.commit,
+        read_version=head.version,
+        evolved=metadata,
+    )
+
+
+def evolved(
+    metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Partitions = None
+) -> Metadata:
+    """The table's metadata once rows with these columns are written, as the options say.
+
+    Raises:
+        SchemaMismatchError: SCH-2; partition columns that are not there.
+    """
+    if options.overwrite_schema:
+        return replaced(metadata, nullable(rows), partition_by)
+    return merged(metadata, rows) if options.merge_schema else metadata
+
+
+def _evolved(
+    metadata: Metadata, df: Any, options: WriteOptions, partition_by: Partitions = None
+) -> Metadata:
+    if options.overwrite_schema:
+        return evolved(metadata, schema_from(df.schema), options, partition_by)
+    if options.merge_schema:
+        return evolved(metadata, incoming(df, metadata.schema), options)
+    return metadata
+
+
+def overwrite_rows(
+    context: TableContext,
+    df: Any,
+    options: WriteOptions,
+    partition_by: Partitions = None,
+    *,
+    name: str = "OVERWRITE",
+    wanted: Metadata | None = None,
+) -> Commit:
+    """Overwrite the whole table, the partitions of the new rows, or those of a condition.
+
+    Args:
+        context: the table.
+        df: the new rows.
+        options: what is overwritten, among others.
+        partition_by: with overwriteSchema, what to partition by from then on; None: as before.
+        name: of the operation.
+        wanted: another definition of the table, in place of all that it has: REPLACE TABLE AS.
+
+    Raises as `write`.
+    """
+    check_frame(df)
+    head = context.begin()
+    where, dynamic = options.replace_where, options.dynamic_partitions
+    rows = None
+    if where is not None:
+        where, rows = replaced_by(where, head.metadata, df.sparkSession)
+    if where is not None and rows is not None:
+        metadata = _evolved(head.metadata, df, options, partition_by)
+        try:
+            return replace_rows(context, df, where, rows, metadata, options)
+        except TablefmtError:
+            raise
+        except Exception as error:
+            raise _explained(error, df, metadata) or error from None
+    check_overwritable(head.metadata, where, dynamic)
+    already = context.applied(options.commit, None, name)
+    if already is not None:
+        return already
+    if wanted is not None:
+        metadata = redefined(head.metadata, wanted)
+    else:
+        metadata = _evolved(head.metadata, df, options, partition_by)
+    return _overwrite(context, df, options, head, metadata, where, name)
+
+
+def _overwrite(
+    context: TableContext,
+    df: Any,
+    options: WriteOptions,
+    head: Head,
+    metadata: Metadata,
+    where: str | None,
+    name: str,
+) -> Commit:
+    """Where partition values decide what goes; the rows are written under `metadata`."""
+    dynamic = options.dynamic_partitions
+    transaction = context.environment.nonce()
+    read = pin_query(context, df)
+    added = _files(df, context.store, transaction, metadata, options, head)
+    if read is not None:
+        try:
+            plan = overwrite_plan(
+                transaction,
+                added,
+                read.metadata,
+                read_version=read.version,
+                where=where,
+                dynamic_partitions=dynamic,
+                name=name,
+                evolved=metadata,
+            )
+        except TablefmtError:
+            discard(context.store, transaction)
+            raise
+        return settle(context, with_query(plan, read), options.commit, None)
+    return overwrite_files(
+        context,
+        transaction,
+        added,
+        head.metadata,
+        options.commit,
+        read_version=head.version,
+        where=where,
+        dynamic_partitions=dynamic,
+        name=name,
+        evolved=metadata,
+    )
+
+
+def _mode(mode: str, options: WriteOptions) -> str:
+    folded = mode.casefold()
+    folded = "error" if folded == "errorifexists" else folded
+    if folded not in MODES:
+        raise InvalidRangeError(f"mode {mode!r} is not one of {', '.join(MODES)}")
+    if folded != "overwrite" and options.overwrite_schema:
+        raise InvalidRangeError(
+            f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
+            "mergeSchema"
+        )
+    if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
+        raise InvalidRangeError(
+            f"replaceWhere and partitionOverwriteMode mean nothing with mode={mode!r}; "
+            "use mode='overwrite'"
+        )
+    return folded
+
+
+def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
+    """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
+    names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+    known = there.partition_names
+    if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
+        raise SchemaMismatchError(
+            f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
+            f"{', '.join(map(repr, names))}; leave partition_by out",
+            names,
+        )
+
+
+def _files(
+    df: Any,
+    store: Store,
+    transaction: str,
+    metadata: Metadata,
+    options: WriteOptions,
+    head: Head | None,
+) -> AddedFiles | None:
+    """The one choice of a plane."""
+    spark = df.sparkSession
+    native = plane_for(spark, store).kind == "native"
+    stats = stats_of(metadata)
+    session_rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
+    spread = layout(options.files, metadata, head, session_rows)
+    try:
+        produce = write_native if native else files_arrow
+        return produce(df, store, transaction, metadata, stats, spread)
+    except TablefmtError:
+        raise
+    except Exception as error:
+        explained = _explained(error, df, metadata)
+        if explained is None:
+            raise
+        raise explained from None
+
+
+def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError | None:
+    """What a failure of Spark's means for the write; None: it is the query's own affair."""
+    if is_stopped(df.sparkSession):
+        return CommitRejectedError("the Spark session was stopped while its tasks were writing")
+    # The query may overflow by itself.
+    columns = narrowed(df, metadata.schema)
+    if not columns or not any(condition in str(error) for condition in failures.DOES_NOT_FIT):
+        return None
+    return SchemaMismatchError(
+        f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
+        f"{', '.join(map(repr, columns))}; nothing was written",
+        columns,
+    )
+
+
+def write_first(
+    df: Any, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
+) -> Commit:
+    """Make a table with rows. The files come first: a query that fails leaves no table.
+
+    Raises:
+        TableExistsError: another one was made meanwhile. As `write`.
+    """
+    measured = Measured.start(SYSTEM.monotonic, store)
+    prepare_first(store, options)
+    transaction = SYSTEM.nonce()
+    added = _files(df, store, transaction, metadata, options, None)
+    return commit_first(
+        store, metadata, transaction, added, options, exist_ok=exist_ok, measured=measured
+    )
+
+
+def prepare_first(store: Store, options: WriteOptions) -> None:
+    """Before the files of a table that is not there yet are written.
+
+    Raises:
+        UnsupportedFeatureError: replaceWhere. UnsafeStoreError.
+    """
+    if options.replace_where:
+        raise UnsupportedFeatureError(
+            "replaceWhere needs a table that is there", ["option:replaceWhere"]
+        )
+    ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
+
+
+def commit_first(
+    store: Store,
+    metadata: Metadata,
+    transaction: str,
+    added: AddedFiles | None,
+    options: WriteOptions,
+    *,
+    exist_ok: bool,
+    measured: Measured | None = None,
+) -> Commit:
+    """Make a table, and commit files that were written before it was there.
+
+    Raises:
+        TableExistsError: another one was made meanwhile; the files are removed.
+        As `append_files`.
+    """
+    try:
+        context = create_as(store, metadata, exist_ok=exist_ok)
+        context.measured = measured
+        if context.view.head.metadata != metadata:
+            raise TableExistsError(store.uri, "made meanwhile, with other columns")
+        # Who made it meanwhile may have been this very write.
+        already = context.applied(options.commit, None, NAME)
+    except Exception:
+        discard(store, transaction)
+        raise
+    if already is not None:
+        discard(store, transaction)
+        return already
+    version = context.view.head.version
+    return append_files(context, transaction, added, metadata, options.commit, read_version=version)

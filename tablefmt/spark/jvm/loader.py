@@ -1,0 +1,319 @@
+"""The Java classes of the native plane: compiled once in the driver's JVM, and found there by name.
+
+Spark ships the Janino compiler, so no jar has to be installed. What it compiles goes into a private
+folder that is put on the class path of the driver; executors need none of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+
+SOURCES = (
+    "Ansi",
+    "Assigned",
+    "Bridge",
+    "Conditions",
+    "DefaultSource",
+    "DeletedRows",
+    "GroupValues",
+    "Grown",
+    "Harmless",
+    "InsertEvolution",
+    "LiveRows",
+    "MergeEvolution",
+    "NativeScan",
+    "NativeWrite",
+    "Plain",
+    "Queried",
+    "RowCommand",
+    "RowCommands",
+    "SessionCatalog",
+    "SnapshotFileIndex",
+    "SnapshotFormat",
+    "SnapshotRelation",
+    "SnapshotScan",
+    "SnapshotTable",
+    "SnapshotWrite",
+    "StagedSnapshotTable",
+    "TableChanges",
+    "TableCommand",
+    "TablefmtException",
+)
+"""Classes of the package `tablefmt`, each in the .java file of its name in the folder `java`."""
+
+_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+_FOLDER = "tablefmt-classes-"
+_CLASSES = "tablefmt.classes"
+_LOADER = "tablefmt.loader"
+_installing = threading.Lock()
+_trying = threading.Lock()
+_ruling = threading.Lock()
+_ruled: set[str] = set()
+_folders: list[str] = []
+_problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
+_found: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_log = logging.getLogger("tablefmt.spark")
+
+
+@lru_cache(maxsize=1)
+def _sources() -> dict[str, str]:
+    folder = resources.files("tablefmt.spark.jvm") / "java"
+    return {name: (folder / f"{name}.java").read_text("utf-8") for name in SOURCES}
+
+
+@lru_cache(maxsize=1)
+def _digest() -> str:
+    return hashlib.sha256("\0".join(_sources().values()).encode()).hexdigest()[:16]
+
+
+def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
+    """A new object of one of `SOURCES`, made by its first public constructor.
+
+    Raises:
+        UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
+    """
+    plain = kept(spark, "Object", lambda: spark._jvm.java.lang.Object)
+    array = gateway(spark).new_array(plain, len(arguments))
+    for at, argument in enumerate(arguments):
+        array[at] = argument
+    loaded = _loaded(spark, name)
+    made = kept(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
+    return made.newInstance(array)
+
+
+def kept(spark: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """What `make` gives, asked for once a JVM: every part of a name there costs a call."""
+    found = _found.setdefault(gateway(spark), {})
+    if key not in found:
+        found[key] = make()
+    return found[key]
+
+
+def problem(spark: Any) -> str | None:
+    """Why the JVM of a classic session cannot have the classes; None if it can.
+
+    Found out once a JVM. A Spark that lacks what they need is said so in one warning.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = gateway(spark)
+    with _trying:
+        if jvm not in _problems:
+            try:
+                new_instance(spark, "Bridge")
+                _problems[jvm] = None
+            except (UnsupportedFeatureError, Py4JError, TypeError) as error:
+                _withdraw()
+                _problems[jvm] = str(error).splitlines()[0]
+                _log.warning("Arrow plane: rows go through Python, because %s", _problems[jvm])
+        return _problems[jvm]
+
+
+def add_rule(spark: Any, *, again: bool = False) -> None:
+    """Have the optimizer of a classic session apply NativeScan.
+
+    Args:
+        spark: the session. What is done once is remembered.
+        again: look whether the rule is still there.
+    """
+    session = spark._jsparkSession
+    key = session.sessionUUID()
+    with _ruling:
+        if key in _ruled and not again:
+            return
+        methods = session.experimental()
+        rules = methods.extraOptimizations()
+        names = (rules.apply(i).getClass().getName() for i in range(rules.size()))
+        if "tablefmt.NativeScan" not in names:
+            rule = new_instance(spark, "NativeScan")
+            getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+        _add_analyzer_rule(spark)
+        _ruled.add(key)
+
+
+def _add_analyzer_rule(spark: Any) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        new_instance(spark, "RowCommands").install(spark._jsparkSession)
+    except Py4JError as error:
+        # NativeScan does the same, later.
+        _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
+
+
+def stand_in(spark: Any) -> None:
+    """Have a session's own catalog know tables of ours in whatever thread it is asked."""
+    from py4j.protocol import Py4JError
+
+    with _ruling:
+        try:
+            new_instance(spark, "SessionCatalog").install(spark._jsparkSession)
+        except Py4JError as error:
+            # The setting does the same where a thread has an active session.
+            _log.warning("saveAsTable may not work in threads of their own: %s", error)
+
+
+def on_class_path(spark: Any) -> bool:
+    """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
+    loader = _loader(spark)
+    return bool(loader.getClass().getName() != "java.net.URLClassLoader")
+
+
+def _loaded(spark: Any, name: str) -> Any:
+    return _loader(spark).loadClass(f"tablefmt.{name}")
+
+
+def _loader(spark: Any) -> Any:
+    """The class loader that has the classes: Spark's own one, where it can be added to."""
+    known = kept(spark, "properties", lambda: spark._jvm.java.lang.System.getProperties())
+    with _installing:
+        if known.get(_CLASSES) is None:
+            known.put(_LOADER, _install(spark))
+            known.put(_CLASSES, _digest())
+        elif known.get(_CLASSES) != _digest():
+            raise UnsupportedFeatureError(
+                "another release of tablefmt is loaded in this JVM; start Python anew",
+                ["spark:two-releases"],
+            )
+        return known.get(_LOADER)
+
+
+def _install(spark: Any) -> Any:
+    jvm = spark._jvm
+    compiled = _compiled(spark)
+    folder = tempfile.mkdtemp(prefix=_FOLDER)
+    _folders.append(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, code in compiled.items():
+        _write(folder, name, code)
+    _write(folder, _SERVICE, b"tablefmt.DefaultSource\n")
+    url = jvm.java.io.File(folder).toURI().toURL()
+    context = loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    while loader is not None:
+        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            loader.addURL(url)
+            return loader
+        loader = loader.getParent()
+    urls = gateway(spark).new_array(jvm.java.net.URL, 1)
+    urls[0] = url
+    return jvm.java.net.URLClassLoader(urls, context)
+
+
+def _withdraw() -> None:
+    """Let Spark find no data source of ours in classes that turned out to be of no use."""
+    for folder in _folders:
+        shutil.rmtree(os.path.join(folder, "META-INF"), ignore_errors=True)
+
+
+def _write(folder: str, name: str, content: bytes) -> None:
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _compiled(spark: Any) -> dict[str, bytes]:
+    """Class files by name."""
+    from py4j.protocol import Py4JError
+
+    jvm = spark._jvm
+    try:
+        resource = jvm.org.codehaus.commons.compiler.util.resource
+        texts = gateway(spark).new_array(resource.Resource, len(SOURCES))
+        for at, (name, text) in enumerate(_sources().items()):
+            texts[at] = resource.StringResource(f"tablefmt/{name}.java", text)
+        compiler = jvm.org.codehaus.janino.Compiler()
+        compiler.setIClassLoader(
+            jvm.org.codehaus.janino.ClassLoaderIClassLoader(
+                jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+            )
+        )
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        made = jvm.java.util.HashMap()
+        compiler.setClassFileCreator(resource.MapResourceCreator(made))
+        compiler.compile(texts)
+        return {str(name): bytes(made.get(name)) for name in list(made.keySet())}
+    except (Py4JError, TypeError) as error:
+        first = str(getattr(error, "java_exception", error)).splitlines()[0]
+        raise UnsupportedFeatureError(
+            f"this Spark cannot compile the native plane ({first}); it needs Spark 4.1 or later",
+            ["spark:janino"],
+        ) from None
+
+
+class Callback:
+    """A Python function as a `java.util.function.Function`. It may be called on any JVM thread."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def apply(self, argument: Any) -> Any:
+        """The one method of the interface."""
+        return self._function(argument)
+
+    class Java:
+        """What py4j wants to know."""
+
+        implements = ("java.util.function.Function",)
+
+
+def callback(spark: Any, function: Callable[[Any], Any]) -> Callback:
+    """`function` for the JVM. bytes become byte[], str String, None null."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(gateway(spark))
+    return Callback(function)
+
+
+def gateway(spark: Any) -> Any:
+    """The py4j gateway of a classic session."""
+    return spark.sparkContext._gateway
+
+
+def scala_object(jvm: Any, path: str) -> Any:
+    """The singleton of a Scala object such as `scala.None`."""
+    node = jvm
+    *outer, last = path.split(".")
+    for part in outer:
+        node = getattr(node, part)
+    return getattr(getattr(node, last + "$"), "MODULE$")
+
+
+def scala_map(spark: Any, values: dict[str, str]) -> Any:
+    """An immutable Scala Map of text to text."""
+    tools = kept(spark, "PythonUtils", lambda: spark._jvm.org.apache.spark.api.python.PythonUtils)
+    return tools.toScalaMap(values)
+
+
+def java_schema(spark: Any, json: str) -> Any:
+    """A JVM StructType from Spark's JSON form of it."""
+    types = kept(spark, "DataType", lambda: spark._jvm.org.apache.spark.sql.types.DataType)
+    return types.fromJson(json)
+
+
+def long(spark: Any, value: int) -> Any:
+    """A java.lang.Long: py4j makes an Integer of a small number."""
+    return kept(spark, "Long", lambda: spark._jvm.java.lang.Long).valueOf(str(value))
+
+
+def string_array(spark: Any, values: Sequence[str]) -> Any:
+    """A String[]."""
+    text = kept(spark, "String", lambda: spark._jvm.java.lang.String)
+    array = gateway(spark).new_array(text, len(values))
+    for at, value in enumerate(values):
+        array[at] = value
+    return array

@@ -1,0 +1,264 @@
+"""Options of writes and reads: the tables below are both the parser and the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.session.context import CommitOptions
+from tablefmt.store.text_options import add_text_option
+
+OPTIONS = {
+    "replaceWhere": "SQL: overwrite replaces rows for which it holds; new rows have to match it",
+    "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions that the new "
+    "rows are in; by default static, with format() and SQL what the session says",
+    "txnAppId": "application id; with txnVersion, the write is applied once",
+    "txnVersion": "application version, a whole number",
+    "application": "(txnAppId, txnVersion) in one",
+    "maxRecordsPerFile": "rows a file; by default spark.sql.files.maxRecordsPerFile",
+    "targetFileSize": "bytes a file, about; a number, or text such as 128mb",
+    "optimizeWrite": "true: shuffle the rows first, so that tasks x partitions do not become files",
+    "compression": "zstd (the default), snappy, gzip, lz4_raw or none",
+    "userMetadata": "kept in the log: a mapping of JSON values, or text",
+    "deadline": "seconds after which to give up committing",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    " with dots for what is nested: storage.client_kwargs.region_name",
+    "mergeSchema": "true: columns that the table lacks are added, and types become wider",
+    "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and the "
+    "partitioning that partitionBy says; a DataFrameWriter without partitionBy leaves none",
+}
+"""Names as people write them: matched with case and underscores ignored."""
+
+READ_OPTIONS = {
+    "versionAsOf": "the ID version to read",
+    "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
+    "path": "where the table is",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    " with dots for what is nested: storage.client_kwargs.region_name",
+}
+"""Options of `spark.read.format("tablefmt")`, matched in the same way."""
+
+_NOT_YET = (
+    "readChangeFeed", "readChangeData", "startingVersion", "endingVersion", "startingTimestamp",
+    "endingTimestamp", "startingBoundInclusive", "endingBoundInclusive", "changeContent",
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes",
+)  # fmt: skip
+
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
+
+_PREFIX = "storage."
+_HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": "token"}
+"""The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
+_SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_NAMES = {name.casefold(): name for name in OPTIONS}
+_READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
+_LATER = {name.casefold(): name for name in _NOT_YET}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """What was asked for about the files; None: not said."""
+
+    max_records: int | None = None
+    target_file_size: int | None = None
+    """Bytes."""
+    optimize: bool | None = None
+    compression: str = "zstd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What `write` was asked for, checked."""
+
+    commit: CommitOptions
+    files: FileOptions = field(default_factory=FileOptions)
+    replace_where: str | None = None
+    dynamic_partitions: bool = False
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_options(given: Mapping[str, Any]) -> WriteOptions:
+    """Options by name.
+
+    Raises:
+        UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
+        InvalidRangeError: a value that makes no sense.
+    """
+    found, storage = _by_name(given, _NAMES)
+    overwrite_schema = bool(_flag(found, "overwriteSchema"))
+    mode = str(found.get("partitionOverwriteMode", "static")).casefold()
+    if mode not in ("static", "dynamic"):
+        raise InvalidRangeError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
+    if mode == "dynamic" and "replaceWhere" in found:
+        raise InvalidRangeError(
+            "replaceWhere and partitionOverwriteMode=dynamic both say what to replace; give one"
+        )
+    if overwrite_schema and (mode == "dynamic" or "replaceWhere" in found):
+        raise InvalidRangeError(
+            "overwriteSchema gives the whole table other columns; it goes with neither "
+            "replaceWhere nor partitionOverwriteMode=dynamic"
+        )
+    return WriteOptions(
+        commit=CommitOptions(
+            application=_application(found),
+            user_metadata=_user_metadata(found.get("userMetadata")),
+            deadline=_number(found.get("deadline")),
+        ),
+        files=_files(found),
+        replace_where=found.get("replaceWhere"),
+        dynamic_partitions=mode == "dynamic",
+        merge_schema=bool(_flag(found, "mergeSchema")),
+        overwrite_schema=overwrite_schema,
+        storage_options={**storage, **found.get("storageOptions", {})},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a reader was asked for, checked."""
+
+    path: str | None = None
+    version: int | None = None
+    timestamp: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
+    """Options by name; `false` for a change feed is no option at all.
+
+    Raises:
+        UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
+        InvalidRangeError: a version and a timestamp, or a value that makes no sense.
+    """
+    asked = {}
+    for written, value in given.items():
+        later = _LATER.get(_folded(written))
+        if later is None:
+            asked[written] = value
+        elif not (later.startswith("readChange") and str(value).casefold() == "false"):
+            raise UnsupportedFeatureError(
+                f"the option {later} is not supported yet", [f"option:{later}"]
+            )
+    found, storage = _by_name(asked, _READ_NAMES)
+    version = found.get("versionAsOf")
+    if version is not None and "timestampAsOf" in found:
+        raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
+    if version is not None:
+        try:
+            version = int(str(version).strip())
+        except ValueError:
+            raise InvalidRangeError(f"versionAsOf is {version!r}; it is a whole number") from None
+    return ReadOptions(
+        path=found.get("path"),
+        version=version,
+        timestamp=found.get("timestampAsOf"),
+        storage_options={**storage, **found.get("storageOptions", {})},
+    )
+
+
+def _by_name(
+    given: Mapping[str, Any], names: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options under their proper names, and those of the storage."""
+    found: dict[str, Any] = {}
+    storage: dict[str, Any] = {}
+    for written, value in given.items():
+        if written.casefold().startswith(_PREFIX):
+            key = written[len(_PREFIX) :]
+            add_text_option(storage, _HADOOPS_NAMES.get(key.casefold(), key), value)
+            continue
+        name = names.get(_folded(written))
+        if name is None:
+            raise UnsupportedFeatureError(
+                f"there is no option {written!r}; there are {', '.join(names.values())}",
+                [f"option:{written}"],
+            )
+        if value is not None:
+            found[name] = value
+    return found, storage
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def _files(found: Mapping[str, Any]) -> FileOptions:
+    codec = str(found.get("compression", "zstd")).casefold()
+    if codec not in COMPRESSIONS:
+        raise InvalidRangeError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
+    return FileOptions(
+        max_records=_count(found, "maxRecordsPerFile"),
+        target_file_size=_size(found, "targetFileSize"),
+        optimize=_flag(found, "optimizeWrite"),
+        compression=codec,
+    )
+
+
+def _count(found: Mapping[str, Any], name: str) -> int | None:
+    """A number of rows; 0 and less mean no limit, as in Spark."""
+    if name not in found:
+        return None
+    try:
+        number = int(str(found[name]))
+    except ValueError:
+        raise InvalidRangeError(f"{name} is {found[name]!r}; it is a whole number") from None
+    if number >= 1 << 62:
+        raise InvalidRangeError(f"{name} is {number}, which is too large")
+    return max(number, 0) or None
+
+
+def _size(found: Mapping[str, Any], name: str) -> int | None:
+    if name not in found:
+        return None
+    match = _SIZE.fullmatch(str(found[name]))
+    size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
+    if not 0 < size < 1 << 50:
+        raise InvalidRangeError(
+            f"{name} is {found[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
+        )
+    return size
+
+
+def _flag(found: Mapping[str, Any], name: str) -> bool | None:
+    if name not in found:
+        return None
+    text = str(found[name]).casefold()
+    if text not in ("true", "false"):
+        raise InvalidRangeError(f"{name} is {found[name]!r}; it is true or false")
+    return text == "true"
+
+
+def _application(found: Mapping[str, Any]) -> tuple[str, int] | None:
+    if "application" in found:
+        application: tuple[str, int] = found["application"]
+        return application
+    if "txnAppId" not in found and "txnVersion" not in found:
+        return None
+    try:
+        # By its text: a fraction is no version, and is not cut to one.
+        return str(found["txnAppId"]), int(str(found["txnVersion"]))
+    except KeyError as error:
+        raise InvalidRangeError(f"{error} is missing: give txnAppId and txnVersion") from None
+    except (TypeError, ValueError):
+        raise InvalidRangeError(
+            f"txnVersion is {found['txnVersion']!r}; it is a whole number"
+        ) from None
+
+
+def _user_metadata(value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    return value if isinstance(value, Mapping) else {"userMetadata": str(value)}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InvalidRangeError(f"deadline is {value!r}; it is a number of seconds") from None

@@ -1,0 +1,1 @@
+"""DELETE, UPDATE, MERGE, replaceWhere, ALTER: what they do, whoever reads and writes the files."""

@@ -1,0 +1,250 @@
+"""DELETE and UPDATE by Spark: one pass over the files that can hold such rows, one commit.
+
+Nothing comes to the driver but positions and what is said of files. Spec: DEL-1, ENT-9, CFL-1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Plan
+from tablefmt.errors import (
+    CommitRejectedError,
+    SchemaMismatchError,
+    StoreError,
+)
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import Field
+from tablefmt.operations.delete import delete_files
+from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.condition import Target
+from tablefmt.session.context import Commit, TableContext
+from tablefmt.session.measurements import SCAN
+from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.staging import run
+from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.spark.backends.position_sets import by_file, find_places
+from tablefmt.spark.backends.rewrite import Rewritten, finish, forget, rewrite
+from tablefmt.spark.backends.row_positions import FILE, ROW, located
+from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, left_to_chance
+from tablefmt.spark.runtime.ansi import under_ansi
+from tablefmt.spark.runtime.failures import DOES_NOT_FIT
+from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.options import WriteOptions
+from tablefmt.spark.statements.source_versions import pinned_to, version_read, with_query
+
+_log = logging.getLogger("tablefmt.spark")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Where:
+    """The rows of a DELETE or UPDATE."""
+
+    target: Target
+    """What is understood of the condition."""
+    column: Any | None
+    """The condition as Spark has it; None: every row."""
+    bind: Callable[[Any], Any] = lambda rows: rows
+    """Gives the table's rows the names by which `column`, and new values, know them."""
+
+
+def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteOptions) -> Commit:
+    """Take out the rows of a condition, in one commit.
+
+    Raises:
+        ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
+        exceptions if the query fails.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+
+    def stage(pinned: Pinned) -> Plan:
+        if where.target.decided_by(pinned.snapshot.partition_ids):
+            return delete_files(pinned, where.target)
+        with under_ansi(spark, plain=where.target.exact) as ansi:
+            return stage_delete(pinned, ansi, where)
+
+    return run(context, head, options.commit, stage, ("DELETE", where.target.text))
+
+
+def update_rows(
+    context: TableContext,
+    spark: Any,
+    where: Where,
+    values: Sequence[tuple[Field, Any]],
+    options: WriteOptions,
+    said: Sequence[str] = (),
+) -> Commit:
+    """Give the rows of a condition new values, in one commit.
+
+    Args:
+        context: the table.
+        spark: the session.
+        where: which rows.
+        values: columns, each once, with their new values as Spark has them.
+        options: of the commit and the files.
+        said: the text of the values, for the digest.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: a new value does not fit.
+        As `delete_rows`.
+    """
+    head = context.begin()
+    check_may_remove(head.metadata)
+    # A resolved statement was looked through; only what has a bracket can be a call.
+    by_row = all("(" not in text for text in said)
+
+    def stage(pinned: Pinned) -> Plan:
+        with under_ansi(spark) as ansi:
+            return stage_update(pinned, ansi, where, values, options, by_row=by_row)
+
+    return run(context, head, options.commit, stage, ("UPDATE", where.target.text, *said))
+
+
+def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
+    """The delete at the pinned version; with no such row, a plan that is empty."""
+    snapshot, target = pinned.snapshot, where.target
+    if target.decided_by(snapshot.partition_ids):
+        return delete_files(pinned, target)
+    files = snapshot.matching(target.predicate)
+    changed, read = Changed(target=target, files=files), None
+    if files.num_rows:
+        rows = chosen(located_rows(spark, pinned, files, where), where)
+        if not target.exact:
+            read = version_read(pinned.store, pinned.view, rows)
+        if read not in (None, pinned.version):
+            return stage_delete(pinned_to(pinned, read), spark, where)
+        count = int(pc.sum(files["rows"]).as_py())
+        with (
+            told(spark, f"DELETE: finding rows in {files.num_rows} files"),
+            pinned.measured.timed(SCAN),
+        ):
+            found = find_places(rows.select(FILE, ROW), ids_of(files), count)
+        _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
+        changed = Changed(target=target, files=files, deleted=found)
+    plan = changed_plan(pinned, "DELETE", changed, carry_in_tasks(spark))
+    return plan if read is None else with_query(plan, pinned)
+
+
+def stage_update(
+    pinned: Pinned,
+    spark: Any,
+    where: Where,
+    values: Sequence[tuple[Field, Any]],
+    options: WriteOptions,
+    *,
+    by_row: bool = True,
+) -> Plan:
+    """The update at the pinned version; with no such row, a plan that is empty.
+
+    Args:
+        pinned, spark, where, values, options: as of `update_rows`.
+        by_row: whether every value is known to be one of a row by itself.
+    """
+    target, schema = where.target, pinned.metadata.schema
+    files = pinned.snapshot.matching(target.predicate)
+    changed, read = Changed(target=target, files=files), None
+    if files.num_rows:
+        rows = chosen(located_rows(spark, pinned, files, where), where)
+        if not by_row:
+            check_by_row(rows, [(f"SET {field.name}", value) for field, value in values])
+        new = {field.id: value for field, value in values}
+        columns = [
+            new[f.id].alias(f.name) if f.id in new else rows[quote_name(f.name)]
+            for f in schema.fields
+        ]
+        frame = rows.select(*columns, FILE, ROW)
+        read = version_read(pinned.store, pinned.view, frame)
+        if read not in (None, pinned.version):
+            return stage_update(
+                pinned_to(pinned, read), spark, where, values, options, by_row=by_row
+            )
+        step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
+        with cleaning(spark, pinned), told(spark, step):
+            written = rewrite(spark, pinned, frame, (FILE, ROW), options)
+            finish(spark, pinned, [written.files])
+            if written.files is None:
+                forget(spark, pinned)
+        _log.info("UPDATE: %d rows of %d files", written.places.num_rows, files.num_rows)
+        changed = Changed(
+            target=target,
+            files=files,
+            updated=places_of(written, files),
+            updated_files=written.files,
+            set_columns=tuple(sorted(new)),
+        )
+    plan = changed_plan(pinned, "UPDATE", changed, carry_in_tasks(spark))
+    return plan if read is None else with_query(plan, pinned)
+
+
+def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> Any:
+    """The rows of files that are live, with their places, as `where` knows them."""
+    snapshot = pinned.snapshot
+    vectors = snapshot.with_vectors(files)
+    rows = located(
+        spark,
+        pinned.store,
+        vectors,
+        snapshot.schema,
+        snapshot.partition_ids,
+        version=pinned.version,
+    )
+    return where.bind(rows)
+
+
+def chosen(rows: Any, where: Where) -> Any:
+    """Those of `rows` for which the condition is true.
+
+    Raises:
+        InvalidPredicateError: the condition is not deterministic.
+    """
+    if where.column is None:
+        return rows
+    found = rows.where(where.column)
+    plan = getattr(found, "_jdf", None)
+    if plan is None and not where.target.exact:
+        check_deterministic(rows, where.column, where.target.text)
+    elif plan is not None and not plan.queryExecution().analyzed().deterministic():
+        raise left_to_chance(where.target.text)
+    return found
+
+
+def ids_of(files: pa.Table) -> Any:
+    """Ids of files, as numbers."""
+    return files["id"].to_numpy()
+
+
+def places_of(written: Rewritten, files: pa.Table) -> Any:
+    """Positions by file id of all rows of a query."""
+    return by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
+
+
+@contextmanager
+def cleaning(spark: Any, pinned: Pinned) -> Iterator[None]:
+    """If what is done inside fails, the transaction's files are removed.
+
+    Raises:
+        CommitRejectedError: the store refused a file.
+        SchemaMismatchError: Spark met a value that does not fit.
+    """
+    try:
+        yield
+    except BaseException as error:
+        forget(spark, pinned)
+        if isinstance(error, StoreError):
+            raise CommitRejectedError(str(error).rstrip(".")) from error
+        said = str(error)
+        if any(condition in said for condition in DOES_NOT_FIT):
+            raise SchemaMismatchError(
+                f"a value does not fit its column: {said.splitlines()[0]}; nothing was written"
+            ) from None
+        raise

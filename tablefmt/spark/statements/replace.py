@@ -1,0 +1,130 @@
+"""Rows for which a condition holds, replaced by those of a DataFrame (`replaceWhere`).
+
+A condition that partition values decide is an overwrite by metadata, in write.py. Any other is
+looked for by Spark, and what is taken out stays fixed: class UPDATE. Spec: CFL-3, MRG-6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Plan
+from tablefmt.errors import ConstraintViolationError
+from tablefmt.model.entry import Metadata
+from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.condition import Target
+from tablefmt.session.context import Commit, TableContext
+from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.staging import settle, with_metadata
+from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.spark.backends.position_sets import find_places
+from tablefmt.spark.backends.rewrite import finish, rewrite
+from tablefmt.spark.backends.row_positions import FILE, ROW
+from tablefmt.spark.columns.assignment import spark_types
+from tablefmt.spark.columns.conditions import session_zone, target_of_text
+from tablefmt.spark.columns.projection import with_lengths
+from tablefmt.spark.runtime.ansi import moved, under_ansi
+from tablefmt.spark.runtime.failures import marked
+from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.options import WriteOptions
+from tablefmt.spark.statements.dml import Where, chosen, cleaning, ids_of, located_rows
+from tablefmt.spark.statements.merge_text import named
+from tablefmt.spark.statements.source_versions import pin_query, with_query
+
+NAME = "OVERWRITE"
+
+
+def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, Target | None]:
+    """The condition, read in the session's zone (SQL-4).
+
+    Returns:
+        Its text, in which times say their zone if it is understood as a whole; and what is
+        understood of it, or None if partition values decide it.
+    """
+    target = target_of_text(where, metadata.schema, session_zone(spark))
+    if target.decided_by(frozenset(metadata.partition_by)):
+        return target.text, None
+    return (target.text if target.exact else where), target
+
+
+def replace_rows(
+    context: TableContext,
+    df: Any,
+    where: str,
+    target: Target,
+    metadata: Metadata,
+    options: WriteOptions,
+) -> Commit:
+    """Carry it out, in one commit.
+
+    Args:
+        context: the table, ready to write (`begin`).
+        df: the new rows.
+        where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
+        target: what is understood of it.
+        metadata: to write under.
+        options: of the commit and the files.
+
+    Raises:
+        ConstraintViolationError: a new row does not match; the table is append-only.
+        SchemaMismatchError: the rows do not fit. Spark's own exceptions if a query fails.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    head = context.view.head
+    check_may_remove(head.metadata)
+    already = context.applied(options.commit, None, NAME)
+    if already is not None:
+        return already
+    read = pin_query(context, df)
+    pinned = read or context.pin(head.version)
+    pinned.target = metadata
+    with under_ansi(df.sparkSession) as ansi:
+        plan = _stage(pinned, moved(df, ansi), where, target, options)
+    if read is not None:
+        plan = with_query(plan, pinned)
+    return settle(context, with_metadata(plan, pinned), options.commit, None)
+
+
+def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOptions) -> Plan:
+    spark, functions = df.sparkSession, functions_of(df)
+    df, condition = with_lengths(df, pinned.target.schema, functions), functions.expr(where)
+    error = ConstraintViolationError(
+        f"a new row does not match the condition {where[:200]}; nothing was written"
+    )
+    matching = functions.when(
+        ~functions.coalesce(condition, functions.lit(False)),
+        functions.raise_error(functions.lit(marked(error))),
+    )
+    # Not deterministic, so that no part of it runs where rows are dropped later.
+    always = functions.monotonically_increasing_id() >= 0
+    files = pinned.snapshot.matching(target.predicate)
+    looked, rows = Where(target, condition), None
+    if files.num_rows:
+        with named():
+            rows = chosen(located_rows(spark, pinned, files, looked), looked)
+    else:
+        # Names are to be the table's, also where it has no rows.
+        with named():
+            spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
+    with named():
+        checked = df.where(matching.otherwise(always))
+    with cleaning(spark, pinned):
+        with told(spark, f"{NAME}: writing new rows"):
+            written = rewrite(spark, pinned, checked, (), options, part="i")
+        finish(spark, pinned, [written.files])
+        gone = {}
+        if rows is not None:
+            count = int(pc.sum(files["rows"]).as_py())
+            with told(spark, f"{NAME}: finding rows in {files.num_rows} files"):
+                gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
+        changed = Changed(
+            target=target,
+            files=files,
+            deleted=gone,
+            inserted_files=written.files,
+            parameters={"mode": "Overwrite"},
+        )
+        return changed_plan(pinned, NAME, changed, carry_in_tasks(spark))

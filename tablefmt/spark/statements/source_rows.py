@@ -1,0 +1,228 @@
+"""The source of a MERGE: stored once, with a number for every row, so that it is the same however
+often it is read; and what its keys say of the table's rows.
+
+Spec: MRG-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.conflict.facts import Keys
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import Predicate
+from tablefmt.expressions.source_bounds import Equated, SourceValues, derived_predicate, values_of
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.cached import cached_property
+from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
+from tablefmt.model.schema import Field, Schema, is_nested
+from tablefmt.spark.backends.rewrite import SOURCE
+from tablefmt.spark.runtime.display import shown_rows
+from tablefmt.spark.runtime.frames import functions_of
+
+LISTED_MAX = KEYS_MAX
+"""Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
+
+BROADCAST_MAX = 64 << 20
+"""Bytes of a source, about, that every task gets a copy of."""
+
+SLIGHT_BYTES = 4 << 20
+"""A source that Spark takes to be smaller: one job lists its keys, and counts its rows by that."""
+
+SMALL_ROWS = 200_000
+"""Rows that one task inserts."""
+
+_NUMBER_BYTES, _OTHER_BYTES = 8, 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EquatedColumn:
+    """`field = expression over the source`, a part of ON."""
+
+    field: Field
+    value: Any
+    """The expression as Spark has it."""
+    null_safe: bool = False
+
+
+class _LaterKeys(Keys):
+    """Keys whose hashes are worked out when a winner is to be judged: hardly ever."""
+
+    __slots__ = ("_made", "_make")
+    _make: Callable[[], NDArray[np.uint64]]
+    _made: NDArray[np.uint64] | None
+
+    def __init__(self, columns: tuple[int, ...], make: Callable[[], NDArray[np.uint64]]) -> None:
+        for name, value in (("columns", columns), ("_make", make), ("_made", None)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """As of `Keys`."""
+        if self._made is None:
+            object.__setattr__(self, "_made", self._make())
+        made = self._made
+        assert made is not None, "it was made above"
+        return made
+
+
+class SourceRows:
+    """Rows of a source that stay what they are."""
+
+    def __init__(
+        self, rows: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
+    ) -> None:
+        self.rows = bind(rows)
+        """A DataFrame with SOURCE."""
+        self._equated = [e for e in equated if not is_nested(e.field.type)]
+
+    @classmethod
+    @contextmanager
+    def stored(
+        cls, source: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
+    ) -> Iterator[SourceRows]:
+        """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to."""
+        number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
+        # What is lost with an executor fails the statement: worked out anew it might differ.
+        kept = source.select("*", number).localCheckpoint(eager=False)
+        yield cls(kept, bind, equated)
+
+    @cached_property
+    def _said(self) -> pa.Table:
+        """One row: how many rows there are; and of each key how many are known, least, greatest."""
+        functions = functions_of(self.rows)
+        columns = [functions.count(functions.lit(1)).alias("count")]
+        for at, value in enumerate(self._values):
+            columns.append(functions.count(value).alias(f"known{at}"))
+            columns.append(functions.min(value).alias(f"least{at}"))
+            columns.append(functions.max(value).alias(f"most{at}"))
+        return self.rows.agg(*columns).toArrow()
+
+    @cached_property
+    def _is_slight(self) -> bool:
+        """Whether the source is so small that its keys are listed before its rows are counted."""
+        plan = getattr(self.rows, "_jdf", None)
+        if plan is None or not self._equated:
+            return False
+        # A small one comes as a number of Python's, another as an object of the JVM.
+        size = str(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
+        return int(size) <= SLIGHT_BYTES
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows."""
+        if self._is_slight:
+            assert self._listed is not None, "keys of a slight source are listed"
+            return int(self._listed.num_rows)
+        found: int = self._said["count"][0].as_py()
+        return found
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one task can write them."""
+        return self.count <= SMALL_ROWS
+
+    @property
+    def _values(self) -> list[Any]:
+        return [_of_type(each.value, each.field) for each in self._equated]
+
+    @cached_property
+    def _listed(self) -> pa.Table | None:
+        """All keys, a column each; None if they are too many."""
+        if not self._equated or (not self._is_slight and self.count > LISTED_MAX):
+            return None
+        names = [f"k{at}" for at in range(len(self._equated))]
+        found = self.rows.select(
+            *(v.alias(n) for v, n in zip(self._values, names, strict=True))
+        ).toArrow()
+        kinds = [arrow_type(each.field.type) for each in self._equated]
+        columns = [found[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
+        return pa.table(columns, names)
+
+    def predicate(self) -> Predicate | None:
+        """True for every row of the table that some row here can match; None: for all."""
+        if not self._equated:
+            return None
+        known = [
+            Equated(each.field, self._summary(at), each.null_safe)
+            for at, each in enumerate(self._equated)
+        ]
+        return derived_predicate(known)
+
+    def _summary(self, at: int) -> SourceValues:
+        field = self._equated[at].field
+        if self._listed is not None:
+            return values_of(self._listed.column(at), field)
+        row = self._said
+        has_null = row[f"known{at}"][0].as_py() < self.count
+        if str(field.type) == "boolean" or row[f"least{at}"].null_count:
+            return SourceValues(has_null=has_null)
+        ends = []
+        for end in ("least", "most"):
+            column = row[f"{end}{at}"].cast(arrow_type(field.type))
+            values = values_of(column, field).values
+            assert values is not None, "one value can be listed"
+            ends.append(values[0])
+        return SourceValues(lower=ends[0], upper=ends[1], has_null=has_null)
+
+    def keys(self) -> Keys | None:
+        """Hashes of all keys; None if nothing can be said by them."""
+        plain = [at for at, each in enumerate(self._equated) if not each.null_safe]
+        if not plain or self._listed is None or self._listed.num_rows > LISTED_MAX:
+            return None
+        fields = [self._equated[at].field for at in plain]
+        listed = self._listed.select([f"k{at}" for at in plain])
+
+        def make() -> NDArray[np.uint64]:
+            columns = [column.combine_chunks() for column in listed.columns]
+            return hash_keys(columns, [field.type for field in fields])
+
+        return _LaterKeys(tuple(field.id for field in fields), make)
+
+    def for_join(self) -> Any:
+        """The rows; every task gets them all if they are few."""
+        kinds = [field.dataType.typeName() for field in self.rows.schema.fields]
+        width = sum(
+            _OTHER_BYTES if kind in ("string", "binary") or "(" in kind else _NUMBER_BYTES
+            for kind in kinds
+        )
+        conf = self.rows.sparkSession.conf
+        allowed = not str(conf.get("spark.sql.autoBroadcastJoinThreshold")).startswith("-")
+        if allowed and self.count * width <= BROADCAST_MAX:
+            return functions_of(self.rows).broadcast(self.rows)
+        return self.rows
+
+    def without(self, numbers: NDArray[np.int64]) -> Any:
+        """The rows but those of these numbers, which are sorted."""
+        if not len(numbers):
+            return self.rows
+        session = self.rows.sparkSession
+        gone = session.createDataFrame(pa.table({SOURCE: numbers}))
+        broadcast = functions_of(self.rows).broadcast
+        return self.rows.join(broadcast(gone), self.rows[SOURCE] == gone[SOURCE], "left_anti")
+
+    def named(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """The keys of some rows, for people; the whole rows if ON says nothing of keys."""
+        chosen = self.rows.where(self.rows[SOURCE].isin([int(n) for n in numbers]))
+        if self._equated:
+            names = [each.field.name for each in self._equated]
+            chosen = chosen.select(*(v.alias(n) for v, n in zip(self._values, names, strict=True)))
+        else:
+            chosen = chosen.drop(SOURCE)
+        return shown_rows(chosen)
+
+
+def _of_type(value: Any, field: Field) -> Any:
+    """A key as the table's column would hold it; NULL where it cannot, and then nothing matches."""
+    from pyspark.sql.types import StructType
+
+    fields = to_spark_json(Schema((field,), field.id))["fields"]
+    kind = StructType.fromJson({"type": "struct", "fields": fields})[0].dataType
+    return value.try_cast(kind)

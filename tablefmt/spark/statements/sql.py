@@ -1,0 +1,237 @@
+"""DELETE, UPDATE and MERGE of SQL: Spark has resolved them, RowCommand.java keeps the expressions.
+
+Spark works them out over rows that carry the ids by which the expressions know the columns; so
+sub-queries, functions of the user's and the rules of types are Spark's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.clauses import Action, Side, columns_by_name, over
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema_views import nullable
+from tablefmt.session.condition import Target
+from tablefmt.session.context import Commit
+from tablefmt.session.metadata_changes import merged
+from tablefmt.session.snapshot import Pinned
+from tablefmt.spark.columns.assignment import refitted
+from tablefmt.spark.columns.conditions import either, left_to_chance, target_of_parts
+from tablefmt.spark.columns.projection import incoming
+from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.options import parse_options
+from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
+from tablefmt.spark.statements.merge import merge_rows
+from tablefmt.spark.statements.merge_clauses import Merge, SparkClause
+from tablefmt.spark.statements.merge_text import fitted
+from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.spark.statements.source_rows import EquatedColumn
+from tablefmt.store.open import open_store
+
+_EVERY_ROW = Target("TRUE", None, None, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a RowCommand."""
+
+    commit: Commit
+    columns: Schema | None = None
+    """Of the table from now on, if the statement may have changed them."""
+
+
+def change_rows(spark: Any, command: Any, uri: str) -> Done:
+    """Carry out a RowCommand.
+
+    Args:
+        spark: the session, classic.
+        command: the Java object.
+        uri: where its table is.
+
+    Raises:
+        InvalidPredicateError: a condition that is not deterministic.
+        As `delete_rows`, `update_rows`, `merge_rows`.
+    """
+    said = json.loads(command.described())
+    options = parse_options(said["storage"])
+    context = open_context(open_store(uri, options.storage_options))
+    schema = context.view.head.metadata.schema
+    statement = _Statement(spark, command, said, schema)
+    if said["verb"] == "DELETE":
+        return Done(delete_rows(context, spark, statement.where(said["condition"]), options))
+    if said["verb"] == "UPDATE":
+        where, values = statement.where(said["condition"]), statement.values(said["set"])
+        return Done(update_rows(context, spark, where, values, options))
+    commit = merge_rows(context, spark, statement.merge, options)
+    if commit.no_op or not statement.evolves:
+        return Done(commit)
+    return Done(commit, context.begin().metadata.schema)
+
+
+def counts(commit: Commit, verb: str) -> str:
+    """The numbers that the command answers with, blanks between."""
+    of = commit.metrics.get
+    if verb == "DELETE":
+        return str(of("numDeletedRows", 0))
+    if verb == "UPDATE":
+        return str(of("numUpdatedRows", 0))
+    names = ("numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsInserted")
+    found = [of(name, 0) for name in names]
+    return " ".join(map(str, [sum(found), *found]))
+
+
+class _Statement:
+    """What a command says, in the terms of the operations."""
+
+    def __init__(self, spark: Any, command: Any, said: Mapping[str, Any], schema: Schema) -> None:
+        self._spark = spark
+        self._command = command
+        self._said = said
+        self._schema = schema
+
+    def where(self, condition: Mapping[str, Any] | None) -> Where:
+        """The rows of a condition; None: all."""
+        if condition is None:
+            return Where(_EVERY_ROW, None, self._bind)
+        target = self._target(condition)
+        return Where(target, self._condition(condition), self._bind)
+
+    def values(
+        self, given: Mapping[str, int], schema: Schema | None = None
+    ) -> list[tuple[Field, Any]]:
+        """Columns, by default as they are now, with their new values."""
+        return [
+            (_field(schema or self._schema, name), self._column(number))
+            for name, number in given.items()
+        ]
+
+    @property
+    def evolves(self) -> bool:
+        """Whether columns that only the source has may come into the table."""
+        return bool(self._stars or self._added)
+
+    @property
+    def _stars(self) -> bool:
+        return any(clause["star"] for clause in self._said["clauses"])
+
+    @property
+    def _added(self) -> list[Any]:
+        """What clauses name and the table lacks: Spark's JSON forms."""
+        added: list[Any] = json.loads(self._said["added"] or '{"fields":[]}')["fields"]
+        return added
+
+    def merge(self, pinned: Pinned) -> Merge:
+        """The whole MERGE, for a version of the table."""
+        said, on = self._said, self._said["on"]
+        source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
+        if self._stars:
+            pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
+        elif self._added:
+            coming = schema_from({"type": "struct", "fields": self._added})
+            pinned.target = merged(pinned.target, nullable(coming))
+        # Files are looked through for keys of the types that they have.
+        self._schema, schema = pinned.snapshot.schema, pinned.target.schema
+        star = self._star(schema) if self._stars else {}
+        numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
+        clauses, by_source, changed = [], [], set()
+        for clause in said["clauses"]:
+            side, action = Side(clause["side"]), Action(clause["action"])
+            given = star if clause["star"] else clause.get("set", {})
+            condition = clause["condition"]
+            clauses.append(
+                SparkClause(
+                    side,
+                    action,
+                    None if condition is None else self._condition(condition),
+                    self._overlaid(clause, self.values(given, schema)),
+                )
+            )
+            if side is Side.NOT_MATCHED_BY_SOURCE:
+                by_source.append(_EVERY_ROW if condition is None else self._target(condition))
+            if action is Action.UPDATE:
+                keeps = numbers if side is Side.MATCHED else {}
+                changed |= {n for n, number in given.items() if keeps.get(n) != number}
+        return Merge(
+            where=Where(self._target(on, is_join=True), self._condition(on), self._bind),
+            source=source,
+            clauses=tuple(clauses),
+            equated=tuple(
+                EquatedColumn(_field(self._schema, name), self._column(number), null_safe)
+                for name, number, null_safe in on["equated"]
+            ),
+            set_columns=tuple(sorted(_field(schema, name).id for name in changed)),
+            by_source=either(by_source),
+            may_be_chance=False,
+            bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
+            fits=fitted,
+        )
+
+    def _overlaid(
+        self, clause: Mapping[str, Any], values: Sequence[tuple[Field, Any]]
+    ) -> tuple[tuple[Field, Any], ...]:
+        if not clause["star"] or clause["action"] != Action.UPDATE.value:
+            return tuple(values)
+        return tuple((field, over(field, value)) for field, value in values)
+
+    def _star(self, schema: Schema) -> dict[str, int]:
+        """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
+        numbers = dict(self._said["source"])
+        names = [name for name, _ in self._said["source"]]
+        found = columns_by_name(schema, names, partly=True)
+        return {field.name: numbers[name] for field, name in found}
+
+    def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> Target:
+        unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)
+        return target_of_parts(
+            condition["text"], condition["parts"], unknown, condition["columns"], self._schema
+        )
+
+    def _condition(self, condition: Mapping[str, Any]) -> Any:
+        if not condition["deterministic"]:
+            raise left_to_chance(condition["text"])
+        return self._column(condition["number"])
+
+    def _bind(self, rows: Any) -> Any:
+        if self._added:
+            rows = self._grown(rows)
+        return self._frame(self._command.rows(rows._jdf))
+
+    def _grown(self, rows: Any) -> Any:
+        """The table's rows with what the statement's names stand for besides, NULL."""
+        from pyspark.sql.types import StructType
+
+        functions = functions_of(rows)
+        there = {field.name: field.dataType for field in rows.schema.fields}
+        new = {field["name"] for field in self._added}
+        columns = []
+        for field in StructType.fromJson(json.loads(self._said["columns"])).fields:
+            kind = there.pop(field.name, None)
+            if kind is not None:
+                column = rows[quote_name(field.name)]
+                columns.append(refitted(functions, column, kind, field.dataType).alias(field.name))
+            elif field.name in new:
+                columns.append(functions.lit(None).cast(field.dataType).alias(field.name))
+        return rows.select(*columns, *map(quote_name, there))
+
+    def _column(self, number: int) -> Any:
+        from pyspark.sql.classic.column import Column
+
+        return Column(self._command.column(number))
+
+    def _frame(self, data: Any) -> Any:
+        from pyspark.sql import DataFrame
+
+        return DataFrame(data, self._spark)
+
+
+def _field(schema: Schema, name: str) -> Field:
+    field = schema.find(name)
+    if field is None:
+        raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
+    return field
