@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 
 from benchmarks.harness import run_alternating, save, summary
 from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import NO_IDS, Keys, Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import NO_IDS, Keys, Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.rebase import follow
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.sql_to_predicate import parse_predicate
@@ -104,7 +104,7 @@ def winner_of(files: int, cls: OperationClass) -> Winner:
     return Winner(entry, typed, {} if moves else {i + 1: lost for i in every})
 
 
-def mine_of(files: int, granularity: str) -> Mine:
+def mine_of(files: int, granularity: str) -> PendingCommit:
     """An UPDATE that read and changed other rows of the same files."""
     rows = BitMap64(range(ROWS - GONE, ROWS))
     ids = np.arange(1, files + 1)
@@ -117,7 +117,7 @@ def mine_of(files: int, granularity: str) -> Mine:
         columns=frozenset({1, 2, 3}),
         keys=Keys((1,), hashes),
     )
-    return Mine(
+    return PendingCommit(
         cls=OperationClass.UPDATE,
         granularity=granularity,
         isolation="WriteSerializable",
@@ -130,7 +130,7 @@ def mine_of(files: int, granularity: str) -> Mine:
     )
 
 
-def timed(winner: Winner, mine: Mine) -> tuple[Callable[[], float], Callable[[], float]]:
+def timed(winner: Winner, mine: PendingCommit) -> tuple[Callable[[], float], Callable[[], float]]:
     """Milliseconds of a check that passes, and of following."""
 
     def checked() -> float:

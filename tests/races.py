@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tablefmt.commit import driver
-from tablefmt.conflict.verdict import Passed
+from tablefmt.conflict.verdict import RebasedOver
 from tests.transactions.world import Counting
 
 PATIENCE_SECONDS = 120
@@ -28,7 +28,7 @@ class Ended:
     error: BaseException | None = None
     read_version: int | None = None
     """None: it never came to its commit."""
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[RebasedOver, ...] = ()
     """Versions that it went on top of."""
     requests: list[tuple[str, str]] = field(default_factory=list)
     """What its commit asked of the store."""

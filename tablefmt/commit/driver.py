@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.environment import Environment
-from tablefmt.commit.machine_queue import CROWDED, Beside
+from tablefmt.commit.machine_queue import CROWDED, MachineQueue
 from tablefmt.commit.plan import (
     NOTHING,
     Plan,
@@ -40,8 +40,8 @@ from tablefmt.commit.protocol import (
     step,
     wait_seconds,
 )
-from tablefmt.commit.queue import keep_newest, line_of
-from tablefmt.commit.resolver import Judge
+from tablefmt.commit.queue import keep_newest, queue_of
+from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -51,8 +51,8 @@ from tablefmt.commit.results import (
     Rejected,
     Unknown,
 )
-from tablefmt.commit.side_files import Aside
-from tablefmt.conflict.verdict import Passed
+from tablefmt.commit.side_files import SideFileWriter
+from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import (
     CorruptTableError,
     StoreError,
@@ -60,7 +60,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.header import outlines
+from tablefmt.log.header import entry_headers
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
@@ -92,7 +92,7 @@ class Done:
     outcome: Outcome
     entry: StoredEntry | None = None
     """The entry as committed; None unless `outcome` is Committed."""
-    rebased_over: list[Passed] = field(default_factory=list)
+    rebased_over: list[RebasedOver] = field(default_factory=list)
     """The winners since the version that was read that this commit went on top of."""
     left_out: list[str] = field(default_factory=list)
     """Paths of files of the plan that did not come: compactions that won have done their work."""
@@ -117,15 +117,15 @@ class Driver:
         self.view = view
         self.head = view.head if view is not None else None
         """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
-        self.judge = Judge(store, plan)
-        self.aside = Aside(store, plan)
+        self.judge = ConflictResolver(store, plan)
+        self.aside = SideFileWriter(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
         self.refused: TablefmtError | None = None
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
-        self.beside: Beside | None = None
+        self.beside: MachineQueue | None = None
         """The turn of this commit, once it contests a version."""
         self.read_others = 0
         """Entries of others that were read from the store."""
@@ -140,7 +140,7 @@ class Driver:
         if self.view is None:
             return self._contest(0)
         # Threads of one process take turns: they would only race each other for one version.
-        line = line_of(self.store.identity)
+        line = queue_of(self.store.identity)
         with line.turn(self.expires - self.environment.monotonic()) as turn:
             late = turn.waited and self.environment.monotonic() >= self.expires
             if turn.expired or late:
@@ -182,7 +182,7 @@ class Driver:
         view = self.view
         crowded = view is not None and view.others + view.crowd > 0
         attempt, following = start(self.plan.transaction, version, look=crowded)
-        with Beside(self.store, self.met) as self.beside:
+        with MachineQueue(self.store, self.met) as self.beside:
             while isinstance(following, Put | Get):
                 if following.backoff:
                     self.beside.end()
@@ -362,7 +362,7 @@ class Driver:
         """The entries after the head, unread but for the last; none if they have to be read."""
         if first != head.version + 1:
             return ()
-        seen = outlines(bodies, first, head.digest)
+        seen = entry_headers(bodies, first, head.digest)
         if any(one.transaction == self.plan.transaction for one in seen):
             return ()
         if seen:

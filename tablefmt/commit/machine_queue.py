@@ -22,7 +22,7 @@ CROWDED = 8
 """So many commits after the last one that met others a writer still asks for its turn first."""
 
 
-class Beside:
+class MachineQueue:
     """At most one turn at a time. Ends with the block at the latest."""
 
     def __init__(self, store: Store, met: deque[tuple[int, bytes]]) -> None:
@@ -35,7 +35,7 @@ class Beside:
         self._taken = False
         self._found: tuple[str, list[bytes]] = ("", [])
 
-    def __enter__(self) -> Beside:
+    def __enter__(self) -> MachineQueue:
         return self
 
     def __exit__(self, *_: object) -> None:

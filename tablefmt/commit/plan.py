@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.conflict.facts import NO_IDS, Group, Ids, Mine, Output, Read, own_file
+from tablefmt.conflict.facts import NO_IDS, Group, Ids, Output, PendingCommit, Read, own_file
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import (
     NOT_LOGICAL,
@@ -58,7 +58,7 @@ class Plan:
     """The condition of a DELETE, UPDATE or MERGE as text."""
     blind: bool = False
     floating: bool = False
-    """See `Mine.floating`."""
+    """See `PendingCommit.floating`."""
     granularity: str = "row"
     isolation: str = "WriteSerializable"
     delete_mode: str = "merge-on-read"
@@ -79,20 +79,20 @@ class Plan:
     groups: tuple[Group, ...] = ()
     """Of a compaction."""
     carried: tuple[Output, ...] = ()
-    """See `Mine.carried`."""
+    """See `PendingCommit.carried`."""
     update: RowUpdate | None = None
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
     promises: bool = False
-    """See `Mine.promises`."""
+    """See `PendingCommit.promises`."""
     replaces: bool = False
-    """See `Mine.replaces`."""
+    """See `PendingCommit.replaces`."""
     application: Application | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def mine(self) -> Mine:
+    def mine(self) -> PendingCommit:
         """What the conflict rules have to know of this transaction."""
-        return Mine(
+        return PendingCommit(
             cls=self.operation.cls,
             granularity=self.granularity,
             isolation=self.isolation,
@@ -150,7 +150,7 @@ def removed_from(files: pa.Table) -> Removed:
     )
 
 
-def removed_ids(mine: Mine) -> Ids:
+def removed_ids(mine: PendingCommit) -> Ids:
     """The files that go by their ids, whatever the parent holds besides. Ascending."""
     if not mine.groups:
         return mine.removes
@@ -158,12 +158,14 @@ def removed_ids(mine: Mine) -> Ids:
     return np.unique(np.concatenate(parts))
 
 
-def is_overtaken(plan: Plan, mine: Mine) -> bool:
+def is_overtaken(plan: Plan, mine: PendingCommit) -> bool:
     """Whether winners did all of a compaction already, so that there is nothing left to commit."""
     return bool(plan.groups) and not mine.groups and plan.application is None
 
 
-def entry_on(plan: Plan, mine: Mine, parent: Head | None, removed: Removed, now_us: int) -> Entry:
+def entry_on(
+    plan: Plan, mine: PendingCommit, parent: Head | None, removed: Removed, now_us: int
+) -> Entry:
     """The entry of `plan` right after `parent`; version 0 for None.
 
     Args:
@@ -224,13 +226,15 @@ def entry_on(plan: Plan, mine: Mine, parent: Head | None, removed: Removed, now_
 _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
-def left_out(plan: Plan, mine: Mine) -> list[int]:
+def left_out(plan: Plan, mine: PendingCommit) -> list[int]:
     """Indices of files of `plan.add` that do not come: the outputs of groups that were dropped."""
     kept = {index for group in mine.groups for index, _ in group.outputs}
     return sorted({i for group in plan.groups for i, _ in group.outputs} - kept)
 
 
-def _added(plan: Plan, mine: Mine, first_id: int) -> tuple[AddedFiles | None, dict[int, int]]:
+def _added(
+    plan: Plan, mine: PendingCommit, first_id: int
+) -> tuple[AddedFiles | None, dict[int, int]]:
     """The files that come, and by `own_file` the ids that they get."""
     if plan.add is None:
         return None, {}
@@ -252,7 +256,7 @@ def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
     return sum(rows for file, rows in pairs if file not in gone)
 
 
-def _lineage(mine: Mine, names: Mapping[int, int], first_id: int) -> Lineage | None:
+def _lineage(mine: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
     outputs = [*mine.carried, *(output for group in mine.groups for output in group.outputs)]
     lines = [
         (names[own_file(index)] - first_id, run)

@@ -50,7 +50,7 @@ class Turn:
     """Entries that this one read or made, in order."""
 
 
-class Line:
+class CommitQueue:
     """First come, first served."""
 
     def __init__(self) -> None:
@@ -117,12 +117,12 @@ class Line:
             self._tickets[0].set()
 
 
-_LINES: WeakValueDictionary[tuple[int, str], Line] = WeakValueDictionary()
+_LINES: WeakValueDictionary[tuple[int, str], CommitQueue] = WeakValueDictionary()
 
 
-def line_of(identity: str) -> Line:
+def queue_of(identity: str) -> CommitQueue:
     """The line for the table in the store of that identity, of this process alone."""
     # A forked child has no part in its parent's lines: who stood in them is not there to leave.
     key = (os.getpid(), identity)
     line = _LINES.get(key)
-    return line if line is not None else _LINES.setdefault(key, Line())
+    return line if line is not None else _LINES.setdefault(key, CommitQueue())

@@ -14,11 +14,11 @@ from tablefmt.commit.plan import Plan, is_overtaken
 from tablefmt.commit.protocol import ALREADY_APPLIED
 from tablefmt.commit.results import Overtaken
 from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.conflict.verdict import Allowed, Passed, Same
+from tablefmt.conflict.verdict import Allowed, RebasedOver, Same
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.header import Outline
+from tablefmt.log.header import EntryHeader
 from tablefmt.log.names import entry_key
 from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import NOT_LOGICAL, Entry, OperationClass, SideFile
@@ -30,14 +30,14 @@ _BY_ROWS = NOT_LOGICAL | {OperationClass.UPDATE}
 """Classes for which it matters what rows a winner took out."""
 
 
-class Judge:
+class ConflictResolver:
     """What one transaction has become on top of the winners so far."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
         self.plan = plan
-        self.mine: Mine = plan.mine()
-        self.passed: list[Passed] = []
+        self.mine: PendingCommit = plan.mine()
+        self.passed: list[RebasedOver] = []
         """The winners followed, with the rule that let each pass."""
         self._last = -1
         self._alike: dict[tuple[OperationClass, bool], Allowed] = {}
@@ -48,7 +48,7 @@ class Judge:
         plan = self.plan
         return plan.floating and plan.granularity != "transaction" and plan.application is None
 
-    def follow_outlines(self, winners: Sequence[Outline]) -> None:
+    def follow_outlines(self, winners: Sequence[EntryHeader]) -> None:
         """Go on top of winners of which nothing but the outside is known."""
         for winner in winners:
             kind = (winner.cls, winner.blind)
@@ -57,7 +57,9 @@ class Judge:
                 assert check(alike, self.mine) is None, winner
                 self.mine, self._alike[kind] = follow(alike, self.mine)
             allowed = self._alike[kind]
-            self.passed.append(Passed(winner.version, winner.operation, allowed.rule, allowed.cell))
+            self.passed.append(
+                RebasedOver(winner.version, winner.operation, allowed.rule, allowed.cell)
+            )
             self._last = winner.version
 
     def judge(self, entry: Entry) -> object:
@@ -79,7 +81,7 @@ class Judge:
         if verdict is not None:
             return ALREADY_APPLIED if verdict is Same.ALREADY_APPLIED else verdict
         self.mine, allowed = follow(winner, self.mine)
-        self.passed.append(Passed.of(allowed))
+        self.passed.append(RebasedOver.of(allowed))
         self._last = entry.version
         return Overtaken(entry.version) if is_overtaken(self.plan, self.mine) else None
 

@@ -21,7 +21,7 @@ SIDE_FROM_FILES = 2000
 """Fewer files than this seldom reach SIDE_ABOVE_BYTES, so their size is not computed."""
 
 
-class Aside:
+class SideFileWriter:
     """The side files of one transaction. What did not change since the last entry stays."""
 
     def __init__(self, store: Store, plan: Plan) -> None:

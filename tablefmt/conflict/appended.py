@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tablefmt.conflict.facts import Mine, Read, Winner
+from tablefmt.conflict.facts import PendingCommit, Read, Winner
 from tablefmt.conflict.matrix import ROW, profile_of
 from tablefmt.expressions.listed_keys import listed_keys
 from tablefmt.expressions.prune import Mask, may_match
@@ -30,7 +30,7 @@ def new_files(winner: Winner) -> Mask:
     return new
 
 
-def may_have_read(winner: Winner, mine: Mine, read: Read) -> Mask:
+def may_have_read(winner: Winner, mine: PendingCommit, read: Read) -> Mask:
     """Whether each added file may hold a row that the read would have met (CFL-8).
 
     What is not known of a file proves nothing, so it counts.
@@ -50,7 +50,7 @@ def may_have_read(winner: Winner, mine: Mine, read: Read) -> Mask:
     return mask
 
 
-def _sets_nothing_read(winner: Winner, mine: Mine, read: Read) -> bool:
+def _sets_nothing_read(winner: Winner, mine: PendingCommit, read: Read) -> bool:
     """CFL-17: new versions of rows match exactly if the old ones did, and those were known."""
     update = winner.entry.update
     if update is None or update.set is None or read.columns is None or not read.by_row:

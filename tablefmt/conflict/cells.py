@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.matrix import (
     KIND_OF,
     Kind,
@@ -28,7 +28,7 @@ def kind_of(winner: Winner) -> Kind | None:
     return Kind.UPDATE if kind is Kind.INSERT and not is_blind(winner) else kind
 
 
-def rule_for(winner: Winner, mine: Mine) -> Rule:
+def rule_for(winner: Winner, mine: PendingCommit) -> Rule:
     """The rule of granularities `file` and `row` for a pair that touches rows."""
     earlier = kind_of(winner)
     if earlier is None or mine.cls not in KIND_OF or mine.cls is OperationClass.OVERWRITE:
@@ -37,7 +37,7 @@ def rule_for(winner: Winner, mine: Mine) -> Rule:
     return file_and_row_rule(profile, mine.isolation, earlier, KIND_OF[mine.cls])
 
 
-def cell_text(winner: Winner, mine: Mine) -> str | None:
+def cell_text(winner: Winner, mine: PendingCommit) -> str | None:
     """The cell in words; None if one of the two touches no rows."""
     cls, earlier = winner.entry.operation.cls, kind_of(winner)
     if earlier is None or mine.cls not in KIND_OF:

@@ -11,7 +11,7 @@ from tablefmt.conflict.appended import may_have_read, new_files
 from tablefmt.conflict.cells import cell_text, kind_of, rule_for
 from tablefmt.conflict.compactions import cannot_take_over
 from tablefmt.conflict.evidence import Evidence, conflict, of_added, of_files, of_partitions
-from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.ids import shared
 from tablefmt.conflict.matrix import ROW, Cell, Rule, profile_of, transaction_cell
 from tablefmt.conflict.removal_overlap import (
@@ -36,7 +36,7 @@ from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
 
 
-def check(winner: Winner, mine: Mine) -> Verdict:
+def check(winner: Winner, mine: PendingCommit) -> Verdict:
     """The first check that applies decides (CFL-1).
 
     Args:
@@ -56,7 +56,7 @@ def check(winner: Winner, mine: Mine) -> Verdict:
     return None
 
 
-def _protocol(winner: Winner, mine: Mine) -> Verdict:
+def _protocol(winner: Winner, mine: PendingCommit) -> Verdict:
     if winner.entry.protocol is None:
         if not (mine.replaces and replaces_table(winner)):
             return None
@@ -81,7 +81,7 @@ def replaces_table(winner: Winner) -> bool:
     return update and replaced and entry.totals.files == added
 
 
-def _metadata(winner: Winner, mine: Mine) -> Verdict:
+def _metadata(winner: Winner, mine: PendingCommit) -> Verdict:
     if winner.entry.metadata is None:
         return None
     if mine.floating and mine.metadata is not None:
@@ -93,7 +93,7 @@ def _metadata(winner: Winner, mine: Mine) -> Verdict:
     return conflict(winner, MetadataChangedException, "CFL-5", reason)
 
 
-def _application(winner: Winner, mine: Mine) -> Verdict:
+def _application(winner: Winner, mine: PendingCommit) -> Verdict:
     theirs, own = winner.entry.application, mine.application
     if theirs is None or own is None or theirs.id != own.id:
         return None
@@ -104,7 +104,7 @@ def _application(winner: Winner, mine: Mine) -> Verdict:
     return conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence=evidence)
 
 
-def _promise(winner: Winner, mine: Mine) -> Verdict:
+def _promise(winner: Winner, mine: PendingCommit) -> Verdict:
     """CFL-12: a promise about every row reads the whole table."""
     if not mine.promises or kind_of(winner) is None:
         return None
@@ -116,7 +116,7 @@ def _promise(winner: Winner, mine: Mine) -> Verdict:
     return conflict(winner, ConcurrentAppendException, "CFL-12", reason, None, evidence)
 
 
-def _rows(winner: Winner, mine: Mine) -> Verdict:
+def _rows(winner: Winner, mine: PendingCommit) -> Verdict:
     cell = cell_text(winner, mine)
     if cell is None:
         return None
@@ -124,7 +124,7 @@ def _rows(winner: Winner, mine: Mine) -> Verdict:
     return found(winner, mine, cell)
 
 
-_CHECKS: tuple[Callable[[Winner, Mine], Verdict], ...] = (
+_CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
     _protocol,
     _metadata,
     _application,
@@ -133,7 +133,7 @@ _CHECKS: tuple[Callable[[Winner, Mine], Verdict], ...] = (
 )
 
 
-def _by_scope(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+def _by_scope(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
     """CFL-2."""
     earlier, later = winner.entry.operation.cls, mine.cls
     if transaction_cell(earlier, later) is not Cell.FAIL:
@@ -146,7 +146,7 @@ def _by_scope(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
     return conflict(winner, ConcurrentWriteException, "CFL-2", reason, cell, evidence)
 
 
-def _out_of_reach(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+def _out_of_reach(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
     """Where a passing cell cannot be had from metadata alone."""
     if winner.entry.operation.cls not in NOT_LOGICAL:
         return None
@@ -179,7 +179,7 @@ def reorders(winner: Winner) -> bool:
     return clustered or (entry.lineage is None and entry.add is not None)
 
 
-def _by_cell(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+def _by_cell(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
     """CFL-3: what the cell asks for, in the order of the exceptions."""
     rule = rule_for(winner, mine)
     if rule in (Rule.NEVER, Rule.OVERTAKEN):
@@ -194,7 +194,7 @@ def _by_cell(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
     return None if rule is Rule.APPENDED else _gone(winner, mine, cell)
 
 
-def _appended(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+def _appended(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
     for read in mine.reads:
         mask = may_have_read(winner, mine, read)
         if mask.any():
@@ -211,7 +211,7 @@ def _appended(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
     return conflict(winner, ConcurrentAppendException, "CFL-9", reason, cell, passed)
 
 
-def _may_have_seen(winner: Winner, mine: Mine, blind: int) -> bool:
+def _may_have_seen(winner: Winner, mine: PendingCommit, blind: int) -> bool:
     """CFL-9: whether a winner that is not blind may depend on what a blind one inserted."""
     entry = winner.entry
     partitions = overlap(entry.basis.scope, mine.scope, mine.metadata)
@@ -223,7 +223,7 @@ def _may_have_seen(winner: Winner, mine: Mine, blind: int) -> bool:
     return entry.basis.read_version is None or entry.basis.read_version >= blind
 
 
-def _gone(winner: Winner, mine: Mine, cell: str) -> Conflict | None:
+def _gone(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
     """CFL-10, CFL-11."""
     if mine.cls in NOT_LOGICAL:
         taken = taken_of_inputs(winner, mine)

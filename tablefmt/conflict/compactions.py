@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from pyroaring import BitMap64
 
-from tablefmt.conflict.facts import Group, Ids, Marks, Mine, Winner, own_file
+from tablefmt.conflict.facts import Group, Ids, Marks, PendingCommit, Winner, own_file
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, moves_of_outputs, rewritten, span
 from tablefmt.conflict.removal_overlap import removed_files, touched_files
 
 
-def with_deletes_of(winner: Winner, mine: Mine) -> Mine:
+def with_deletes_of(winner: Winner, mine: PendingCommit) -> PendingCommit:
     """The compaction with what the winner took out taken out of its outputs (CFL-14)."""
     touched = shared(touched_files(winner), _inputs(mine))
     if len(touched) == 0:
@@ -35,14 +35,14 @@ def with_deletes_of(winner: Winner, mine: Mine) -> Mine:
     return _with_groups(replace(mine, deletes=deletes), [g for g in groups if len(g.inputs)])
 
 
-def not_overtaken(winner: Winner, mine: Mine) -> Mine:
+def not_overtaken(winner: Winner, mine: PendingCommit) -> PendingCommit:
     """The compaction without the groups whose files the winner replaced (CFL-15)."""
     removed = removed_files(winner)
     kept = [group for group in mine.groups if len(shared(removed, group.inputs)) == 0]
     return mine if len(kept) == len(mine.groups) else _with_groups(mine, kept)
 
 
-def cannot_take_over(winner: Winner, mine: Mine) -> set[int]:
+def cannot_take_over(winner: Winner, mine: PendingCommit) -> set[int]:
     """Files in the way of taking over the winner's outputs in place of its inputs (CFL-16).
 
     Inputs that only the winner has, and those of which it left out rows that are in `mine`.
@@ -62,7 +62,7 @@ def cannot_take_over(winner: Winner, mine: Mine) -> set[int]:
     return foreign | _kept_but_dropped(mine, moves_of(winner.entry, hit))
 
 
-def taking_over(winner: Winner, mine: Mine) -> Mine:
+def taking_over(winner: Winner, mine: PendingCommit) -> PendingCommit:
     """The compaction over the winner's outputs in place of the inputs they replaced (CFL-16)."""
     removed = removed_files(winner)
     hit = shared(removed, _inputs(mine))
@@ -82,7 +82,7 @@ def taking_over(winner: Winner, mine: Mine) -> Mine:
     return _with_groups(mine, [group for group in groups if len(group.inputs)])
 
 
-def _kept_but_dropped(mine: Mine, moves: Moves) -> set[int]:
+def _kept_but_dropped(mine: PendingCommit, moves: Moves) -> set[int]:
     """Files of which `mine` holds rows that are not in the outputs any more."""
     found = set()
     for group in mine.groups:
@@ -102,7 +102,7 @@ def _joined(groups: list[Group]) -> Group:
     return Group(union(*(group.inputs for group in groups)), tuple(outputs))
 
 
-def _with_groups(mine: Mine, groups: Iterable[Group]) -> Mine:
+def _with_groups(mine: PendingCommit, groups: Iterable[Group]) -> PendingCommit:
     """Only these groups, and only their outputs' deletes."""
     kept = tuple(groups)
     outputs = {own_file(index) for group in kept for index, _ in group.outputs}
@@ -110,7 +110,7 @@ def _with_groups(mine: Mine, groups: Iterable[Group]) -> Mine:
     return replace(mine, groups=kept, deletes=deletes)
 
 
-def _inputs(mine: Mine) -> Ids:
+def _inputs(mine: PendingCommit) -> Ids:
     return union(*(group.inputs for group in mine.groups))
 
 

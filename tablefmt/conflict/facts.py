@@ -84,7 +84,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mine:
+class PendingCommit:
     """What the commit that wants to go on top did, and on what it relied.
 
     `reads`, `removes`, `deletes`, `groups` and `carried` are as the newest winner followed left

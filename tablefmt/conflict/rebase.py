@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from tablefmt.conflict.appended import may_have_read
 from tablefmt.conflict.cells import cell_text, is_blind
 from tablefmt.conflict.compactions import not_overtaken, taking_over, with_deletes_of
-from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import Ids, Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
 from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
@@ -24,7 +24,7 @@ from tablefmt.conflict.verdict import Allowed
 from tablefmt.model.entry import NOT_LOGICAL, OperationClass
 
 
-def follow(winner: Winner, mine: Mine) -> tuple[Mine, Allowed]:
+def follow(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, Allowed]:
     """`mine` on top of `winner`, and by which rule.
 
     Args:
@@ -39,7 +39,7 @@ def follow(winner: Winner, mine: Mine) -> tuple[Mine, Allowed]:
     return after, Allowed(entry.version, entry.operation.name, rule, cell_text(winner, mine))
 
 
-def _followed(winner: Winner, mine: Mine) -> tuple[Mine, str]:
+def _followed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, str]:
     entry = winner.entry
     general = _general_rule(winner, mine)
     if entry.metadata is not None and mine.floating:
@@ -62,7 +62,7 @@ def _followed(winner: Winner, mine: Mine) -> tuple[Mine, str]:
     return after, general if after is mine else rule
 
 
-def _general_rule(winner: Winner, mine: Mine) -> str:
+def _general_rule(winner: Winner, mine: PendingCommit) -> str:
     cls = winner.entry.operation.cls
     if cell_text(winner, mine) is None:
         return "CFL-5"
@@ -72,7 +72,7 @@ def _general_rule(winner: Winner, mine: Mine) -> str:
     return "CFL-19" if transaction_cell(cls, mine.cls) is Cell.FAIL else "CFL-2"
 
 
-def _passing_over(winner: Winner, mine: Mine) -> Mine:
+def _passing_over(winner: Winner, mine: PendingCommit) -> PendingCommit:
     """CFL-9: remember the first blind winner whose rows the reads might have met."""
     if mine.granularity == "transaction" or mine.isolation == SERIAL or not is_blind(winner):
         return mine
@@ -83,7 +83,7 @@ def _passing_over(winner: Winner, mine: Mine) -> Mine:
     return replace(mine, passed_over=winner.entry.version)
 
 
-def _moved(winner: Winner, mine: Mine, general: str) -> tuple[Mine, str]:
+def _moved(winner: Winner, mine: PendingCommit, general: str) -> tuple[PendingCommit, str]:
     """CFL-13: reads and removals follow the rows into the winner's outputs."""
     removed = removed_files(winner)
     mine = _with_known(winner, mine, removed)
@@ -106,7 +106,7 @@ def _moved(winner: Winner, mine: Mine, general: str) -> tuple[Mine, str]:
     return after, "CFL-13" if any(moves.values()) else general
 
 
-def _moved_deletes(winner: Winner, mine: Mine, moves: Moves) -> dict[int, Marks]:
+def _moved_deletes(winner: Winner, mine: PendingCommit, moves: Moves) -> dict[int, Marks]:
     deletes = {file: marks for file, marks in mine.deletes.items() if file not in moves}
     whole = frozenset(shared(mine.removes, ascending(moves)).tolist())
     for file, each in moves.items():
@@ -155,7 +155,7 @@ def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
     return replace(read, files=union(left, ascending(outputs)), rows=after)
 
 
-def _with_known(winner: Winner, mine: Mine, removed: Ids) -> Mine:
+def _with_known(winner: Winner, mine: PendingCommit, removed: Ids) -> PendingCommit:
     """CFL-17: outputs whose rows were all there at the read version are known as their inputs."""
     entry = winner.entry
     if not mine.reads or profile_of(mine.granularity, mine.delete_mode) != ROW:
@@ -175,17 +175,17 @@ def _with_known(winner: Winner, mine: Mine, removed: Ids) -> Mine:
     return mine if known == mine.known else replace(mine, known=known)
 
 
-def _without_known(mine: Mine, removed: Sequence[int]) -> Mine:
+def _without_known(mine: PendingCommit, removed: Sequence[int]) -> PendingCommit:
     gone = mine.known.intersection(removed)
     return replace(mine, known=mine.known - gone) if gone else mine
 
 
-def _are_known(files: Ids, mine: Mine) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _are_known(files: Ids, mine: PendingCommit) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     old: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = files < mine.next_id
     return old | is_among(files, ascending(mine.known))
 
 
-def _all_known(files: Ids, mine: Mine) -> bool:
+def _all_known(files: Ids, mine: PendingCommit) -> bool:
     return bool(_are_known(files, mine).all())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from tablefmt.conflict.evidence import Evidence, of_files, of_rows
-from tablefmt.conflict.facts import Ids, Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import Ids, Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.ids import ascending, shared, union
 
 
@@ -82,7 +82,7 @@ def rows_read(read: Read, file: int) -> BitMap64 | None:
     return read.moved.get(file)
 
 
-def taken_of_removals(winner: Winner, mine: Mine, by_row: bool) -> Taken:
+def taken_of_removals(winner: Winner, mine: PendingCommit, by_row: bool) -> Taken:
     """What the winner took away of what the later operation takes away too (CFL-11)."""
     taken = Taken()
     removed = removed_files(winner)
@@ -108,7 +108,7 @@ def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
     return marks.all & rows
 
 
-def taken_of_inputs(winner: Winner, mine: Mine) -> Taken:
+def taken_of_inputs(winner: Winner, mine: PendingCommit) -> Taken:
     """Files that a compaction would rewrite, and that changed or went (CFL-11)."""
     inputs = union(*(group.inputs for group in mine.groups))
     return Taken(files=set(shared(touched_files(winner), inputs).tolist()))

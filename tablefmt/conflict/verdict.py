@@ -58,7 +58,7 @@ class Allowed:
     """The matrix cell, in words; None where no matrix was asked."""
 
 
-class Passed(int):
+class RebasedOver(int):
     """The version of a winner that a commit was re-based over, with why that was allowed.
 
     Equal to the plain number.
@@ -68,7 +68,7 @@ class Passed(int):
     rule: str
     cell: str | None
 
-    def __new__(cls, version: int, operation: str, rule: str, cell: str | None) -> Passed:
+    def __new__(cls, version: int, operation: str, rule: str, cell: str | None) -> RebasedOver:
         """See `Allowed` for the fields."""
         passed = super().__new__(cls, version)
         passed.operation, passed.rule, passed.cell = operation, rule, cell
@@ -78,7 +78,7 @@ class Passed(int):
         return int(self), self.operation, self.rule, self.cell
 
     @classmethod
-    def of(cls, allowed: Allowed) -> Passed:
+    def of(cls, allowed: Allowed) -> RebasedOver:
         """From the record of the check."""
         return cls(allowed.version, allowed.operation, allowed.rule, allowed.cell)
 

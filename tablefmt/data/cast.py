@@ -157,7 +157,7 @@ def _is_number(kind: Type) -> bool:
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _NUMBERS)
 
 
-def conform(
+def cast_to_schema(
     batch: pa.Table, positions: Sequence[int | None], schema: Schema, shape: pa.Schema
 ) -> pa.Table:
     """The rows with exactly the table's columns and types, as data files have them.

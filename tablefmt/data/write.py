@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds, nan_counts
-from tablefmt.data.cast import conform, match_columns
+from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.checks import Checks
 from tablefmt.data.checksum import footer_checksum
 from tablefmt.log.names import data_folder
@@ -93,7 +93,7 @@ def write_data(
     shape = file_schema(metadata.schema)
     gathered, checks = Gathered(), Checks(metadata)
     for chunk in _chunks(reader):
-        rows = conform(chunk, positions, metadata.schema, shape)
+        rows = cast_to_schema(chunk, positions, metadata.schema, shape)
         checks.check(rows)
         parts = list(_bounded(_split(rows, metadata), rows_max))
         keys = [

@@ -33,7 +33,7 @@ class EquatedWith:
 
 
 @dataclass(frozen=True, slots=True)
-class On:
+class MergeCondition:
     """The condition of a MERGE."""
 
     whole: Translated
@@ -42,7 +42,9 @@ class On:
     equated: tuple[EquatedWith, ...]
 
 
-def read_on(text: str, target: Relation, source: Relation, now_us: int = 0) -> On:
+def analyze_merge_condition(
+    text: str, target: Relation, source: Relation, now_us: int = 0
+) -> MergeCondition:
     """The parts of ON.
 
     Args:
@@ -64,7 +66,7 @@ def read_on(text: str, target: Relation, source: Relation, now_us: int = 0) -> O
             known += _understood(part, target)
         elif isinstance(part, exp.EQ | exp.NullSafeEQ):
             equated += _equated(part, target, source, now_us)
-    return On(whole, all_of(known), tuple(equated))
+    return MergeCondition(whole, all_of(known), tuple(equated))
 
 
 @dataclass(frozen=True, slots=True)

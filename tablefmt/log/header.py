@@ -25,7 +25,7 @@ _NOT_ROWS = frozenset({"metadata", "protocol"})
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class EntryHeader:
     """One entry from the outside. Its place in the chain is checked, what is in it is not."""
 
     version: int
@@ -50,7 +50,7 @@ class Outline:
         )
 
 
-def outlines(bodies: Sequence[bytes], first: int, previous: str) -> tuple[Outline, ...]:
+def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[EntryHeader, ...]:
     """Look at contiguous entries from the outside.
 
     The digest of each is what the next one names, so whoever decodes the last one, and finds its
@@ -75,7 +75,7 @@ def outlines(bodies: Sequence[bytes], first: int, previous: str) -> tuple[Outlin
     return tuple(found)
 
 
-def _outline(body: bytes, version: int, previous: str) -> Outline | None:
+def _outline(body: bytes, version: int, previous: str) -> EntryHeader | None:
     if len(body) > ENTRY_BYTES_MAX:
         return None
     try:
@@ -86,7 +86,7 @@ def _outline(body: bytes, version: int, previous: str) -> Outline | None:
         if cls is None or not follows or not _NOT_ROWS.isdisjoint(document):
             return None
         blind = document["basis"]["blind"]
-        return Outline(version, document["transaction"], operation["name"], cls, blind)
+        return EntryHeader(version, document["transaction"], operation["name"], cls, blind)
     except (orjson.JSONDecodeError, KeyError, TypeError):
         # Whoever decodes it can say what is wrong.
         return None

@@ -34,7 +34,7 @@ from tablefmt.model.schema import Schema, checked_comment
 from tablefmt.session import metadata_changes
 from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import run
 
 Made = TypeVar("Made")
@@ -53,7 +53,7 @@ class Promise:
     """What to raise, by a row that breaks it."""
 
 
-Find = Callable[[Pinned, str], "Row | None"]
+Find = Callable[[TransactionSnapshot, str], "Row | None"]
 """A live row of the pinned version for which SQL text is TRUE."""
 
 
@@ -238,7 +238,7 @@ class Alter(Generic[Made]):
         return self._apply(set_default(name, value), commit)
 
 
-def find_row(pinned: Pinned, where: str) -> Row | None:
+def find_row(pinned: TransactionSnapshot, where: str) -> Row | None:
     """The first row that Arrow finds; files that cannot hold one are not read.
 
     Raises:
@@ -266,7 +266,7 @@ def alter(
     return run(context, head, options, stage, alteration.said)
 
 
-def stage_alter(pinned: Pinned, alteration: Alteration, find: Find = find_row) -> Plan:
+def stage_alter(pinned: TransactionSnapshot, alteration: Alteration, find: Find = find_row) -> Plan:
     """The change on the metadata of the pinned version.
 
     Raises: as `alter`, but for what a commit raises.

@@ -37,7 +37,7 @@ from tablefmt.session.source import (
     source_reader,
     with_reads,
 )
-from tablefmt.session.staging import look_up, settle
+from tablefmt.session.staging import check_idempotency, commit_plan
 from tablefmt.snapshot.head import Head
 
 NAME = "WRITE"
@@ -106,7 +106,7 @@ def _append_known(
 ) -> Commit:
     """An append that begins from the newest version there is, or from the one it reads."""
     head = context.begin()
-    given = look_up(context, options, source_reader(data), (NAME,))
+    given = check_idempotency(context, options, source_reader(data), (NAME,))
     if given.already is not None:
         return given.already
     assert given.rows is not None
@@ -127,7 +127,7 @@ def _append_known(
     plan = replace(plan, floating=own is None and plan.metadata is None)
     if own is not None and not plan.is_empty:
         plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return settle(context, plan, options, given.digest)
+    return commit_plan(context, plan, options, given.digest)
 
 
 def append_files(
@@ -160,7 +160,7 @@ def append_files(
     plan = append_plan(
         transaction, added, written_under, read_version=read_version, evolved=evolved
     )
-    return settle(context, replace(plan, floating=plan.metadata is None), options, digest)
+    return commit_plan(context, replace(plan, floating=plan.metadata is None), options, digest)
 
 
 def append_plan(

@@ -16,7 +16,7 @@ from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Group
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
 from tablefmt.session.row_changes import Change, rewrite
-from tablefmt.session.snapshot import Pinned, joined, scope_of_files
+from tablefmt.session.snapshot import TransactionSnapshot, joined, scope_of_files
 
 NAMES = {
     OperationClass.MINOR_COMPACT: "COMPACT MINOR",
@@ -26,7 +26,7 @@ NAMES = {
 
 
 def stage_compact(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     cls: OperationClass,
     groups: Sequence[Sequence[int]],
     sort: Change | None = None,

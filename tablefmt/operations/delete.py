@@ -13,10 +13,10 @@ from tablefmt.commit.plan import Plan
 from tablefmt.data.selection import Condition
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.session.change_plan import Changed, changed_plan, target_rows
-from tablefmt.session.condition import Target, target_of
+from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
 from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.row_changes import select
-from tablefmt.session.snapshot import Pinned, check_may_remove, live_rows, scope_of
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows, scope_of
 from tablefmt.session.staging import run
 
 NAME = "DELETE"
@@ -35,17 +35,17 @@ def delete(context: TableContext, where: Condition, options: CommitOptions) -> C
     """
     head = context.begin()
     check_may_remove(head.metadata)
-    text = target_of(where, head.metadata.schema).text
+    text = analyzed_condition(where, head.metadata.schema).text
     return run(context, head, options, lambda pinned: stage_delete(pinned, where), (NAME, text))
 
 
-def stage_delete(pinned: Pinned, where: Condition) -> Plan:
+def stage_delete(pinned: TransactionSnapshot, where: Condition) -> Plan:
     """The delete at the pinned version; with nothing to do, a plan that is empty.
 
     Raises: as `delete`, but for what a commit raises.
     """
     check_may_remove(pinned.metadata)
-    target = target_of(where, pinned.metadata.schema)
+    target = analyzed_condition(where, pinned.metadata.schema)
     if target.decided_by(pinned.snapshot.partition_ids):
         return delete_files(pinned, target)
     selected = select(pinned, target)
@@ -53,7 +53,7 @@ def stage_delete(pinned: Pinned, where: Condition) -> Plan:
     return changed_plan(pinned, NAME, changed)
 
 
-def delete_files(pinned: Pinned, target: Target) -> Plan:
+def delete_files(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Plan:
     """Whole files, chosen by their partition values; none is read."""
     files = pinned.snapshot.in_scope(target.predicate)
     rows = live_rows(files)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Keys
 from tablefmt.data.assignment import NewValue, new_values
-from tablefmt.data.cast import conform, match_columns
+from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.engine import MEMORY_BYTES, Engine, check_engine, now_us
 from tablefmt.data.spool import spooled
 from tablefmt.errors import SchemaMismatchError
@@ -30,7 +30,11 @@ from tablefmt.expressions.clauses import (
     naming,
     resolve_clauses,
 )
-from tablefmt.expressions.merge_condition import EquatedWith, On, read_on
+from tablefmt.expressions.merge_condition import (
+    EquatedWith,
+    MergeCondition,
+    analyze_merge_condition,
+)
 from tablefmt.expressions.predicate import TRUE, Predicate, to_sql
 from tablefmt.expressions.sql_to_duckdb import Relation, Translated
 from tablefmt.model.arrow_types import file_schema, from_arrow_field
@@ -49,13 +53,13 @@ from tablefmt.operations.merge_find import (
 )
 from tablefmt.operations.merge_write import Inserted, Writer
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.metadata_changes import merged
-from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import look_up, settle, with_metadata
+from tablefmt.session.staging import check_idempotency, commit_plan, with_metadata
 
 NAME = "MERGE"
 
@@ -70,12 +74,12 @@ SOURCE_PARTS = 4
 class Work:
     """A MERGE with its source read, and everything in its text understood."""
 
-    pinned: Pinned
+    pinned: TransactionSnapshot
     statement: MergeStatement
     steps: tuple[Step, ...]
     target: Relation
     source: Source
-    on: On
+    on: MergeCondition
     conditions: tuple[Translated | None, ...]
     values: tuple[tuple[NewValue, ...], ...]
     engine: Engine
@@ -104,7 +108,9 @@ def merge(
     """
     head = context.begin()
     _check_may_change(head.metadata, statement)
-    given = look_up(context, options, source_reader(source), said_of(statement))
+    given = check_idempotency(
+        context, options, source_reader(source), statement_fingerprint(statement)
+    )
     if given.already is not None:
         return given.already
     own = own_scan(context.view, source)
@@ -113,10 +119,10 @@ def merge(
         plan = with_metadata(stage_merge(pinned, given.rows, statement, memory_limit), pinned)
     if own is not None and not plan.is_empty:
         plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return settle(context, plan, options, given.digest)
+    return commit_plan(context, plan, options, given.digest)
 
 
-def said_of(statement: MergeStatement) -> tuple[str, ...]:
+def statement_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
     """The statement's text, all of it that decides what it does."""
     return (NAME, *(str(getattr(statement, name)) for name in _SAID), *map(str, statement.clauses))
 
@@ -125,7 +131,7 @@ _SAID = ("on", "source_alias", "target_alias", "merge_schema")
 
 
 def stage_merge(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
@@ -152,7 +158,7 @@ def _check_may_change(metadata: Metadata, statement: MergeStatement) -> None:
 
 
 def explain_merge(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
@@ -175,7 +181,7 @@ def explain_merge(
 
 @contextmanager
 def understood(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int,
@@ -191,7 +197,7 @@ def understood(
     target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
     given = Relation(incoming, "s", statement.source_alias)
     with naming("ON"):
-        on = read_on(statement.on, target, given, now)
+        on = analyze_merge_condition(statement.on, target, given, now)
     conditions = clause_conditions(steps, target, given, now)
     sides = sides_of(target, given)
     values = tuple(
@@ -249,7 +255,7 @@ def _by_handles(reader: pa.RecordBatchReader, given: Relation) -> pa.RecordBatch
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
             rows = pa.Table.from_batches([batch]).select(known)
-            fitted = conform(rows, positions, schema, shape)
+            fitted = cast_to_schema(rows, positions, schema, shape)
             yield from fitted.rename_columns(handles).cast(renamed).to_batches()
 
     return pa.RecordBatchReader.from_batches(renamed, batches())
@@ -356,7 +362,7 @@ def _columns_set(work: Work) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _target(work: Work) -> Target:
+def _target(work: Work) -> AnalyzedCondition:
     """What the conflict rules learn of the rows that were looked at."""
     rest = [
         condition
@@ -373,7 +379,7 @@ def _target(work: Work) -> Target:
     )
     predicate = None if work.predicate == TRUE else work.predicate
     text = str(work.statement.on)[:TEXT_MAX]
-    return Target(text, predicate, None, False, not nested, None if nested else columns)
+    return AnalyzedCondition(text, predicate, None, False, not nested, None if nested else columns)
 
 
 def _parameters(statement: MergeStatement) -> dict[str, Any]:

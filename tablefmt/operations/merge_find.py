@@ -22,14 +22,14 @@ from tablefmt.data.selection import filter_of
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.expressions.clauses import Action, Side, Step, naming, when
 from tablefmt.expressions.duckdb_types import is_integer
-from tablefmt.expressions.merge_condition import EquatedWith, On, bound_of
+from tablefmt.expressions.merge_condition import EquatedWith, MergeCondition, bound_of
 from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
 from tablefmt.expressions.source_bounds import Equated, SourceValues, derived_predicate, values_of
 from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.display import shown_value
 from tablefmt.model.schema import Field
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 
 CHUNK_ROWS = 1_000_000
 """Target rows that are joined at once."""
@@ -86,7 +86,7 @@ class Match:
 
 
 def target_predicate(
-    on: On, steps: Sequence[Step], target: Relation, source: Source, engine: Engine
+    on: MergeCondition, steps: Sequence[Step], target: Relation, source: Source, engine: Engine
 ) -> Predicate:
     """TRUE for every target row that the MERGE can be about; TRUE for all if nothing is known."""
     matching = all_of([p for p in (on.target, derived(on, source, engine)) if p != TRUE])
@@ -97,7 +97,7 @@ def target_predicate(
     return TRUE if bound is None or matching == TRUE else any_of([matching, bound])
 
 
-def derived(on: On, source: Source, engine: Engine) -> Predicate:
+def derived(on: MergeCondition, source: Source, engine: Engine) -> Predicate:
     """What the values that the source holds say of target rows."""
     known = []
     for part in on.equated:
@@ -134,7 +134,7 @@ def key_column(part: EquatedWith, source: Source, engine: Engine) -> pa.ChunkedA
 class Finder:
     """What is looked for, ready to run over chunks of the target."""
 
-    on: On
+    on: MergeCondition
     steps: tuple[Step, ...]
     conditions: tuple[Translated | None, ...]
     """Of each step."""
@@ -143,7 +143,7 @@ class Finder:
     engine: Engine
     memory_limit: int
 
-    def matches(self, pinned: Pinned, files: pa.Table, predicate: Predicate) -> Match:
+    def matches(self, pinned: TransactionSnapshot, files: pa.Table, predicate: Predicate) -> Match:
         """Look through the live files given (with their vectors).
 
         Raises:
@@ -170,7 +170,7 @@ class Finder:
         return RowFilter(whole.pushed)
 
     def _chunks(
-        self, pinned: Pinned, files: pa.Table, wanted: RowFilter | None
+        self, pinned: TransactionSnapshot, files: pa.Table, wanted: RowFilter | None
     ) -> Iterator[pa.Table]:
         """Target rows, columns by handles, with `f` their file's place and `p` their position."""
         columns = self._columns()

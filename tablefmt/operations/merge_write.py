@@ -23,7 +23,7 @@ from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.merge_find import NONE, Match, Source, first_clause
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""
@@ -43,7 +43,7 @@ class Inserted:
 class Writer:
     """Works out new rows and writes them."""
 
-    pinned: Pinned
+    pinned: TransactionSnapshot
     target: Relation
     """The table as it is read."""
     source: Source

@@ -45,7 +45,7 @@ from tablefmt.session.metadata_changes import replaced
 from tablefmt.session.partitions import partitions_of
 from tablefmt.session.snapshot import check_may_remove
 from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import look_up, settle
+from tablefmt.session.staging import check_idempotency, commit_plan
 from tablefmt.snapshot.files import added_table
 from tablefmt.snapshot.state import Snapshot
 
@@ -93,8 +93,8 @@ def overwrite(
     pinned = context.pin(head.version if own is None else own.version)
     if not dynamic_partitions and needs_rows(where, pinned.metadata):
         return replace_rows(context, pinned, data, where, options, name)
-    said = said_of(where, pinned.metadata, dynamic_partitions, name)
-    given = look_up(context, options, None if data is None else source_reader(data), said)
+    said = statement_fingerprint(where, pinned.metadata, dynamic_partitions, name)
+    given = check_idempotency(context, options, None if data is None else source_reader(data), said)
     if given.already is not None:
         return given.already
     with pinned.staging():
@@ -164,7 +164,7 @@ def _finish(
 ) -> Commit:
     if options.application is None and has_nothing_to_do(context, plan, context.view.snapshot):
         return context.no_op(plan.transaction, plan.operation.name)
-    return settle(context, plan, options, digest)
+    return commit_plan(context, plan, options, digest)
 
 
 def overwrite_plan(
@@ -238,7 +238,9 @@ def _replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
     return plan.replacing is None or snapshot().in_scope(plan.replacing.predicate).num_rows == 0
 
 
-def said_of(where: Where, metadata: Metadata, dynamic_partitions: bool, name: str) -> Said:
+def statement_fingerprint(
+    where: Where, metadata: Metadata, dynamic_partitions: bool, name: str
+) -> Said:
     """The statement's text, all of it that decides what it does.
 
     Raises: as `check_overwritable`.

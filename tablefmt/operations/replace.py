@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Plan
-from tablefmt.data.cast import conform, match_columns
+from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import Condition
 from tablefmt.errors import ConstraintViolationError
@@ -20,29 +20,29 @@ from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import target_of
+from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.row_changes import select
-from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import look_up, settle, with_metadata
+from tablefmt.session.staging import check_idempotency, commit_plan, with_metadata
 
 
 def needs_rows(where: Condition, metadata: Metadata) -> bool:
     """Whether partition values do not decide the condition.
 
     Raises:
-        InvalidPredicateError, UnsupportedFeatureError: as `target_of`.
+        InvalidPredicateError, UnsupportedFeatureError: as `analyzed_condition`.
     """
     if where is None:
         return False
-    target = target_of(where, metadata.schema)
+    target = analyzed_condition(where, metadata.schema)
     return not target.decided_by(frozenset(metadata.partition_by))
 
 
 def replace_rows(
     context: TableContext,
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     data: Any,
     where: Condition,
     options: CommitOptions,
@@ -52,8 +52,8 @@ def replace_rows(
     of the table. Arguments and errors as `overwrite`.
     """
     check_may_remove(pinned.metadata)
-    said = (name, target_of(where, pinned.metadata.schema).text)
-    given = look_up(context, options, None if data is None else source_reader(data), said)
+    said = (name, analyzed_condition(where, pinned.metadata.schema).text)
+    given = check_idempotency(context, options, None if data is None else source_reader(data), said)
     if given.already is not None:
         return given.already
     with pinned.staging():
@@ -61,11 +61,11 @@ def replace_rows(
     own = own_scan(context.view, data)
     if own is not None and not plan.is_empty:
         plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return settle(context, plan, options, given.digest)
+    return commit_plan(context, plan, options, given.digest)
 
 
 def stage_replace(
-    pinned: Pinned, reader: pa.RecordBatchReader | None, where: Condition, name: str
+    pinned: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
 ) -> Plan:
     """The replacement at the pinned version; with nothing to do, a plan that is empty.
 
@@ -80,7 +80,7 @@ def stage_replace(
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
     """
     check_may_remove(pinned.metadata)
-    target = target_of(where, pinned.metadata.schema)
+    target = analyzed_condition(where, pinned.metadata.schema)
     selected = select(pinned, target)
     added = None
     if reader is not None:
@@ -103,7 +103,7 @@ def _matching(
     positions, shape = match_columns(reader.schema, schema), file_schema(schema)
     for batch in reader:
         if wanted is not None and batch.num_rows:
-            rows = conform(pa.Table.from_batches([batch]), positions, schema, shape)
+            rows = cast_to_schema(pa.Table.from_batches([batch]), positions, schema, shape)
             short = batch.num_rows - sum(_count(part, wanted) for part in rows.to_batches())
             if short:
                 raise ConstraintViolationError(

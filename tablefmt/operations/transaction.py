@@ -27,18 +27,18 @@ from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.merge import explain_merge, stage_merge
-from tablefmt.operations.merge import said_of as said_of_merge
+from tablefmt.operations.merge import statement_fingerprint as said_of_merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
     has_nothing_to_do,
     overwrite_plan,
-    said_of,
+    statement_fingerprint,
 )
 from tablefmt.operations.replace import needs_rows, stage_replace
-from tablefmt.operations.update import said_of as said_of_set
 from tablefmt.operations.update import stage_set
-from tablefmt.session.condition import target_of
+from tablefmt.operations.update import statement_fingerprint as said_of_set
+from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import (
     Commit,
     CommitOptions,
@@ -49,9 +49,9 @@ from tablefmt.session.context import (
 from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
 from tablefmt.session.metadata_changes import merged, rebound, replaced
 from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import Pinned, joined
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import Stage, settle, with_metadata
+from tablefmt.session.staging import Stage, commit_plan, with_metadata
 
 
 class Transaction:
@@ -112,7 +112,7 @@ class Transaction:
         self._check_open()
         pinned = self._pinned
         scan = Scan(pinned.store, pinned.snapshot, columns=columns, where=where, limit=limit)
-        self._reads.append(target_of(where, pinned.metadata.schema).read(scan.survivors))
+        self._reads.append(analyzed_condition(where, pinned.metadata.schema).read(scan.survivors))
         return scan
 
     def append(self, data: Any, *, merge_schema: bool = False) -> Transaction:
@@ -171,12 +171,12 @@ class Transaction:
 
     def delete(self, where: Condition = None) -> Transaction:
         """Stage a delete at the pinned version. Raises as `Table.delete`, but for the commit."""
-        text = target_of(where, self._pinned.metadata.schema).text
+        text = analyzed_condition(where, self._pinned.metadata.schema).text
         return self.stage(lambda pinned: stage_delete(pinned, where), ("DELETE", text))
 
     def update(self, set: Mapping[str, Expression], where: Condition = None) -> Transaction:
         """Stage an update of the pinned version. Raises as `Table.update`, but for the commit."""
-        text = target_of(where, self._pinned.metadata.schema).text
+        text = analyzed_condition(where, self._pinned.metadata.schema).text
         said = ("UPDATE", text, *said_of_set(set))
         return self.stage(lambda pinned: stage_set(pinned, set, where), said)
 
@@ -209,7 +209,7 @@ class Transaction:
     def _merge(self, source: Any, statement: MergeStatement, memory_limit: int) -> Transaction:
         content = ContentDigest()
 
-        def stage(pinned: Pinned) -> Plan:
+        def stage(pinned: TransactionSnapshot) -> Plan:
             reader = content.through(source_reader(source))
             return stage_merge(pinned, reader, statement, memory_limit)
 
@@ -267,7 +267,7 @@ class Transaction:
             raise
         if applied is not None:
             discard(self._context.store, plan.transaction)
-        self.receipt = applied or settle(self._context, plan, options, digest)
+        self.receipt = applied or commit_plan(self._context, plan, options, digest)
         return self.receipt
 
     def abort(self) -> None:
@@ -310,7 +310,7 @@ class Transaction:
         name = "TRUNCATE" if data is None else "OVERWRITE"
         if not dynamic_partitions and needs_rows(where, pinned.metadata):
             return self._replace(data, where, name)
-        said = said_of(where, pinned.metadata, dynamic_partitions, name)
+        said = statement_fingerprint(where, pinned.metadata, dynamic_partitions, name)
         with pinned.staging():
             added, reads = None, self._reads_of(data)
             if data is not None:
@@ -334,9 +334,9 @@ class Transaction:
 
     def _replace(self, data: Any, where: Condition, name: str) -> Transaction:
         content = ContentDigest()
-        text = target_of(where, self._pinned.metadata.schema).text
+        text = analyzed_condition(where, self._pinned.metadata.schema).text
 
-        def stage(pinned: Pinned) -> Plan:
+        def stage(pinned: TransactionSnapshot) -> Plan:
             reader = None if data is None else content.through(source_reader(data))
             return stage_replace(pinned, reader, where, name)
 

@@ -18,10 +18,10 @@ from tablefmt.expressions.clauses import Expression, assigned
 from tablefmt.expressions.sql_to_duckdb import Relation
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import target_of
+from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.row_changes import Change, change_rows, select
-from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import run
 
 NAME = "UPDATE"
@@ -52,11 +52,15 @@ def update(
     """
     head = context.begin()
     check_may_remove(head.metadata)
-    said = (NAME, target_of(where, head.metadata.schema).text, *said_of(values))
+    said = (
+        NAME,
+        analyzed_condition(where, head.metadata.schema).text,
+        *statement_fingerprint(values),
+    )
     return run(context, head, options, lambda pinned: stage_set(pinned, values, where), said)
 
 
-def said_of(values: Mapping[str, Expression]) -> tuple[str, ...]:
+def statement_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
     """The text of SET, for the digest of a statement."""
     if not isinstance(values, Mapping):
         raise InvalidPredicateError(
@@ -65,7 +69,9 @@ def said_of(values: Mapping[str, Expression]) -> tuple[str, ...]:
     return tuple(f"{name}\0{text}" for name, text in values.items())
 
 
-def stage_set(pinned: Pinned, values: Mapping[str, Expression], where: Condition) -> Plan:
+def stage_set(
+    pinned: TransactionSnapshot, values: Mapping[str, Expression], where: Condition
+) -> Plan:
     """The update at the pinned version; with no such row, a plan that is empty.
 
     Raises: as `update`, but for what a commit raises.
@@ -88,7 +94,7 @@ def stage_set(pinned: Pinned, values: Mapping[str, Expression], where: Condition
 
 
 def stage_update(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     where: Condition,
     change: Change,
     columns: Sequence[str] | None,
@@ -107,7 +113,7 @@ def stage_update(
     """
     check_may_remove(pinned.metadata)
     schema = pinned.metadata.schema
-    target = target_of(where, schema)
+    target = analyzed_condition(where, schema)
     selected = select(pinned, target)
     written = change_rows(pinned, selected, change, shape) if selected.rows else None
     fields = [schema.find(name) for name in columns or ()]

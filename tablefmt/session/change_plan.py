@@ -21,15 +21,15 @@ from tablefmt.expressions.predicate import Predicate, any_of
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass, RowUpdate, Scope
 from tablefmt.model.key_hashes import KEYS_MAX, encode_hashes
 from tablefmt.model.positions import Marks
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.partitions import partitions_of
-from tablefmt.session.row_changes import COPY_ON_WRITE, carry_rows, flagged
-from tablefmt.session.snapshot import Pinned, joined, scope_of
+from tablefmt.session.row_changes import COPY_ON_WRITE, copy_rows, flagged
+from tablefmt.session.snapshot import TransactionSnapshot, joined, scope_of
 
 Rows = Mapping[int, BitMap64]
 """Positions by file id. No set is empty."""
 
-Carry = Callable[[Pinned, Ids, Rows], tuple[AddedFiles | None, tuple[Output, ...]]]
+CopyRows = Callable[[TransactionSnapshot, Ids, Rows], tuple[AddedFiles | None, tuple[Output, ...]]]
 """Writes the live rows of files again, without the rows given; each file's apart.
 
 Outputs are counted from 0, and every file given has a row left."""
@@ -42,7 +42,7 @@ HASHES_MAX = 1_000_000
 class Changed:
     """What the statement read, what it takes out and what it wrote."""
 
-    target: Target
+    target: AnalyzedCondition
     """The rows it is about: text, pruning predicate, how far the condition is understood."""
     files: pa.Table
     """Every file opened: columns `id`, `rows`, `deleted` at least."""
@@ -74,7 +74,9 @@ class _Out:
     carried: tuple[Output, ...] = ()
 
 
-def changed_plan(pinned: Pinned, name: str, changed: Changed, carry: Carry = carry_rows) -> Plan:
+def changed_plan(
+    pinned: TransactionSnapshot, name: str, changed: Changed, carry: CopyRows = copy_rows
+) -> Plan:
     """The commit of it; empty if no row was changed.
 
     Args:
@@ -127,7 +129,7 @@ def written_scope(
     return scope_of(any_of([predicate, partitions_of(added, metadata)]), metadata)
 
 
-def _taken_out(pinned: Pinned, changed: Changed, carry: Carry) -> _Out:
+def _taken_out(pinned: TransactionSnapshot, changed: Changed, carry: CopyRows) -> _Out:
     gone = _union(changed.deleted, changed.updated)
     live = _live_rows(changed.files, gone)
     touched = np.array(sorted(gone), np.int64)

@@ -21,7 +21,7 @@ TEXT_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class AnalyzedCondition:
     """A condition, as far as it is understood."""
 
     text: str
@@ -76,7 +76,7 @@ class Target:
         return frozenset() if self.predicate is None else frozenset(fields(self.predicate))
 
 
-def target_of(where: Condition, schema: Schema) -> Target:
+def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
     """The rows of a condition; all for None.
 
     Raises:
@@ -84,8 +84,8 @@ def target_of(where: Condition, schema: Schema) -> Target:
     """
     chosen = choose(where, schema)
     if where is None:
-        return Target("TRUE", None, None, True)
+        return AnalyzedCondition("TRUE", None, None, True)
     predicate, exact = chosen.predicate, chosen.exact
     text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
     reasoned = exact or chosen.columns is not None
-    return Target(text, predicate, chosen.rows, exact, reasoned, chosen.columns)
+    return AnalyzedCondition(text, predicate, chosen.rows, exact, reasoned, chosen.columns)

@@ -25,7 +25,7 @@ from tablefmt.commit.results import (
     Rejected,
     Unknown,
 )
-from tablefmt.conflict.verdict import Conflict, Passed
+from tablefmt.conflict.verdict import Conflict, RebasedOver
 from tablefmt.data.write import remove_data
 from tablefmt.errors import (
     CommitRejectedError,
@@ -51,7 +51,7 @@ from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.measurements import Measured
-from tablefmt.session.snapshot import SCOPE_PARTITIONS_MAX, Pinned
+from tablefmt.session.snapshot import SCOPE_PARTITIONS_MAX, TransactionSnapshot
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
@@ -124,7 +124,7 @@ class Commit:
     """Its name, as `history` has it."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     """By Delta's names: counts, bytes, and milliseconds where a name ends so."""
-    rebased_over: tuple[Passed, ...] = ()
+    rebased_over: tuple[RebasedOver, ...] = ()
     """Versions since the one that was read that this commit went on top of, and why it might."""
     already_applied: bool = False
     """The same application version was in the table already; nothing was written."""
@@ -238,11 +238,13 @@ class TableContext:
             no_op=True,
         )
 
-    def pin(self, version: int | None = None) -> Pinned:
+    def pin(self, version: int | None = None) -> TransactionSnapshot:
         """A version, by default the newest known, as a new transaction sees it."""
         wanted = self.view.head.version if version is None else version
         measured = self.measured or self.measure()
-        return Pinned(self.store, self.view, wanted, self.environment.nonce(), measured)
+        return TransactionSnapshot(
+            self.store, self.view, wanted, self.environment.nonce(), measured
+        )
 
     def finish(self, plan: Plan, options: CommitOptions) -> Commit:
         """Commit the plan; remove its files if it certainly is not in the table.
@@ -351,7 +353,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     )
 
 
-def committed(stored: StoredEntry, rebased_over: tuple[Passed, ...] = ()) -> Commit:
+def committed(stored: StoredEntry, rebased_over: tuple[RebasedOver, ...] = ()) -> Commit:
     """The receipt of an entry that is in the log."""
     entry = stored.entry
     return Commit(

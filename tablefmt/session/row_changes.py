@@ -19,9 +19,9 @@ from tablefmt.data.cast import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import Marks, pack_positions
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.measurements import REWRITE, SCAN
-from tablefmt.session.snapshot import Pinned, joined
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 
 COPY_ON_WRITE = "copy-on-write"
 
@@ -37,7 +37,7 @@ Change = Callable[[pa.Table], pa.Table]
 class Selected:
     """Live rows that a condition selects, found by reading."""
 
-    target: Target
+    target: AnalyzedCondition
     files: pa.Table
     """Every file opened, with the snapshot's columns."""
     rows: Mapping[int, BitMap64]
@@ -72,7 +72,7 @@ class Taken:
     carried: tuple[Output, ...] = ()
 
 
-def select(pinned: Pinned, target: Target) -> Selected:
+def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
     """The live rows for which the condition is true; reads the files that may hold some.
 
     Raises:
@@ -94,7 +94,7 @@ def select(pinned: Pinned, target: Target) -> Selected:
     return Selected(target, files, {file: rows for file, rows in found.items() if rows})
 
 
-def take_out(pinned: Pinned, selected: Selected, *, updated: bool = False) -> Taken:
+def take_out(pinned: TransactionSnapshot, selected: Selected, *, updated: bool = False) -> Taken:
     """Take the rows selected out of the table, in its delete mode.
 
     Args:
@@ -109,12 +109,12 @@ def take_out(pinned: Pinned, selected: Selected, *, updated: bool = False) -> Ta
     deletes = {int(file): _marks(selected.rows[int(file)], updated) for file in said}
     if not rewrites:
         return Taken(removes=whole, deletes=deletes)
-    added, carried = carry_rows(pinned, np.setdiff1d(touched, whole), selected.rows)
+    added, carried = copy_rows(pinned, np.setdiff1d(touched, whole), selected.rows)
     return Taken(added=added, removes=touched, deletes=deletes, carried=carried)
 
 
 def change_rows(
-    pinned: Pinned, selected: Selected, change: Change, shape: pa.Schema | None = None
+    pinned: TransactionSnapshot, selected: Selected, change: Change, shape: pa.Schema | None = None
 ) -> AddedFiles | None:
     """Write the new versions of the rows selected, marked as such (ENT-9).
 
@@ -147,7 +147,9 @@ def change_rows(
     return None if added is None else flagged(added, updated=True)
 
 
-def _rows_of(pinned: Pinned, files: pa.Table, selected: Selected) -> Iterator[pa.RecordBatch]:
+def _rows_of(
+    pinned: TransactionSnapshot, files: pa.Table, selected: Selected
+) -> Iterator[pa.RecordBatch]:
     """The rows selected, of files that hold some, with their vectors."""
     schema, wanted = pinned.snapshot.schema, selected.target.rows
     if wanted is None or not callable(wanted.exact):
@@ -183,7 +185,7 @@ def flagged(added: AddedFiles, *, updated: bool) -> AddedFiles:
 
 
 def rewrite(
-    pinned: Pinned, files: Sequence[int], sort: Change | None = None
+    pinned: TransactionSnapshot, files: Sequence[int], sort: Change | None = None
 ) -> tuple[AddedFiles | None, tuple[tuple[Run, ...], ...]]:
     """Write the live rows of files again, in order.
 
@@ -240,8 +242,8 @@ def runs_of(
     return tuple(map(tuple, made))
 
 
-def carry_rows(
-    pinned: Pinned, files: Ids, selected: Mapping[int, BitMap64]
+def copy_rows(
+    pinned: TransactionSnapshot, files: Ids, selected: Mapping[int, BitMap64]
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
     """Write the live rows of files again but for those selected, each file's apart.
 
@@ -269,7 +271,7 @@ def carry_rows(
     return joined(parts), tuple(carried)
 
 
-def _files(pinned: Pinned, ids: Ids | Sequence[int]) -> pa.Table:
+def _files(pinned: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
     """The live files of those ids, in that order."""
     files = pinned.snapshot.files
     places = pc.index_in(pa.array(ids, pa.int64()), files["id"].combine_chunks())

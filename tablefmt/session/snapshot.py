@@ -27,7 +27,7 @@ SCOPE_PARTITIONS_MAX = 1000
 """An entry names at most this many partitions as its scope; beyond, the whole table."""
 
 
-class Pinned:
+class TransactionSnapshot:
     """A version that stays, whatever commits meanwhile; and the folder of one transaction."""
 
     def __init__(

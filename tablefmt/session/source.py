@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
-from tablefmt.commit.resolver import Judge
+from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
 from tablefmt.conflict.verdict import Conflict
@@ -24,10 +24,10 @@ from tablefmt.data.cast import as_reader
 from tablefmt.data.spool import Kept
 from tablefmt.expressions.predicate import any_of
 from tablefmt.model.entry import Operation, OperationClass
-from tablefmt.session.condition import Target, target_of
+from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
 from tablefmt.session.partitions import partitions_of
 from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import Pinned, live_rows, scope_of
+from tablefmt.session.snapshot import TransactionSnapshot, live_rows, scope_of
 from tablefmt.snapshot.load import LogView
 
 
@@ -91,14 +91,14 @@ def own_scan(view: LogView, source: Any) -> Scan | None:
     return source if same else None
 
 
-def read_of(scan: Scan, pinned: Pinned) -> Read:
+def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
     """What the conflict rules learn of a scan of the table, as a read of the pinned version.
 
     Raises:
         ConcurrentModificationException: the scan is of another version, and between the two there
             is a commit that makes a difference to it.
     """
-    target = target_of(scan.where, scan.snapshot.schema)
+    target = analyzed_condition(scan.where, scan.snapshot.schema)
     # What its rows hold goes on into others: a new value matters in any column of theirs.
     if scan.version <= pinned.version:
         read = replace(target.read(scan.survivors), columns=None)
@@ -115,7 +115,7 @@ def read_of(scan: Scan, pinned: Pinned) -> Read:
     return followed if first == scan.version else read
 
 
-def _unchanged(pinned: Pinned, read: Read, first: int, last: int) -> Read:
+def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
     """The read of version `first` as one of `last`.
 
     Who reads two versions at once stands between them, so no order of commits explains an insert
@@ -133,7 +133,7 @@ def _unchanged(pinned: Pinned, read: Read, first: int, last: int) -> Read:
         next_id=view.totals[first].next_id,
         reads=(read,),
     )
-    judge = Judge(pinned.store, plan)
+    judge = ConflictResolver(pinned.store, plan)
     for stored in view.entries_after(first):
         if stored.version > last:
             break
@@ -144,7 +144,7 @@ def _unchanged(pinned: Pinned, read: Read, first: int, last: int) -> Read:
     return judge.mine.reads[0]
 
 
-def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
+def with_reads(plan: Plan, reads: Sequence[Read], pinned: TransactionSnapshot) -> Plan:
     """The plan of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
 
     An OVERWRITE then keeps the removals it has at the pinned version.
@@ -170,10 +170,10 @@ def with_reads(plan: Plan, reads: Sequence[Read], pinned: Pinned) -> Plan:
     return replace(plan, scope=scope_of(whole, pinned.metadata))
 
 
-def _as_update(plan: Plan, pinned: Pinned) -> Plan:
+def _as_update(plan: Plan, pinned: TransactionSnapshot) -> Plan:
     metrics = dict(plan.operation.metrics)
     if plan.replacing is not None:
-        target = Target("", plan.replacing.predicate, None, True)
+        target = AnalyzedCondition("", plan.replacing.predicate, None, True)
         files = pinned.snapshot.in_scope(target.predicate)
         metrics["numDeletedRows"] = live_rows(files)
         plan = replace(

@@ -17,15 +17,15 @@ from tablefmt.session.context import (
     with_metrics,
 )
 from tablefmt.session.fingerprint import ContentDigest, digest_of
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head
 
-Stage = Callable[[Pinned], Plan]
+Stage = Callable[[TransactionSnapshot], Plan]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class IdempotencyCheck:
     """What a statement was given, and whether it was applied before."""
 
     rows: pa.RecordBatchReader | None
@@ -44,12 +44,12 @@ class Given:
         return digest_of(None, *self.said) if self.rows is None else self.content.of(*self.said)
 
 
-def look_up(
+def check_idempotency(
     context: TableContext,
     options: CommitOptions,
     rows: pa.RecordBatchReader | None,
     said: tuple[str, ...],
-) -> Given:
+) -> IdempotencyCheck:
     """Look for a statement's application version in the table. Without one no row is read.
 
     Args:
@@ -63,18 +63,18 @@ def look_up(
         IdempotenceError: CFL-7.
     """
     if options.application is None:
-        return Given(rows)
+        return IdempotencyCheck(rows)
     if rows is None:
         already = context.applied(options, digest_of(None, *said), said[0])
-        return Given(None, said, ContentDigest(), already)
+        return IdempotencyCheck(None, said, ContentDigest(), already)
     already = context.applied(options, None, said[0])
     if already is not None:
         known = context.view.head.applications[options.application[0]][0]
         if known.version == options.application[1] and known.digest is not None:
             context.applied(options, digest_of(rows, *said), said[0])
-        return Given(rows, said, None, already)
+        return IdempotencyCheck(rows, said, None, already)
     content = ContentDigest()
-    return Given(content.through(rows), said, content)
+    return IdempotencyCheck(content.through(rows), said, content)
 
 
 def run(
@@ -93,16 +93,16 @@ def run(
         IdempotenceError: CFL-7. What `stage` raises; its files are removed.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    given = look_up(context, options, None, said)
+    given = check_idempotency(context, options, None, said)
     if given.already is not None:
         return given.already
     pinned = context.pin(head.version)
     with pinned.staging():
         plan = with_metadata(stage(pinned), pinned)
-    return settle(context, plan, options, given.digest)
+    return commit_plan(context, plan, options, given.digest)
 
 
-def with_metadata(plan: Plan, pinned: Pinned) -> Plan:
+def with_metadata(plan: Plan, pinned: TransactionSnapshot) -> Plan:
     """The plan with the metadata that its files were written under, where that is another; of rows
     changed, with the times it took to find and to write them.
     """
@@ -113,7 +113,9 @@ def with_metadata(plan: Plan, pinned: Pinned) -> Plan:
     return replace(plan, metadata=pinned.target, floating=False)
 
 
-def settle(context: TableContext, plan: Plan, options: CommitOptions, digest: str | None) -> Commit:
+def commit_plan(
+    context: TableContext, plan: Plan, options: CommitOptions, digest: str | None
+) -> Commit:
     """Commit a plan; one with nothing to do only for the application version it carries."""
     if plan.is_empty and options.application is None:
         return context.no_op(plan.transaction, plan.operation.name)

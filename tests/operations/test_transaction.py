@@ -28,7 +28,7 @@ from tablefmt.errors import (
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.operations.transaction import Transaction
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.store.protocol import NoAnswer
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tests.faults.tables import (
@@ -433,7 +433,7 @@ def test_a_clock_that_jumps_back_is_no_matter_and_a_year_ahead_ends_the_transact
 def test_an_upgrade_of_the_protocol_stops_a_running_writer() -> None:
     """CFL-4: no feature exists yet, so the entry that would bring one names none."""
 
-    def upgrade(pinned: Pinned) -> Plan:
+    def upgrade(pinned: TransactionSnapshot) -> Plan:
         return Plan(
             transaction=pinned.transaction,
             operation=Operation(name="UPGRADE", cls=OperationClass.PROTOCOL),

@@ -16,10 +16,10 @@ from pyroaring import BitMap64
 import tablefmt
 import tablefmt.spark
 from tablefmt.data.read import read_files
-from tablefmt.session.row_changes import carry_rows
-from tablefmt.session.snapshot import Pinned
-from tablefmt.spark.backends import choice, copy_rows
-from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.session.row_changes import copy_rows
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.spark.backends import choice, copy_on_write
+from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tests.spark.looking import everything
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -40,9 +40,9 @@ GONE = {1: BitMap64([0, 9]), 2: BitMap64([5]), 3: BitMap64(range(9))}
 LEFT = [list(range(1, 9)), [11, 12, 13, 14, 16, 17, 18, 19], [29]]
 
 
-def pinned(table: tablefmt.Table) -> Pinned:
+def pinned(table: tablefmt.Table) -> TransactionSnapshot:
     context = table.context
-    return Pinned(context.store, context.view, table.version, TRANSACTION)
+    return TransactionSnapshot(context.store, context.view, table.version, TRANSACTION)
 
 
 @pytest.fixture(params=["native", "arrow"])
@@ -52,17 +52,17 @@ def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-@pytest.mark.parametrize("job_bytes", [copy_rows.JOB_BYTES, 1])
+@pytest.mark.parametrize("job_bytes", [copy_on_write.JOB_BYTES, 1])
 def test_tasks_write_what_one_process_would(
     spark: Any, table: tablefmt.Table, monkeypatch: pytest.MonkeyPatch, job_bytes: int
 ) -> None:
     """DEL-1, LIN-1: rows, partitions, and where every row came from; in one job or in several."""
-    monkeypatch.setattr(copy_rows, "JOB_BYTES", job_bytes)
+    monkeypatch.setattr(copy_on_write, "JOB_BYTES", job_bytes)
     gone = {1: GONE[1], 2: GONE[2] - BitMap64([0]), 3: GONE[3]}
     ids = np.array(sorted(gone), np.int64)
     one = pinned(table)
-    added, outputs = carry_in_tasks(spark)(one, ids, gone)
-    here, expected = carry_rows(one, ids, gone)
+    added, outputs = copy_rows_in_tasks(spark)(one, ids, gone)
+    here, expected = copy_rows(one, ids, gone)
     assert added is not None
     assert here is not None
     assert outputs == expected
@@ -108,7 +108,7 @@ def test_an_attempt_that_fails_leaves_nothing_and_no_row_twice(
     _failing(monkeypatch, marker, attempts=1)
     one = pinned(table)
     before = everything(table.uri)
-    added, _ = carry_in_tasks(spark)(one, np.array(sorted(GONE), np.int64), GONE)
+    added, _ = copy_rows_in_tasks(spark)(one, np.array(sorted(GONE), np.int64), GONE)
     assert added is not None
     assert added.columns["rows"] == [len(rows) for rows in LEFT]
     assert len(os.listdir(marker)) == 6
@@ -122,20 +122,20 @@ def test_a_task_that_fails_for_good_leaves_no_file(
     _failing(monkeypatch, marker, attempts=100)
     before = everything(table.uri)
     with pytest.raises(Exception, match="this attempt fails"):
-        carry_in_tasks(spark)(pinned(table), np.array([1], np.int64), {1: GONE[1]})
+        copy_rows_in_tasks(spark)(pinned(table), np.array([1], np.int64), {1: GONE[1]})
     assert everything(table.uri) == before
 
 
 def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> None:
     """So many attempts of every task fail after their file is written."""
-    inner, folder = copy_rows._run, str(marker)
+    inner, folder = copy_on_write._run, str(marker)
 
     # Workers cannot import this module; what is made here travels whole.
     class FailingTask:
         def __init__(self, task: Any) -> None:
             self.task = task
 
-        def copy_rows(self, file: pa.Table, number: int) -> Any:
+        def carry(self, file: pa.Table, number: int) -> Any:
             added = self.task.carry(file, number)
             tried = sum(name.startswith(f"{number}-") for name in os.listdir(folder))
             with open(f"{folder}/{number}-{tried}", "x"):
@@ -148,4 +148,4 @@ def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> No
         failing: Any = FailingTask(task)
         return inner(spark, failing, singles, first)
 
-    monkeypatch.setattr(copy_rows, "_run", running)
+    monkeypatch.setattr(copy_on_write, "_run", running)

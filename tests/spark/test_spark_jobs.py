@@ -10,7 +10,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.jobs import job_description
 
 DDL = "id BIGINT, v DOUBLE"
 
@@ -94,7 +94,7 @@ def test_what_fails_leaves_the_description_that_was(spark: Any) -> None:
     context, seen = spark.sparkContext, []
 
     def fail() -> None:
-        with told(spark, "MERGE: a step"):
+        with job_description(spark, "MERGE: a step"):
             seen.append(context.getLocalProperty("spark.job.description"))
             raise ValueError("inside")
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends import copy_rows
+from tablefmt.spark.backends import copy_on_write
 from tablefmt.spark.backends.native import relation
 from tests.spark.looking import data_files, everything, scanned_files, strays
 
@@ -169,17 +169,17 @@ def slow_merge(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **changed(uri, before, expected)}
 
 
-class HangingCarry(copy_rows.CarryTask):
+class HangingCarry(copy_on_write.CopyRowsTask):
     """Hangs when the first attempt has written what stays of the last file."""
 
     __slots__ = ()
 
-    def copy_rows(self, file: pa.Table, number: int) -> Any:
+    def carry(self, file: pa.Table, number: int) -> Any:
         import time
 
         from pyspark import TaskContext
 
-        done = copy_rows.CarryTask.carry(self, file, number)
+        done = copy_on_write.CopyRowsTask.carry(self, file, number)
         if number == 3 and TaskContext.get().attemptNumber() == 0:
             time.sleep(120)
         return done
@@ -189,12 +189,12 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     """Copy-on-write: the first attempt at one file hangs when its file is written already."""
     table = four_files(spark, uri, deleteMode="copy-on-write")
     before = data_files(uri)
-    usual, copy_rows.CarryTask = copy_rows.CarryTask, HangingCarry  # type: ignore[misc]
+    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCarry  # type: ignore[misc]
     started = time.monotonic()
     try:
         table.delete("id % 2 = 0")
     finally:
-        copy_rows.CarryTask = usual  # type: ignore[misc]
+        copy_on_write.CopyRowsTask = usual  # type: ignore[misc]
     won = time.monotonic() - started < 110
     return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
 

@@ -84,7 +84,7 @@ class Changing(RuleBasedStateMachine):
             return table_of(columns, rows)
         return frame_of(self.spark, columns, rows)
 
-    def settle(self, commit: Any, outcome: Outcome, made: bool | None = None) -> None:
+    def commit_plan(self, commit: Any, outcome: Outcome, made: bool | None = None) -> None:
         made = outcome.changes if made is None else made
         assert commit.no_op is not made
         if made:
@@ -97,7 +97,7 @@ class Changing(RuleBasedStateMachine):
         rows = data.draw(evolving.rows(self.state.columns))
         handle = self.on(by_spark)
         commit = handle.append(self.given(handle, self.state.columns, rows))
-        self.settle(commit, evolving.appended(self.state, rows))
+        self.commit_plan(commit, evolving.appended(self.state, rows))
 
     @rule(data=st.data(), by_spark=st.booleans(), kind=st.sampled_from(evolving.KINDS))
     def append_with_a_new_column(self, data: Any, by_spark: bool, kind: str) -> None:
@@ -112,7 +112,7 @@ class Changing(RuleBasedStateMachine):
             commit = handle.append(given, mergeSchema=True)
         else:
             commit = handle.append(given, merge_schema=True)
-        self.settle(commit, evolving.appended(replace(self.state, columns=columns), rows))
+        self.commit_plan(commit, evolving.appended(replace(self.state, columns=columns), rows))
 
     @rule(data=st.data(), by_spark=st.booleans())
     def overwrite(self, data: Any, by_spark: bool) -> None:
@@ -121,14 +121,14 @@ class Changing(RuleBasedStateMachine):
         commit = handle.overwrite(self.given(handle, self.state.columns, rows))
         made = bool(rows or self.state.rows)
         outcome = evolving.appended(replace(self.state, rows=()), rows)
-        self.settle(commit, outcome, made)
+        self.commit_plan(commit, outcome, made)
 
     @rule(data=st.data(), by_spark=st.booleans())
     def delete(self, data: Any, by_spark: bool) -> None:
         where = data.draw(evolving.condition(self.state.columns))
         commit = self.on(by_spark).delete(where.sql)
         outcome = evolving.deleted(self.state, where)
-        self.settle(commit, outcome)
+        self.commit_plan(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numDeletedRows"] == outcome.deleted
 
@@ -139,7 +139,7 @@ class Changing(RuleBasedStateMachine):
         texts = {quoted(name): term.sql for name, term in sets.items()}
         commit = self.on(by_spark).update(texts, where.sql)
         outcome = evolving.updated(self.state, sets, where)
-        self.settle(commit, outcome)
+        self.commit_plan(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numUpdatedRows"] == outcome.updated
 
@@ -165,7 +165,7 @@ class Changing(RuleBasedStateMachine):
                 builder.execute()
             return
         commit = builder.execute()
-        self.settle(commit, outcome)
+        self.commit_plan(commit, outcome)
         if not commit.no_op:
             assert {name: commit.metrics[name] for name in _COUNTS} == {
                 "numTargetRowsInserted": outcome.inserted,

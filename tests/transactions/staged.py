@@ -12,7 +12,7 @@ from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Group
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
 from tablefmt.session.row_changes import Change, rewrite
-from tablefmt.session.snapshot import Pinned, joined, scope_of_files
+from tablefmt.session.snapshot import TransactionSnapshot, joined, scope_of_files
 from tablefmt.session.staging import Stage
 
 MINOR, MAJOR, CLUSTER = (
@@ -28,7 +28,7 @@ Choose = Callable[[pa.Table], Iterable[Sequence[int]]]
 def compact(cls: OperationClass, choose: Choose, sort: Change | None = None) -> Stage:
     """One commit of a MINOR or MAJOR compaction, or with `sort` of a clustering."""
 
-    def stage(pinned: Pinned) -> Plan:
+    def stage(pinned: TransactionSnapshot) -> Plan:
         parts: list[AddedFiles | None] = []
         groups: list[Group] = []
         first = 0

@@ -19,7 +19,7 @@ from tablefmt.commit import resolver
 from tablefmt.commit.driver import Driver
 from tablefmt.commit.plan import Removed, removed_from
 from tablefmt.conflict import appended, check, lineage, rebase
-from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.lineage import Move, span
 from tablefmt.conflict.verdict import Allowed
 from tablefmt.errors import CorruptTableError
@@ -114,11 +114,11 @@ def _never(*_: Any) -> None:
     return None
 
 
-def _unmoved(winner: Winner, mine: Mine, general: str) -> tuple[Mine, str]:
+def _unmoved(winner: Winner, mine: PendingCommit, general: str) -> tuple[PendingCommit, str]:
     return mine, general
 
 
-def _stays(winner: Winner, mine: Mine) -> Mine:
+def _stays(winner: Winner, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
@@ -140,7 +140,7 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _unfollowed(winner: Winner, mine: Mine) -> tuple[Mine, Allowed]:
+def _unfollowed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, Allowed]:
     return mine, rebase.follow(winner, mine)[1]
 
 

@@ -24,7 +24,7 @@ from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field
 from tablefmt.session.context import discard
 from tablefmt.session.measurements import REWRITE
-from tablefmt.session.snapshot import Pinned, joined
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.spark.backends.arrow.plane import located_files_arrow
 from tablefmt.spark.backends.arrow.tasks import remove_losers
 from tablefmt.spark.backends.choice import plane_for
@@ -73,7 +73,7 @@ class Rewritten:
 
 def rewrite(
     spark: Any,
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     frame: Any,
     names: Sequence[str],
     options: WriteOptions,
@@ -166,13 +166,13 @@ def _read_back(
         return list(pool.map(read, written))
 
 
-def finish(spark: Any, pinned: Pinned, parts: Sequence[AddedFiles | None]) -> None:
+def finish(spark: Any, pinned: TransactionSnapshot, parts: Sequence[AddedFiles | None]) -> None:
     """Remove what attempts wrote that lost: everything of the transaction's but these files."""
     if plane_for(spark, pinned.store).kind == "arrow":
         remove_losers(pinned.store, pinned.transaction, joined(parts))
 
 
-def forget(spark: Any, pinned: Pinned) -> None:
+def forget(spark: Any, pinned: TransactionSnapshot) -> None:
     """Remove whatever the transaction wrote: its statement failed, or changed nothing."""
     if plane_for(spark, pinned.store).kind == "native":
         remove_folder(spark, pinned.store, pinned.transaction)

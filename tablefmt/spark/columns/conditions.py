@@ -15,7 +15,7 @@ from tablefmt.expressions.qualifiers import check_qualifiers
 from tablefmt.expressions.sql_to_duckdb import Relation, translate_condition
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Schema, is_nested
-from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.spark.runtime.frames import functions_of
 
 _OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
@@ -50,7 +50,9 @@ def as_column(functions: Any, given: Any) -> Any:
     return given
 
 
-def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | None = None) -> Target:
+def target_of_text(
+    text: str | None, schema: Schema, zone: str, alias: str | None = None
+) -> AnalyzedCondition:
     """What is understood of a condition over the table, as SQL text.
 
     Args:
@@ -63,16 +65,16 @@ def target_of_text(text: str | None, schema: Schema, zone: str, alias: str | Non
         InvalidPredicateError: a column behind another name (SQL-7); all else is left to Spark.
     """
     if text is None:
-        return Target("TRUE", None, None, True)
+        return AnalyzedCondition("TRUE", None, None, True)
     check_qualifiers(text, schema, alias)
     try:
         predicate = parse_predicate(text, schema, zone, alias)
     except (InvalidPredicateError, UnsupportedFeatureError):
         known, _ = parse_conjuncts(text, schema, zone, alias)
     else:
-        return Target(to_sql(predicate), predicate, None, True)
+        return AnalyzedCondition(to_sql(predicate), predicate, None, True)
     columns = _columns(text, schema, alias)
-    return Target(
+    return AnalyzedCondition(
         text[:TEXT_MAX],
         all_of(known) if known else None,
         None,
@@ -97,7 +99,7 @@ def _columns(text: str, schema: Schema, alias: str | None) -> frozenset[int] | N
 
 def target_of_parts(
     text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
-) -> Target:
+) -> AnalyzedCondition:
     """The same of a condition that Spark has resolved.
 
     Args:
@@ -117,10 +119,10 @@ def target_of_parts(
             unknown += 1
     predicate = all_of(known) if known else None
     if unknown == 0 and predicate is not None:
-        return Target(to_sql(predicate), predicate, None, True)
+        return AnalyzedCondition(to_sql(predicate), predicate, None, True)
     fields = [schema.find(name) for name in names or ()]
     plain = names is not None and all(f is not None and not is_nested(f.type) for f in fields)
-    return Target(
+    return AnalyzedCondition(
         text[:TEXT_MAX],
         predicate,
         None,
@@ -130,7 +132,7 @@ def target_of_parts(
     )
 
 
-def left_to_chance(text: str) -> InvalidPredicateError:
+def non_deterministic(text: str) -> InvalidPredicateError:
     """What to say of a condition that is not deterministic."""
     return InvalidPredicateError(
         f"the condition {text[:200]} is not deterministic: it may say yes once and no the next "
@@ -157,7 +159,7 @@ def check_deterministic(rows: Any, condition: Any, text: str) -> None:
         rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
     except AnalysisException as error:
         if _OF_CHANCE in str(error):
-            raise left_to_chance(text) from None
+            raise non_deterministic(text) from None
 
 
 def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
@@ -197,13 +199,13 @@ def _text_of(column: Any) -> str:
     return str(column).removeprefix("Column<'").removesuffix("'>")
 
 
-def either(targets: Sequence[Target]) -> Target | None:
+def either(targets: Sequence[AnalyzedCondition]) -> AnalyzedCondition | None:
     """What is understood of rows for which one of several conditions holds; None for none."""
     if not targets:
         return None
     known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
     columns = [t.looked_at for t in targets]
-    return Target(
+    return AnalyzedCondition(
         " OR ".join(f"({t.text})" for t in targets),
         any_of(known) if len(known) == len(targets) else None,
         None,

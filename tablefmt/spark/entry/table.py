@@ -11,7 +11,7 @@ from tablefmt.expressions.clauses import MergeStatement, assigned
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, Alteration, alter
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
-from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, commit_options
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import as_column, session_zone, target_of_text
@@ -200,7 +200,9 @@ class SparkTable:
             target = target_of_text(given, schema, session_zone(self.spark))
             return Where(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
-        return Where(Target(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column)
+        return Where(
+            AnalyzedCondition(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column
+        )
 
     @property
     def alter(self) -> Alter[Commit]:

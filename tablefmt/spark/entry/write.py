@@ -25,7 +25,7 @@ from tablefmt.operations.overwrite import check_overwritable, overwrite_files, o
 from tablefmt.session.context import Commit, TableContext, discard
 from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import merged, redefined, replaced
-from tablefmt.session.staging import settle
+from tablefmt.session.staging import commit_plan
 from tablefmt.snapshot.head import Head
 from tablefmt.spark.backends.arrow.plane import files_arrow
 from tablefmt.spark.backends.choice import plane_for
@@ -115,7 +115,7 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
         plan = append_plan(
             transaction, added, read.metadata, read_version=read.version, evolved=metadata
         )
-        return settle(context, with_query(plan, read), options.commit, None)
+        return commit_plan(context, with_query(plan, read), options.commit, None)
     return append_files(
         context,
         transaction,
@@ -225,7 +225,7 @@ def _overwrite(
         except TablefmtError:
             discard(context.store, transaction)
             raise
-        return settle(context, with_query(plan, read), options.commit, None)
+        return commit_plan(context, with_query(plan, read), options.commit, None)
     return overwrite_files(
         context,
         transaction,

@@ -13,7 +13,7 @@ _log = logging.getLogger("tablefmt.progress")
 
 
 @contextmanager
-def told(spark: Any, step: str) -> Iterator[None]:
+def job_description(spark: Any, step: str) -> Iterator[None]:
     """Spark's jobs that this thread starts inside are told of as `step`; the log hears it begin.
 
     In a classic session it is the description of the jobs, and afterwards that is what it was. Over

@@ -25,19 +25,19 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.measurements import SCAN
-from tablefmt.session.snapshot import Pinned, check_may_remove
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import run
-from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import by_file, find_places
 from tablefmt.spark.backends.rewrite import Rewritten, finish, forget, rewrite
 from tablefmt.spark.backends.row_positions import FILE, ROW, located
-from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, left_to_chance
+from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.failures import DOES_NOT_FIT
-from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.source_versions import pinned_to, version_read, with_query
 
@@ -48,7 +48,7 @@ _log = logging.getLogger("tablefmt.spark")
 class Where:
     """The rows of a DELETE or UPDATE."""
 
-    target: Target
+    target: AnalyzedCondition
     """What is understood of the condition."""
     column: Any | None
     """The condition as Spark has it; None: every row."""
@@ -67,7 +67,7 @@ def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteO
     head = context.begin()
     check_may_remove(head.metadata)
 
-    def stage(pinned: Pinned) -> Plan:
+    def stage(pinned: TransactionSnapshot) -> Plan:
         if where.target.decided_by(pinned.snapshot.partition_ids):
             return delete_files(pinned, where.target)
         with under_ansi(spark, plain=where.target.exact) as ansi:
@@ -103,14 +103,14 @@ def update_rows(
     # A resolved statement was looked through; only what has a bracket can be a call.
     by_row = all("(" not in text for text in said)
 
-    def stage(pinned: Pinned) -> Plan:
+    def stage(pinned: TransactionSnapshot) -> Plan:
         with under_ansi(spark) as ansi:
             return stage_update(pinned, ansi, where, values, options, by_row=by_row)
 
     return run(context, head, options.commit, stage, ("UPDATE", where.target.text, *said))
 
 
-def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
+def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Plan:
     """The delete at the pinned version; with no such row, a plan that is empty."""
     snapshot, target = pinned.snapshot, where.target
     if target.decided_by(snapshot.partition_ids):
@@ -125,18 +125,18 @@ def stage_delete(pinned: Pinned, spark: Any, where: Where) -> Plan:
             return stage_delete(pinned_to(pinned, read), spark, where)
         count = int(pc.sum(files["rows"]).as_py())
         with (
-            told(spark, f"DELETE: finding rows in {files.num_rows} files"),
+            job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
             pinned.measured.timed(SCAN),
         ):
             found = find_places(rows.select(FILE, ROW), ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=found)
-    plan = changed_plan(pinned, "DELETE", changed, carry_in_tasks(spark))
+    plan = changed_plan(pinned, "DELETE", changed, copy_rows_in_tasks(spark))
     return plan if read is None else with_query(plan, pinned)
 
 
 def stage_update(
-    pinned: Pinned,
+    pinned: TransactionSnapshot,
     spark: Any,
     where: Where,
     values: Sequence[tuple[Field, Any]],
@@ -169,7 +169,7 @@ def stage_update(
                 pinned_to(pinned, read), spark, where, values, options, by_row=by_row
             )
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
-        with cleaning(spark, pinned), told(spark, step):
+        with cleaning(spark, pinned), job_description(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
             finish(spark, pinned, [written.files])
             if written.files is None:
@@ -182,11 +182,11 @@ def stage_update(
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
-    plan = changed_plan(pinned, "UPDATE", changed, carry_in_tasks(spark))
+    plan = changed_plan(pinned, "UPDATE", changed, copy_rows_in_tasks(spark))
     return plan if read is None else with_query(plan, pinned)
 
 
-def located_rows(spark: Any, pinned: Pinned, files: pa.Table, where: Where) -> Any:
+def located_rows(spark: Any, pinned: TransactionSnapshot, files: pa.Table, where: Where) -> Any:
     """The rows of files that are live, with their places, as `where` knows them."""
     snapshot = pinned.snapshot
     vectors = snapshot.with_vectors(files)
@@ -214,7 +214,7 @@ def chosen(rows: Any, where: Where) -> Any:
     if plan is None and not where.target.exact:
         check_deterministic(rows, where.column, where.target.text)
     elif plan is not None and not plan.queryExecution().analyzed().deterministic():
-        raise left_to_chance(where.target.text)
+        raise non_deterministic(where.target.text)
     return found
 
 
@@ -229,7 +229,7 @@ def places_of(written: Rewritten, files: pa.Table) -> Any:
 
 
 @contextmanager
-def cleaning(spark: Any, pinned: Pinned) -> Iterator[None]:
+def cleaning(spark: Any, pinned: TransactionSnapshot) -> Iterator[None]:
     """If what is done inside fails, the transaction's files are removed.
 
     Raises:

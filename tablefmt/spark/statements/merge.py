@@ -28,12 +28,12 @@ from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
 from tablefmt.model.schema import Field
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
-from tablefmt.session.snapshot import Pinned, check_may_remove
-from tablefmt.session.staging import settle, with_metadata
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.staging import commit_plan, with_metadata
 from tablefmt.snapshot.files import added_table
-from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import by_file
 from tablefmt.spark.backends.rewrite import (
     ACTION,
@@ -51,7 +51,7 @@ from tablefmt.spark.columns.assignment import overlaid, refitted, spark_types
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.dml import cleaning, ids_of, located_rows
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause, plain
@@ -68,7 +68,10 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 def merge_rows(
-    context: TableContext, spark: Any, merge_of: Callable[[Pinned], Merge], options: WriteOptions
+    context: TableContext,
+    spark: Any,
+    merge_of: Callable[[TransactionSnapshot], Merge],
+    options: WriteOptions,
 ) -> Commit:
     """Carry out a MERGE, in one commit.
 
@@ -95,7 +98,7 @@ def merge_rows(
 def _merged(
     context: TableContext,
     spark: Any,
-    merge_of: Callable[[Pinned], Merge],
+    merge_of: Callable[[TransactionSnapshot], Merge],
     options: WriteOptions,
     version: int,
 ) -> Commit:
@@ -111,7 +114,7 @@ def _merged(
             except _OtherVersion as other:
                 version = other.version
             else:
-                return settle(context, with_metadata(plan, pinned), options.commit, None)
+                return commit_plan(context, with_metadata(plan, pinned), options.commit, None)
         if version > context.view.head.version:
             context.view.refresh()
 
@@ -125,7 +128,7 @@ class _OtherVersion(Exception):
 
 
 def stage_merge(
-    pinned: Pinned, spark: Any, merge: Merge, options: WriteOptions, read: int | None
+    pinned: TransactionSnapshot, spark: Any, merge: Merge, options: WriteOptions, read: int | None
 ) -> Plan:
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
@@ -145,7 +148,9 @@ def stage_merge(
         return plan if work.read is None else with_query(plan, pinned)
 
 
-def opened_files(pinned: Pinned, merge: Merge, source: SourceRows) -> tuple[Target, pa.Table]:
+def opened_files(
+    pinned: TransactionSnapshot, merge: Merge, source: SourceRows
+) -> tuple[AnalyzedCondition, pa.Table]:
     """What the rows looked at have in common, and the files that may hold them (MRG-3)."""
     derived = source.predicate()
     known = [p for p in (merge.where.target.predicate, derived) if p is not None]
@@ -173,7 +178,7 @@ class _Work:
 
     def __init__(
         self,
-        pinned: Pinned,
+        pinned: TransactionSnapshot,
         spark: Any,
         merge: Merge,
         options: WriteOptions,
@@ -197,7 +202,7 @@ class _Work:
         """Do the work; say what is to be committed."""
         pinned, merge = self.pinned, self.merge
         self._check_by_row(self.source.rows, [], self.inserts)
-        with told(self.spark, f"{NAME}: reading the source"):
+        with job_description(self.spark, f"{NAME}: reading the source"):
             target, files = opened_files(pinned, merge, self.source)
             rows = self.source.count
         _log.info(
@@ -238,7 +243,7 @@ class _Work:
             "MERGE: %d rows updated, %d deleted, %d inserted",
             updated.sum(), (actions == DELETED).sum(), 0 if inserted is None else inserted.rows,
         )  # fmt: skip
-        return changed_plan(pinned, NAME, changed, carry_in_tasks(self.spark))
+        return changed_plan(pinned, NAME, changed, copy_rows_in_tasks(self.spark))
 
     def _metrics(self, updated: int, inserted: AddedFiles | None) -> dict[str, int]:
         output = updated + (0 if inserted is None else inserted.rows)
@@ -277,7 +282,7 @@ class _Work:
         if not writes:
             picked = picked.select(FILE, ROW, SOURCE, action.cast("int").alias(ACTION))
             self._look_at(picked)
-            with told(self.spark, step):
+            with job_description(self.spark, step):
                 return Rewritten(None, picked.toArrow())
         values = [self._fitted(picked, c, rows) for c in clauses]
         columns = [self._new(field, rows, values, writes, clause) for field in self._fields]
@@ -287,7 +292,7 @@ class _Work:
             columns.append(action.cast("int").alias(ACTION))
         frame = picked.select(*columns, FILE, ROW, SOURCE)
         self._look_at(frame)
-        with told(self.spark, f"{step} and writing new versions"):
+        with job_description(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.pinned, frame, names, self.options)
 
     def _look_at(self, frame: Any) -> None:
@@ -434,7 +439,7 @@ class _Work:
             frame = frame.coalesce(1)
         self._look_at(frame)
         rows = self.source.count - len(matched)
-        with told(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
+        with job_description(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
             done = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
         return done.files
 
@@ -480,7 +485,7 @@ class _Work:
         return hash_keys(columns, [f.type for f in fields])
 
 
-def explained(pinned: Pinned, merge: Merge) -> str:
+def explained(pinned: TransactionSnapshot, merge: Merge) -> str:
     """How many files of how many a MERGE would open, and why. Reads the source once."""
     with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
         target, files = opened_files(pinned, merge, source)

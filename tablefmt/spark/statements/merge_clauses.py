@@ -8,7 +8,7 @@ from typing import Any
 
 from tablefmt.expressions.clauses import Action, Over, Side
 from tablefmt.model.schema import Field
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.spark.columns.conditions import bound
 from tablefmt.spark.statements.dml import Where
 from tablefmt.spark.statements.source_rows import EquatedColumn
@@ -51,7 +51,7 @@ class Merge:
     """Parts `column = expression over the source` of ON."""
     set_columns: tuple[int, ...] | None = None
     """Ids of the columns that UPDATE clauses set to something new; None: any."""
-    by_source: Target | None = None
+    by_source: AnalyzedCondition | None = None
     """What is understood of the conditions for rows not matched by the source; None: no clause."""
     may_query: bool = True
     """Whether an expression may have a sub-query, or a function with one."""

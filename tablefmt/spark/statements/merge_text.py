@@ -26,9 +26,9 @@ from tablefmt.expressions.merge_condition import parts_of
 from tablefmt.expressions.predicate import all_of
 from tablefmt.expressions.sql_to_duckdb import Relation
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.condition import TEXT_MAX, Target
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.metadata_changes import merged
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import new_column, refitted, same_type, spark_types
 from tablefmt.spark.columns.conditions import as_column, either, session_zone, target_of_text
 from tablefmt.spark.columns.projection import check_frame, check_inner, incoming, misfit
@@ -39,7 +39,9 @@ from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 from tablefmt.spark.statements.source_rows import EquatedColumn
 
 
-def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pinned], Merge]:
+def merge_of(
+    spark: Any, statement: MergeStatement, source: Any
+) -> Callable[[TransactionSnapshot], Merge]:
     """The MERGE for a version of the table.
 
     Args:
@@ -51,7 +53,7 @@ def merge_of(spark: Any, statement: MergeStatement, source: Any) -> Callable[[Pi
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
 
-    def made(pinned: Pinned) -> Merge:
+    def made(pinned: TransactionSnapshot) -> Merge:
         check_frame(source)
         given = incoming(source, pinned.target.schema)
         coming = evolving(statement, pinned.target.schema, given)
@@ -191,20 +193,20 @@ class _Text:
         place = (self._statement.target_alias,)
         return new_column(self._functions, field, value, there, place)
 
-    def _by_source(self, condition: Any | None) -> Target:
+    def _by_source(self, condition: Any | None) -> AnalyzedCondition:
         if condition is not None and not isinstance(condition, str):
-            return Target(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
+            return AnalyzedCondition(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
         return target_of_text(condition, self._schema, self._zone, self._statement.target_alias)
 
-    def _on(self) -> tuple[Target, list[tuple[EquatedColumn, str]]]:
+    def _on(self) -> tuple[AnalyzedCondition, list[tuple[EquatedColumn, str]]]:
         """What is understood of ON, and what it equates with which column of the source."""
         text = self._statement.on
         if not isinstance(text, str):
-            return Target(str(text)[:TEXT_MAX], None, None, False, reasoned=False), []
+            return AnalyzedCondition(str(text)[:TEXT_MAX], None, None, False, reasoned=False), []
         found = parts_of(text, self._target, self._given, self._zone)
         whole = found.columns
         ids = {self._target.handle(at): f.id for at, f in enumerate(self._schema.fields)}
-        target = Target(
+        target = AnalyzedCondition(
             text[:TEXT_MAX],
             all_of(list(found.known)) if found.known else None,
             None,

@@ -14,11 +14,11 @@ from tablefmt.commit.plan import Plan
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.entry import Metadata
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
-from tablefmt.session.snapshot import Pinned, check_may_remove
-from tablefmt.session.staging import settle, with_metadata
-from tablefmt.spark.backends.copy_rows import carry_in_tasks
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.staging import commit_plan, with_metadata
+from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_places
 from tablefmt.spark.backends.rewrite import finish, rewrite
 from tablefmt.spark.backends.row_positions import FILE, ROW
@@ -28,7 +28,7 @@ from tablefmt.spark.columns.projection import with_lengths
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.failures import marked
 from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.dml import Where, chosen, cleaning, ids_of, located_rows
 from tablefmt.spark.statements.merge_text import named
@@ -37,7 +37,7 @@ from tablefmt.spark.statements.source_versions import pin_query, with_query
 NAME = "OVERWRITE"
 
 
-def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, Target | None]:
+def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, AnalyzedCondition | None]:
     """The condition, read in the session's zone (SQL-4).
 
     Returns:
@@ -54,7 +54,7 @@ def replace_rows(
     context: TableContext,
     df: Any,
     where: str,
-    target: Target,
+    target: AnalyzedCondition,
     metadata: Metadata,
     options: WriteOptions,
 ) -> Commit:
@@ -85,10 +85,16 @@ def replace_rows(
         plan = _stage(pinned, moved(df, ansi), where, target, options)
     if read is not None:
         plan = with_query(plan, pinned)
-    return settle(context, with_metadata(plan, pinned), options.commit, None)
+    return commit_plan(context, with_metadata(plan, pinned), options.commit, None)
 
 
-def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOptions) -> Plan:
+def _stage(
+    pinned: TransactionSnapshot,
+    df: Any,
+    where: str,
+    target: AnalyzedCondition,
+    options: WriteOptions,
+) -> Plan:
     spark, functions = df.sparkSession, functions_of(df)
     df, condition = with_lengths(df, pinned.target.schema, functions), functions.expr(where)
     error = ConstraintViolationError(
@@ -112,13 +118,13 @@ def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOp
     with named():
         checked = df.where(matching.otherwise(always))
     with cleaning(spark, pinned):
-        with told(spark, f"{NAME}: writing new rows"):
+        with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, pinned, checked, (), options, part="i")
         finish(spark, pinned, [written.files])
         gone = {}
         if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())
-            with told(spark, f"{NAME}: finding rows in {files.num_rows} files"):
+            with job_description(spark, f"{NAME}: finding rows in {files.num_rows} files"):
                 gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
         changed = Changed(
             target=target,
@@ -127,4 +133,4 @@ def _stage(pinned: Pinned, df: Any, where: str, target: Target, options: WriteOp
             inserted_files=written.files,
             parameters={"mode": "Overwrite"},
         )
-        return changed_plan(pinned, NAME, changed, carry_in_tasks(spark))
+        return changed_plan(pinned, NAME, changed, copy_rows_in_tasks(spark))

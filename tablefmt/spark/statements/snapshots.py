@@ -10,7 +10,7 @@ from tablefmt.expressions.constraints import shown_columns
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.times import Time
 from tablefmt.session.context import TableContext
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends.arrow.plane import read_arrow
 from tablefmt.spark.backends.choice import plane_for
@@ -50,7 +50,7 @@ def snapshot_identity(store: Store, view: LogView, *, asked: bool = False) -> st
 
 
 def find_row(
-    spark: Any, context: TableContext, pinned: Pinned, where: str
+    spark: Any, context: TableContext, pinned: TransactionSnapshot, where: str
 ) -> Mapping[str, Any] | None:
     """A live row of the pinned version for which SQL text is TRUE, found by Spark.
 

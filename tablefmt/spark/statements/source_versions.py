@@ -22,7 +22,7 @@ import numpy as np
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
 from tablefmt.session.context import TableContext
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.source import with_reads
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends import choice
@@ -83,17 +83,19 @@ def _is_local(query: Any) -> bool:
     return type(plan).__name__ in _LOCAL
 
 
-def pinned_to(pinned: Pinned, version: int) -> Pinned:
+def pinned_to(pinned: TransactionSnapshot, version: int) -> TransactionSnapshot:
     """The same transaction on the version that its query reads."""
     if version > pinned.view.head.version:
         pinned.view.refresh()
-    other = Pinned(pinned.store, pinned.view, version, pinned.transaction, pinned.measured)
+    other = TransactionSnapshot(
+        pinned.store, pinned.view, version, pinned.transaction, pinned.measured
+    )
     if pinned.target != pinned.metadata:
         other.target = pinned.target
     return other
 
 
-def with_query(plan: Plan, pinned: Pinned) -> Plan:
+def with_query(plan: Plan, pinned: TransactionSnapshot) -> Plan:
     """The plan of a statement whose query read the table at the pinned version: class UPDATE."""
     if plan.is_empty:
         return plan
@@ -101,7 +103,7 @@ def with_query(plan: Plan, pinned: Pinned) -> Plan:
     return with_reads(plan, (Read(by_row=False, files=files),), pinned)
 
 
-def pin_query(context: TableContext, query: Any) -> Pinned | None:
+def pin_query(context: TableContext, query: Any) -> TransactionSnapshot | None:
     """What `with_query` needs for a query that reads the table; None if it does not."""
     version = version_read(context.store, context.view, query)
     return None if version is None else context.pin(version)

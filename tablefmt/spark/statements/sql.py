@@ -17,12 +17,12 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_views import nullable
-from tablefmt.session.condition import Target
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit
 from tablefmt.session.metadata_changes import merged
-from tablefmt.session.snapshot import Pinned
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
-from tablefmt.spark.columns.conditions import either, left_to_chance, target_of_parts
+from tablefmt.spark.columns.conditions import either, non_deterministic, target_of_parts
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.options import parse_options
@@ -34,7 +34,7 @@ from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.spark.statements.source_rows import EquatedColumn
 from tablefmt.store.open import open_store
 
-_EVERY_ROW = Target("TRUE", None, None, True)
+_EVERY_ROW = AnalyzedCondition("TRUE", None, None, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _Statement:
         added: list[Any] = json.loads(self._said["added"] or '{"fields":[]}')["fields"]
         return added
 
-    def merge(self, pinned: Pinned) -> Merge:
+    def merge(self, pinned: TransactionSnapshot) -> Merge:
         """The whole MERGE, for a version of the table."""
         said, on = self._said, self._said["on"]
         source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
@@ -186,7 +186,7 @@ class _Statement:
         found = columns_by_name(schema, names, partly=True)
         return {field.name: numbers[name] for field, name in found}
 
-    def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> Target:
+    def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> AnalyzedCondition:
         unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)
         return target_of_parts(
             condition["text"], condition["parts"], unknown, condition["columns"], self._schema
@@ -194,7 +194,7 @@ class _Statement:
 
     def _condition(self, condition: Mapping[str, Any]) -> Any:
         if not condition["deterministic"]:
-            raise left_to_chance(condition["text"])
+            raise non_deterministic(condition["text"])
         return self._column(condition["number"])
 
     def _bind(self, rows: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tablefmt.commit import queue
-from tablefmt.commit.queue import Line, Turn, line_of
+from tablefmt.commit.queue import CommitQueue, Turn, queue_of
 from tablefmt.log.names import entry_key
 from tablefmt.store.wrap import CountingStore
 from tests.faults.tables import assert_sound, behind, handle, ids, new_table, rows
@@ -31,7 +31,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 class Crowd:
     """Threads that stand in a line one behind the other while this one has the turn."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: CommitQueue) -> None:
         self.line = line
         self.turns: list[tuple[str, Turn]] = []
         self.threads: list[threading.Thread] = []
@@ -58,7 +58,7 @@ class Crowd:
 
 def test_turns_come_in_order_and_entries_are_handed_on() -> None:
     """CMT-2: who waited knows all that came in meanwhile; who did not gets nothing."""
-    crowd = Crowd(Line())
+    crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON) as first:
         assert first.found == ()
         crowd.join("b", (9, b"nine"))
@@ -75,7 +75,7 @@ def test_turns_come_in_order_and_entries_are_handed_on() -> None:
 
 def test_what_is_handed_on_has_no_gap() -> None:
     """CMT-5: entries after a gap stand alone."""
-    crowd = Crowd(Line())
+    crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON) as first:
         crowd.join("b", (12, b"twelve"))
         crowd.join("c")
@@ -103,7 +103,7 @@ def test_what_is_kept_for_others_is_bounded_in_number_and_in_bytes(
     ):
         queue.keep_newest(kept, [(version, b"x" * size)])
         assert [v for v, _ in kept] == left
-    line, behind_it = Line(), threading.Event()
+    line, behind_it = CommitQueue(), threading.Event()
     with line.turn(9) as turn:
         waiting = threading.Thread(target=lambda: _found(line, behind_it))
         waiting.start()
@@ -113,7 +113,7 @@ def test_what_is_kept_for_others_is_bounded_in_number_and_in_bytes(
     assert behind_it.is_set()
 
 
-def _found(line: Line, as_expected: threading.Event) -> None:
+def _found(line: CommitQueue, as_expected: threading.Event) -> None:
     with line.turn(9) as turn:
         if [version for version, _ in turn.found] == [7, 8]:
             as_expected.set()
@@ -122,7 +122,7 @@ def _found(line: Line, as_expected: threading.Event) -> None:
 def test_nobody_waits_behind_one_who_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-8: nor beyond the deadline; and the line goes on when the first one wakes up."""
     monkeypatch.setattr(queue, "PATIENCE_SECONDS", 0.01)
-    crowd = Crowd(Line())
+    crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON):
         crowd.join("b", (7, b"seven"))
         crowd.join("c")
@@ -136,7 +136,7 @@ def test_nobody_waits_behind_one_who_does_not_move(monkeypatch: pytest.MonkeyPat
 
 def test_a_thread_does_not_wait_for_itself() -> None:
     """A store that commits while it is asked to put, as tests do."""
-    line = Line()
+    line = CommitQueue()
     start = time.monotonic()
     with line.turn(SOON), line.turn(SOON) as inner:
         inner.left.append((1, b"one"))
@@ -146,11 +146,11 @@ def test_a_thread_does_not_wait_for_itself() -> None:
 
 def test_a_line_is_of_one_table_and_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fork copies a line whose threads are not there to leave it."""
-    mine = line_of("file:///a")
-    assert line_of("file:///a") is mine
-    assert line_of("file:///b") is not mine
+    mine = queue_of("file:///a")
+    assert queue_of("file:///a") is mine
+    assert queue_of("file:///b") is not mine
     monkeypatch.setattr(queue, "os", SimpleNamespace(getpid=lambda: -1))
-    assert line_of("file:///a") is not mine
+    assert queue_of("file:///a") is not mine
 
 
 class Held(CountingStore):
@@ -178,7 +178,7 @@ def test_handles_in_one_process_do_not_race_each_other(stale: bool) -> None:
     if stale:
         # The one who waits is behind by a version that the first one has to find out.
         table.append(rows(9))
-    line = line_of(store.identity)
+    line = queue_of(store.identity)
     threads = [threading.Thread(target=first.append, args=(rows(2),))]
     threads[0].start()
     assert held.begun.wait(SOON)

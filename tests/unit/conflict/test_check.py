@@ -14,9 +14,9 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.conflict.verdict import Allowed, Conflict, Passed, Same, Verdict
+from tablefmt.conflict.verdict import Allowed, Conflict, RebasedOver, Same, Verdict
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Comparison, In
@@ -571,8 +571,8 @@ def test_an_exception_explains_itself() -> None:
 
 def test_a_passed_winner_is_its_version_and_says_why() -> None:
     """CFL-1: equal to the plain number, also after a copy."""
-    passed = Passed.of(Allowed(7, "WRITE", "CFL-3", "a cell"))
-    assert (passed, Passed(9, "DELETE", "CFL-13", None)) == (7, 9)
+    passed = RebasedOver.of(Allowed(7, "WRITE", "CFL-3", "a cell"))
+    assert (passed, RebasedOver(9, "DELETE", "CFL-13", None)) == (7, 9)
     again = copy.deepcopy(passed)
     assert again.as_dict() == {
         "version": 7,
@@ -588,7 +588,7 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     on = world()
     staged = looking(on, 0)
     read = replace(staged.mine.reads[0], by_row=False)
-    mine: Mine = replace(staged.mine, reads=(*staged.mine.reads, read))
+    mine: PendingCommit = replace(staged.mine, reads=(*staged.mine.reads, read))
     winner = on.entry_of(on.compact(MINOR, [[2, 1]]))
     after, _ = follow(winner, mine)
     assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tablefmt.conflict.facts import Group, Marks, Mine, Output, Read, Run
+from tablefmt.conflict.facts import Group, Marks, Output, PendingCommit, Read, Run
 from tablefmt.conflict.rebase import follow
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.entry import OperationClass
@@ -45,7 +45,7 @@ def rows_at(world: World, file: int, positions: Iterable[int]) -> set[Row]:
     return {world.data[file][i] for i in positions}
 
 
-def taken_out(world: World, mine: Mine) -> tuple[set[Row], set[Row]]:
+def taken_out(world: World, mine: PendingCommit) -> tuple[set[Row], set[Row]]:
     """The rows that are deleted and updated, wherever they are now."""
     deleted: set[Row] = set()
     updated: set[Row] = set()

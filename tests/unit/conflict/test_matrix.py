@@ -12,7 +12,7 @@ import pytest
 
 from tablefmt.conflict.cells import cell_text
 from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import Mine, Winner
+from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.matrix import (
     FILE_AND_ROW,
     KIND_OF,
@@ -52,7 +52,7 @@ ENTRY = Entry(
     ),
     totals=Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=5),
 )
-MINE = Mine(
+MINE = PendingCommit(
     cls=OperationClass.INSERT,
     granularity="transaction",
     isolation="WriteSerializable",

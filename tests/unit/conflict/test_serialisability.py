@@ -15,7 +15,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict import appended, check, lineage, rebase
-from tablefmt.conflict.facts import Marks, Mine, Read, Winner
+from tablefmt.conflict.facts import Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.lineage import Move, Moves, span
 from tablefmt.errors import CorruptEntryError
 from tests.unit.conflict.histories import (
@@ -80,7 +80,7 @@ def _never_any(*_: Any) -> set[int]:
     return set()
 
 
-def _no_overwrite(winner: Winner, mine: Mine, blind: int) -> bool:
+def _no_overwrite(winner: Winner, mine: PendingCommit, blind: int) -> bool:
     read = winner.entry.basis.read_version
     return winner.entry.operation.cls.value == "UPDATE" and read is not None and read >= blind
 
@@ -101,7 +101,7 @@ _SETS = appended._sets_nothing_read
 _READ = rebase._moved_read
 
 
-def _stays(winner: Winner, mine: Mine) -> Mine:
+def _stays(winner: Winner, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
@@ -109,15 +109,15 @@ def _read_stays(read: Read, *_: Any) -> Read:
     return read
 
 
-def _deletes_stay(winner: Winner, mine: Mine, moves: Moves) -> Mapping[int, Marks]:
+def _deletes_stay(winner: Winner, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
     return mine.deletes
 
 
-def _twice(winner: Winner, mine: Mine, moves: Moves) -> Mapping[int, Marks]:
+def _twice(winner: Winner, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
     return _DELETES(replace(winner, deletes={}), mine, moves)
 
 
-def _any_columns(winner: Winner, mine: Mine, read: Read) -> bool:
+def _any_columns(winner: Winner, mine: PendingCommit, read: Read) -> bool:
     return _SETS(winner, mine, replace(read, columns=frozenset()))
 
 

@@ -22,8 +22,8 @@ from tablefmt.conflict.facts import (
     Group,
     Keys,
     Marks,
-    Mine,
     Output,
+    PendingCommit,
     Read,
     Run,
     Winner,
@@ -80,7 +80,7 @@ class NewFile:
 class Staged:
     """One transaction between its reads and its commit."""
 
-    mine: Mine
+    mine: PendingCommit
     files: list[NewFile] = field(default_factory=list)
     replaces: frozenset[int] | None = None
     """Partitions that an OVERWRITE replaces, decided when it commits."""
@@ -274,7 +274,7 @@ class World:
         self, cls: OperationClass, files: list[NewFile], version: int | None, scope: Scope
     ) -> Staged:
         at = self.version if version is None else version
-        mine = Mine(
+        mine = PendingCommit(
             cls=cls,
             granularity=self.level.granularity,
             isolation=self.level.isolation,

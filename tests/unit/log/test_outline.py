@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.header import Outline, outlines
+from tablefmt.log.header import EntryHeader, entry_headers
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Metadata, OperationClass, ProtocolFeatures
 from tablefmt.model.schema import Field, Primitive, Schema
@@ -36,11 +36,11 @@ LOG = log()
 def test_outlines_say_what_the_entries_say() -> None:
     """LOG-1, ENT-4: version, transaction, operation and class of each."""
     entries = [decode(body, version).entry for version, body in enumerate(LOG)]
-    assert outlines(LOG[1:], 1, digest(LOG[0])) == tuple(
-        Outline(e.version, e.transaction, e.operation.name, e.operation.cls, e.basis.blind)
+    assert entry_headers(LOG[1:], 1, digest(LOG[0])) == tuple(
+        EntryHeader(e.version, e.transaction, e.operation.name, e.operation.cls, e.basis.blind)
         for e in entries[1:]
     )
-    assert outlines([], 5, digest(LOG[4])) == ()
+    assert entry_headers([], 5, digest(LOG[4])) == ()
 
 
 def changed(**changes: Any) -> list[bytes]:
@@ -64,8 +64,8 @@ def changed(**changes: Any) -> list[bytes]:
 )
 def test_what_an_append_has_to_read_has_no_outline(changes: dict[str, Any]) -> None:
     """CMT-6, CFL-4, CFL-5: one such entry, and all are read."""
-    assert len(outlines(changed(user_metadata={"a": 1}), 3, digest(LOG[2]))) == 2
-    assert outlines(changed(**changes), 3, digest(LOG[2])) == ()
+    assert len(entry_headers(changed(user_metadata={"a": 1}), 3, digest(LOG[2]))) == 2
+    assert entry_headers(changed(**changes), 3, digest(LOG[2])) == ()
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_what_an_append_has_to_read_has_no_outline(changes: dict[str, Any]) -> N
 )
 def test_what_is_no_entry_has_no_outline(body: bytes) -> None:
     """ENT-1: who decodes it says what is wrong."""
-    assert outlines([body], 1, digest(LOG[0])) == ()
+    assert entry_headers([body], 1, digest(LOG[0])) == ()
 
 
 def test_an_unknown_class_has_no_outline() -> None:
     """ENT-4: a newer writer's."""
     document = orjson.loads(LOG[1])
     document["operation"]["class"] = "NEWER"
-    assert outlines([orjson.dumps(document)], 1, digest(LOG[0])) == ()
+    assert entry_headers([orjson.dumps(document)], 1, digest(LOG[0])) == ()
 
 
 @given(st.data())
@@ -92,6 +92,6 @@ def test_no_changed_byte_goes_unseen(data: st.DataObject) -> None:
     bodies = list(LOG)
     flipped = bodies[at][place] ^ data.draw(st.integers(1, 255))
     bodies[at] = bodies[at][:place] + bytes([flipped]) + bodies[at][place + 1 :]
-    if outlines(bodies[1:], 1, digest(bodies[0])):
+    if entry_headers(bodies[1:], 1, digest(bodies[0])):
         with pytest.raises(CorruptEntryError):
             decode(bodies[4], 4)

@@ -24,14 +24,14 @@ from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.positions import pack_positions
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.change_plan import Carry, Rows
+from tablefmt.session.change_plan import CopyRows, Rows
 from tablefmt.session.row_changes import flagged, runs_of
-from tablefmt.session.snapshot import Pinned, joined
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.spark.backends.arrow.tasks import described, read_back
 from tablefmt.spark.backends.choice import plane_for
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
-from tablefmt.spark.runtime.jobs import told
+from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 JOB_BYTES = 32 << 20
@@ -43,7 +43,7 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class CarryTask:
+class CopyRowsTask:
     """Writes the rows that a file still has to files of a transaction."""
 
     store: Store
@@ -79,14 +79,16 @@ class CarryTask:
             )
 
 
-def carry_in_tasks(spark: Any) -> Carry:
+def copy_rows_in_tasks(spark: Any) -> CopyRows:
     """What `changed_plan` calls to write rows that stay; in tasks of this session, either plane.
 
     If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
     the tasks wrote is removed.
     """
 
-    def carry(pinned: Pinned, ids: Ids, gone: Rows) -> tuple[AddedFiles | None, tuple[Output, ...]]:
+    def carry(
+        pinned: TransactionSnapshot, ids: Ids, gone: Rows
+    ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
         if not len(ids):
             return None, ()
         failures.install()
@@ -94,7 +96,7 @@ def carry_in_tasks(spark: Any) -> Carry:
         step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
         try:
-            with told(spark, step):
+            with job_description(spark, step):
                 return _carried(spark, pinned, ids, gone, prefix)
         except BaseException:
             _remove(pinned, prefix, frozenset())
@@ -104,7 +106,7 @@ def carry_in_tasks(spark: Any) -> Carry:
 
 
 def _carried(
-    spark: Any, pinned: Pinned, ids: Ids, gone: Rows, prefix: str
+    spark: Any, pinned: TransactionSnapshot, ids: Ids, gone: Rows, prefix: str
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
     snapshot = pinned.snapshot
     places = pc.index_in(pa.array(ids, pa.int64()), snapshot.files["id"].combine_chunks())
@@ -115,7 +117,9 @@ def _carried(
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
     under = replace(pinned.target, constraints={})
     stats = stats_of(under)
-    task = CarryTask(pinned.store, pinned.transaction, snapshot.schema, under, tuple(stats), prefix)
+    task = CopyRowsTask(
+        pinned.store, pinned.transaction, snapshot.schema, under, tuple(stats), prefix
+    )
     parts: list[AddedFiles] = []
     carried: list[Output] = []
     for start, end in _jobs([len(v) for v in vectors]):
@@ -144,7 +148,7 @@ def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _run(
-    spark: Any, task: CarryTask, singles: Sequence[pa.Table], first: int
+    spark: Any, task: CopyRowsTask, singles: Sequence[pa.Table], first: int
 ) -> list[AddedFiles | None]:
     """What was written for each file, in their order."""
 
@@ -162,7 +166,7 @@ def _run(
     return [found[at] for at in range(count)]
 
 
-def _remove(pinned: Pinned, prefix: str, kept: frozenset[str]) -> None:
+def _remove(pinned: TransactionSnapshot, prefix: str, kept: frozenset[str]) -> None:
     """Delete what attempts wrote that lost, best effort: no entry names it."""
     folder = data_folder(pinned.transaction)
     try:
