@@ -21,7 +21,8 @@ from tablefmt.spark.entry.write import append_rows, overwrite_rows
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.options import parse_options
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
-from tablefmt.spark.statements.merge import explained, merge_rows
+from tablefmt.spark.statements.merge import merge_rows
+from tablefmt.spark.statements.merge_files import explained
 from tablefmt.spark.statements.merge_text import merge_of, named
 from tablefmt.spark.statements.snapshots import find_row, read_at
 from tablefmt.table import Table

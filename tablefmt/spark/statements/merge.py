@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.commit.plan import Plan
@@ -23,12 +22,11 @@ from tablefmt.data.read import read_files
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.expressions.clauses import Action, Over, Side
 from tablefmt.expressions.default_text import default_sql
-from tablefmt.expressions.predicate import Predicate, all_of, any_of, quote_name, to_sql
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
 from tablefmt.model.schema import Field
 from tablefmt.session.change_plan import Changed, changed_plan
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import commit_plan, with_metadata
@@ -55,6 +53,7 @@ from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.dml import cleaning, ids_of, located_rows
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause, plain
+from tablefmt.spark.statements.merge_files import opened_files
 from tablefmt.spark.statements.source_rows import SourceRows
 from tablefmt.spark.statements.source_versions import version_read, with_query
 
@@ -146,31 +145,6 @@ def stage_merge(
         with cleaning(spark, pinned):
             plan = work.plan()
         return plan if work.read is None else with_query(plan, pinned)
-
-
-def opened_files(
-    pinned: TransactionSnapshot, merge: Merge, source: SourceRows
-) -> tuple[AnalyzedCondition, pa.Table]:
-    """What the rows looked at have in common, and the files that may hold them (MRG-3)."""
-    derived = source.predicate()
-    known = [p for p in (merge.where.target.predicate, derived) if p is not None]
-    predicate: Predicate | None = all_of(known) if known else None
-    target = replace(merge.where.target, predicate=predicate, exact=False)
-    if merge.by_source is not None:
-        other = merge.by_source
-        both = [predicate, other.predicate]
-        columns = (
-            None
-            if target.columns is None or other.columns is None
-            else target.columns | other.columns
-        )
-        target = replace(
-            target,
-            predicate=None if None in both else any_of([p for p in both if p is not None]),
-            reasoned=bool(target.reasoned and other.reasoned),
-            columns=columns,
-        )
-    return target, pinned.snapshot.matching(target.predicate)
 
 
 class _Work:
@@ -483,20 +457,3 @@ class _Work:
         rows = pa.Table.from_batches(batches)
         columns = [rows[f.name].combine_chunks() for f in fields]
         return hash_keys(columns, [f.type for f in fields])
-
-
-def explained(pinned: TransactionSnapshot, merge: Merge) -> str:
-    """How many files of how many a MERGE would open, and why. Reads the source once."""
-    with SourceRows.stored(merge.source, merge.bind_source, merge.equated) as source:
-        target, files = opened_files(pinned, merge, source)
-    every = pinned.snapshot.files
-    by = (
-        "every file may hold rows of it"
-        if target.predicate is None
-        else to_sql(target.predicate)[:TEXT_MAX]
-    )
-    size = pc.sum(files["size"]).as_py() or 0
-    return (
-        f"MERGE opens {files.num_rows} of {every.num_rows} files ({size} bytes) of version "
-        f"{pinned.version}: {by}; the source has {source.count} rows"
-    )
