@@ -75,8 +75,8 @@ def file_bounds(
     Args:
         metadata: The footer, as pyarrow, parquet-mr or another writer made it.
         schema: The table's schema; not needed beyond `fields`.
-        fields: Flat top-level columns, as of `stats_columns`. A column is found by its Parquet
-            field id, else by its physical name.
+        fields: Flat top-level columns, as of `stats_columns`. A column is found by its physical
+            name; nothing is known of one that carries the Parquet field id of another.
 
     Returns:
         `lower.<id>`, `upper.<id>` and `nulls.<id>` as JSON values of VAL-1; what is unknown is
@@ -88,37 +88,31 @@ def file_bounds(
     groups = [g for g in groups if g.num_rows]
     found: dict[str, Any] = {}
     for field in fields:
-        place = places.get(field.id)
-        if place is None:
-            place = places.get(field.physical)
-        if place is None:
+        place, identity = places.get(field.physical, (None, None))
+        if place is None or identity not in (None, field.id):
             continue
         column = parquet.column(place)
         _merge(found, field, groups, place, _converter(field.type, column))
     return found
 
 
-def _leaf_places(metadata: pq.FileMetaData) -> dict[int | str, int]:
-    """The leaf index of every flat top-level column, by field id and by name."""
+def _leaf_places(metadata: pq.FileMetaData) -> dict[str, tuple[int, int | None]]:
+    """The leaf index of every flat top-level column, and its Parquet field id, by name."""
     try:
         schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
         _log.debug("a footer's schema is not readable, so the file gets no bounds: %s", error)
         return {}
-    by_id: dict[int | str, int] = {}
-    by_name: dict[int | str, int] = {}
+    places: dict[str, tuple[int, int | None]] = {}
     place = 0
     for column in schema:
         if not pa.types.is_nested(column.type):
             identity = (column.metadata or {}).get(b"PARQUET:field_id")
-            if identity is None:
-                by_name[column.name] = place
-            else:
-                by_id[int(identity)] = place
+            places[column.name] = (place, None if identity is None else int(identity))
             place += 1
         else:
             place += _leaves(column.type)
-    return by_id | by_name if place == metadata.num_columns else {}
+    return places if place == metadata.num_columns else {}
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -243,16 +237,7 @@ def nan_counts(table: pa.Table, fields: Sequence[Field]) -> dict[int, int]:
     """How many NaN each float or double column of `fields` holds, by field id.
 
     Args:
-        table: Columns are found by their Parquet field id if they carry one, else by logical name;
-            a column that is not there is left out.
+        table: Columns have their physical names; one that is not there is left out.
     """
-    places: dict[int | str, int] = {}
-    for i, column in enumerate(table.schema):
-        identity = (column.metadata or {}).get(b"PARQUET:field_id")
-        places[column.name if identity is None else int(identity)] = i
-    counts: dict[int, int] = {}
-    for field in fields:
-        place = places.get(field.id, places.get(field.name))
-        if place is not None and is_float(field.type):
-            counts[field.id] = pc.sum(pc.is_nan(table.column(place))).as_py() or 0
-    return counts
+    floats = [f for f in fields if is_float(f.type) and f.physical in table.column_names]
+    return {f.id: pc.sum(pc.is_nan(table.column(f.physical))).as_py() or 0 for f in floats}

@@ -123,24 +123,26 @@ def test_footers_without_statistics_say_nothing() -> None:
     assert bounds(pa.array([1, 2]), Primitive("long"), write_statistics=False) == {}
 
 
-def test_a_field_id_goes_before_a_name_and_another_id_is_another_column() -> None:
-    """PRN-14."""
-    fields = [("c", 1), ("d", 7)]
+def test_a_column_goes_by_its_physical_name_and_one_with_another_id_proves_nothing() -> None:
+    """PRN-14, DAT-4: what bounds speak of is what is read. `c` and `d` carry each other's ids."""
+    fields = [("c", 8), ("d", 7), ("f", 10)]
     schema = pa.schema(
         [pa.field(n, pa.int64(), metadata={b"PARQUET:field_id": b"%d" % i}) for n, i in fields]
     )
     out = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], schema=schema), out)
+    values = [pa.array([1]), pa.array([2]), pa.array([3])]
+    pq.write_table(pa.Table.from_arrays(values, schema=schema), out)
     metadata = pq.ParquetFile(out).metadata
     columns = (
         Field(7, "c", "c", Primitive("long")),
         Field(8, "d", "d", Primitive("long")),
         Field(9, "e", "e", Primitive("long")),
+        Field(10, "called f no more", "f", Primitive("long")),
     )
 
-    found = file_bounds(metadata, Schema(columns, 9), columns)
+    found = file_bounds(metadata, Schema(columns, 10), columns)
 
-    assert found == {"nulls.7": 0, "lower.7": 2, "upper.7": 2}
+    assert found == {"nulls.10": 0, "lower.10": 3, "upper.10": 3}
 
 
 def test_columns_behind_nested_ones_are_found_by_leaf() -> None:
@@ -190,8 +192,8 @@ def test_nan_counts_are_of_float_columns_alone() -> None:
     ]
     table = pa.table(
         {
-            "x": pa.array([math.nan, None, 1.0, math.nan]),
-            "y": pa.array([None] * 4, pa.float32()),
+            "p": pa.array([math.nan, None, 1.0, math.nan]),
+            "q": pa.array([None] * 4, pa.float32()),
             "n": pa.array([1, 2, 3, 4]),
         }
     )
