@@ -19,7 +19,8 @@ from tablefmt.data.text_lengths import fit_length
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.expressions.clauses import Assignment, Over, Parts, naming
 from tablefmt.expressions.duckdb_types import Typed, store_assigned
-from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.sql_to_duckdb import Translated, translate
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Field, Struct, is_nested
 from tablefmt.model.schema_views import nullable_field

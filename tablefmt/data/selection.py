@@ -13,9 +13,10 @@ from tablefmt.data.engine import RowTest, check_engine, now_us
 from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import Predicate, all_of, fields
 from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
-from tablefmt.expressions.sql_to_duckdb import Relation, translate_condition
+from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.schema import Field, Schema, is_float, walk

@@ -19,7 +19,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.check_functions import CHANGING_FUNCTIONS
 from tablefmt.expressions.check_text import rewritten
-from tablefmt.expressions.sql_to_predicate import parse_tree
+from tablefmt.expressions.parse import parse_tree
 from tablefmt.model.entry import Constraint, Metadata
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
 

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.parse import parse_tree
 from tablefmt.expressions.predicate import Predicate, all_of, any_of
-from tablefmt.expressions.sql_to_duckdb import (
-    Relation,
-    Translated,
-    translate_condition,
-    translate_tree,
-)
-from tablefmt.expressions.sql_to_predicate import parse_tree, predicate_of
+from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition, translate_tree
+from tablefmt.expressions.sql_to_predicate import predicate_of
 from tablefmt.model.schema import Field
 
 

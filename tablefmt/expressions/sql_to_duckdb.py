@@ -17,23 +17,10 @@ from tablefmt.expressions import duckdb_types
 from tablefmt.expressions.casts import cast_target
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
-from tablefmt.expressions.sql_to_predicate import like_pattern, parse_tree
-from tablefmt.model.schema import Primitive, Schema, Struct, Type, is_float, is_nested, is_variant
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """Columns that an expression may name."""
-
-    schema: Schema
-    prefix: str = "t"
-    """Column i is called `<prefix><i>` in the text made."""
-    alias: str | None = None
-    """What the statement calls it; None: no name, and its columns have no qualifier (SQL-7)."""
-
-    def handle(self, at: int) -> str:
-        """What a column is called in the text made."""
-        return f"{self.prefix}{at}"
+from tablefmt.expressions.like_patterns import like_pattern
+from tablefmt.expressions.names import Relation, no_column, resolve
+from tablefmt.expressions.parse import parse_tree
+from tablefmt.model.schema import Primitive, Struct, Type, is_float, is_nested, is_variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,43 +137,27 @@ def _refused(node: exp.Expression) -> UnsupportedFeatureError:
 def _column(node: exp.Column, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Star):
         raise _refused(node.this)
-    parts = [part.name for part in node.parts]
-    found: list[tuple[Relation, int, list[str]]] = []
-    if len(parts) > 1:
-        for relation in scope.relations:
-            if relation.alias is not None and relation.alias.casefold() == parts[0].casefold():
-                found += _at(relation, parts[1:])
-    if not found:
-        for relation in scope.relations:
-            found += _at(relation, parts)
+    found = resolve(node, scope.relations)
     if len(found) > 1:
         raise InvalidPredicateError(f"{_said(node)} is ambiguous: put the table's name before it")
     if not found:
-        raise InvalidPredicateError(f"no column {'.'.join(parts)!r}; there are {_shown(scope)}")
-    relation, at, rest = found[0]
+        raise no_column([part.name for part in node.parts], _names(scope))
+    relation, at, fields = found[0].relation, found[0].at, found[0].path
     column = relation.schema.fields[at]
     scope.used.add(relation.handle(at))
     made = Typed(relation.handle(at), column.type)
-    for name in rest:
+    for name in fields:
         made = _part(made, name, node, scope)
     scope.nested |= is_nested(column.type)
     return made
 
 
-def _at(relation: Relation, parts: list[str]) -> list[tuple[Relation, int, list[str]]]:
-    column = relation.schema.find(parts[0])
-    if column is None or (len(parts) > 1 and not is_nested(column.type)):
-        return []
-    return [(relation, relation.schema.fields.index(column), parts[1:])]
-
-
-def _shown(scope: Scope) -> str:
-    names = [
-        repr(name if relation.alias is None else f"{relation.alias}.{name}")
+def _names(scope: Scope) -> list[str]:
+    return [
+        name if relation.alias is None else f"{relation.alias}.{name}"
         for relation in scope.relations
         for name in relation.schema.names
     ]
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
 
 
 def _part(whole: Typed, name: str, node: exp.Expression, scope: Scope) -> Typed:

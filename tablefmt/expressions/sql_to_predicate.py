@@ -6,20 +6,18 @@ back to reading everything. Spec: PRN-3 (spec/pruning.md).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import sqlglot.errors
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.tokens import Token, TokenType
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import coerce
 from tablefmt.expressions.casts import constant_value, exact_column_cast
 from tablefmt.expressions.coerce import INTEGERS, Literal
-from tablefmt.expressions.literals import text_to_decimal, unescape
+from tablefmt.expressions.like_patterns import like_pattern, quoted
+from tablefmt.expressions.names import no_column
+from tablefmt.expressions.parse import conjuncts_of, operands_of, parse_tree, too_deep
 from tablefmt.expressions.predicate import (
     FALSE,
     NULL,
@@ -36,16 +34,6 @@ from tablefmt.expressions.predicate import (
 )
 from tablefmt.model.schema import Field, Schema, is_float, is_nested, kind_name
 
-TEXT_MAX = 1_000_000
-"""Characters. Parsing takes about a second for this much."""
-
-TOKENS_MAX = 200_000
-
-DEPTH_MAX = 64
-"""Nested parentheses. The parser recurses, and Python's stack ends soon after."""
-
-_SPARK = Dialect.get_or_raise("spark")
-
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "!=",
@@ -58,7 +46,6 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.NullSafeNEQ: "<=>",
 }
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_LIKE_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 
 def parse_predicate(
@@ -82,7 +69,7 @@ def parse_predicate(
         _check_columns(tree, schema, alias)
         return _Reader(schema, time_zone, alias).predicate(tree)
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
 
 
 def parse_conjuncts(
@@ -95,7 +82,7 @@ def parse_conjuncts(
     understood: list[Predicate] = []
     unknown = 0
     try:
-        parts = list(_chain(parse_tree(text), exp.And, through_parentheses=True))
+        parts = list(conjuncts_of(parse_tree(text)))
     except (InvalidPredicateError, RecursionError):
         return [], 1
     reader = _Reader(schema, time_zone, alias)
@@ -114,118 +101,11 @@ def predicate_of(
     return _Reader(schema, time_zone, alias).predicate(node)
 
 
-def parse_tree(text: str) -> exp.Expression:
-    """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
-
-    Raises:
-        InvalidPredicateError: it cannot be parsed, or is too long or too deep.
-    """
-    if len(text) > TEXT_MAX:
-        raise InvalidPredicateError(
-            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
-        )
-    try:
-        tokens = _exact_tokens(_SPARK.tokenize(text), text)
-        trees = _SPARK.parser().parse(tokens, text)
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidPredicateError(f"cannot parse {text[:200]!r}: {_plain(error)}") from None
-    except RecursionError:
-        raise _too_deep() from None
-    if len(trees) != 1 or trees[0] is None or isinstance(trees[0], exp.Alias | exp.Block):
-        raise InvalidPredicateError(f"{text[:200]!r} is not one condition")
-    tree: exp.Expression = trees[0]
-    return tree
-
-
-def _plain(error: Exception) -> str:
-    """The parser's message without terminal colours, on one line."""
-    return re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
-
-
-def _too_deep() -> InvalidPredicateError:
-    return InvalidPredicateError(
-        f"the condition nests too deep; write it with fewer than {DEPTH_MAX} levels"
-    )
-
-
-def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
-    """Tokens whose literals mean what Spark makes of them, with the limits checked."""
-    if len(tokens) > TOKENS_MAX:
-        raise InvalidPredicateError(f"the condition has more than {TOKENS_MAX} words")
-    depth = 0
-    exact: list[Token] = []
-    for token in tokens:
-        kind = token.token_type
-        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-        if depth > DEPTH_MAX:
-            raise _too_deep()
-        source = text[token.start : token.end + 1]
-        last = exact[-1] if exact else None
-        if kind == TokenType.STRING:
-            body = unescape(source[1:-1])
-            if last is not None and last.token_type == TokenType.STRING:
-                # Touching literals are one with a quote inside; others are simply joined.
-                touch = last.end + 1 == token.start and source[0] == text[last.end]
-                exact.pop()
-                body = last.text + (source[0] if touch else "") + body
-            token = _token(TokenType.STRING, body, token)
-        elif kind == TokenType.HEX_STRING and source[:1] not in "xX":
-            raise InvalidPredicateError(f"{source!r} is not a number in Spark")
-        elif last is not None and last.start == token.start and source[-2:].upper() == "BD":
-            # The suffix comes as a cast of its own; the number alone says it as well.
-            if kind != TokenType.DCOLON:
-                exact.append(_token(TokenType.NUMBER, _decimal_text(source[:-2]), token))
-                continue
-            exact.pop()
-            exact.append(_token(TokenType.DCOLON, "", token))
-            continue
-        exact.append(token)
-    return [t for t in exact if t.token_type != TokenType.DCOLON or t.text]
-
-
-def _token(kind: TokenType, text: str, where: Token) -> Token:
-    return Token(kind, text, where.line, where.col, where.start, where.end)
-
-
-def _decimal_text(number: str) -> str:
-    try:
-        plain = format(text_to_decimal(number), "f")
-    except ValueError as error:
-        raise InvalidPredicateError(f"{number}BD: {error}") from None
-    return plain if "." in plain else plain + "."
-
-
-def _chain(
-    node: exp.Expression, kind: type[exp.Expression], *, through_parentheses: bool = False
-) -> Iterator[exp.Expression]:
-    """The operands of a run of AND or OR, in order."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, kind):
-            pending += (node.expression, node.this)
-        elif through_parentheses and isinstance(node, exp.Paren):
-            pending.append(node.this)
-        else:
-            yield node
-
-
 def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> None:
     """Unknown names are an error even inside what is not understood."""
     if tree.find(exp.Query, exp.Lambda) is None:
         for column in tree.find_all(exp.Column):
             _resolve(column, schema, alias)
-
-
-def no_column(path: Sequence[str], names: Sequence[str]) -> InvalidPredicateError:
-    """The error of a path that leads to no column.
-
-    Args:
-        path: what was written, part by part.
-        names: of the columns there are.
-    """
-    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-    return InvalidPredicateError(f"no column {'.'.join(path)!r}; there are {shown}")
 
 
 def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
@@ -258,7 +138,7 @@ class _Reader:
             return self.predicate(node.this)
         if isinstance(node, exp.And | exp.Or):
             is_and = isinstance(node, exp.And)
-            items = tuple(map(self.predicate, _chain(node, type(node))))
+            items = tuple(map(self.predicate, operands_of(node, type(node))))
             return And(items) if is_and else Or(items)
         if isinstance(node, exp.Not):
             return Not(self.predicate(node.this))
@@ -413,15 +293,15 @@ class _Reader:
 
     def _starts(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, _like_quoted(text) + "%")
+        return Like(field, quoted(text) + "%")
 
     def _ends(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, "%" + _like_quoted(text))
+        return Like(field, "%" + quoted(text))
 
     def _contains(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, "%" + _like_quoted(text) + "%")
+        return Like(field, "%" + quoted(text) + "%")
 
 
 _READERS: dict[type[exp.Expression], Callable[[_Reader, Any], Predicate]] = {
@@ -436,35 +316,6 @@ _READERS: dict[type[exp.Expression], Callable[[_Reader, Any], Predicate]] = {
     exp.EndsWith: _Reader._ends,
     exp.Contains: _Reader._contains,
 }
-
-
-def _like_quoted(text: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", text)
-
-
-def like_pattern(pattern: str, escape: str) -> str:
-    """The pattern with a backslash as its escape, checked as Spark does.
-
-    Raises:
-        InvalidPredicateError, UnsupportedFeatureError: the pattern, the escape.
-    """
-    if escape != "\\":
-        if escape in "%_":
-            raise UnsupportedFeatureError("LIKE with a wildcard as its escape", ["sql:escape"])
-        pattern = re.sub(
-            re.escape(escape) + r"(.?)|(\\)",
-            lambda m: "\\\\" if m[2] or m[1] == escape else "\\" + m[1],
-            pattern,
-            flags=re.DOTALL,
-        )
-    for match in _LIKE_ESCAPE.finditer(pattern):
-        if match[1] == "" or match[1] not in "\\%_":
-            if escape != "\\" and match[1] == escape:
-                continue
-            raise InvalidPredicateError(
-                f"LIKE pattern {pattern[:80]!r}: an escape must be followed by %, _ or itself"
-            )
-    return pattern
 
 
 def _unsupported(node: exp.Expression) -> UnsupportedFeatureError:

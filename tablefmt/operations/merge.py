@@ -35,8 +35,9 @@ from tablefmt.expressions.merge_condition import (
     MergeCondition,
     analyze_merge_condition,
 )
+from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import TRUE, Predicate, to_sql
-from tablefmt.expressions.sql_to_duckdb import Relation, Translated
+from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import file_schema, from_arrow_field
 from tablefmt.model.entry import Metadata
 from tablefmt.model.key_hashes import hash_keys

@@ -23,9 +23,10 @@ from tablefmt.errors import MergeCardinalityError
 from tablefmt.expressions.clauses import Action, Side, Step, naming, when
 from tablefmt.expressions.duckdb_types import is_integer
 from tablefmt.expressions.merge_condition import EquatedWith, MergeCondition, bound_of
+from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
 from tablefmt.expressions.source_bounds import Equated, SourceValues, derived_predicate, values_of
-from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate_condition
+from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.display import shown_value
 from tablefmt.model.schema import Field

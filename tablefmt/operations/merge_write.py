@@ -17,7 +17,8 @@ from tablefmt.data.cast import absent
 from tablefmt.data.engine import Engine
 from tablefmt.data.read import locate_rows
 from tablefmt.expressions.clauses import Side, Step
-from tablefmt.expressions.sql_to_duckdb import Relation, Translated
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX, hash_keys

@@ -13,8 +13,9 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.casts import cast_target, constant_value
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.literals import literal_sql
-from tablefmt.expressions.sql_to_duckdb import Relation, translate
-from tablefmt.expressions.sql_to_predicate import parse_tree
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.sql_to_duckdb import translate
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.values import encode
 

@@ -15,7 +15,8 @@ from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import Engine
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.expressions.sql_to_duckdb import Relation, Translated, translate
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.sql_to_duckdb import Translated, translate
 from tablefmt.model.arrow_types import from_arrow, from_arrow_field
 from tablefmt.model.schema import Field
 

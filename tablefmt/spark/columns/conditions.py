@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.names import Relation, check_qualifiers
 from tablefmt.expressions.predicate import Predicate, all_of, any_of, to_sql
-from tablefmt.expressions.qualifiers import check_qualifiers
-from tablefmt.expressions.sql_to_duckdb import Relation, translate_condition
+from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition

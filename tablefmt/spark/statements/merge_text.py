@@ -23,8 +23,8 @@ from tablefmt.expressions.clauses import (
 )
 from tablefmt.expressions.duckdb_types import is_integer
 from tablefmt.expressions.merge_condition import parts_of
+from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import all_of
-from tablefmt.expressions.sql_to_duckdb import Relation
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.metadata_changes import merged

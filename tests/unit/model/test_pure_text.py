@@ -10,7 +10,7 @@ import pytest
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.check_functions import BY_KIND
 from tablefmt.expressions.check_text import rewritten
-from tablefmt.expressions.sql_to_predicate import parse_tree
+from tablefmt.expressions.parse import parse_tree
 
 COLUMNS = ["k", "t", "ts", "s", "tags", "m", "end", "from", "Map", "select", "value one", "a`b"]
 

@@ -1,0 +1,130 @@
+"""From SQL text in Spark's dialect to a tree whose literals mean what Spark makes of them.
+
+Pure. Whoever reads text begins here; what is parsed, nobody looks at as text again. The tree is
+sqlglot's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import sqlglot.errors
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokens import Token, TokenType
+
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions.literals import text_to_decimal, unescape
+
+TEXT_MAX = 1_000_000
+"""Characters. Parsing takes about a second for this much."""
+
+TOKENS_MAX = 200_000
+
+DEPTH_MAX = 64
+"""Nested parentheses. The parser recurses, and Python's stack ends soon after."""
+
+_SPARK = Dialect.get_or_raise("spark")
+
+
+def parse_tree(text: str) -> exp.Expression:
+    """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
+
+    Raises:
+        InvalidPredicateError: it cannot be parsed, or is too long or too deep.
+    """
+    if len(text) > TEXT_MAX:
+        raise InvalidPredicateError(
+            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
+        )
+    try:
+        tokens = _exact_tokens(_SPARK.tokenize(text), text)
+        trees = _SPARK.parser().parse(tokens, text)
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidPredicateError(f"cannot parse {text[:200]!r}: {_plain(error)}") from None
+    except RecursionError:
+        raise too_deep() from None
+    if len(trees) != 1 or trees[0] is None or isinstance(trees[0], exp.Alias | exp.Block):
+        raise InvalidPredicateError(f"{text[:200]!r} is not one condition")
+    tree: exp.Expression = trees[0]
+    return tree
+
+
+def _plain(error: Exception) -> str:
+    """The parser's message without terminal colours, on one line."""
+    return re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
+
+
+def too_deep() -> InvalidPredicateError:
+    """The error of what nests deeper than the parser, or who reads its tree, can follow."""
+    return InvalidPredicateError(
+        f"the condition nests too deep; write it with fewer than {DEPTH_MAX} levels"
+    )
+
+
+def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
+    """Tokens whose literals mean what Spark makes of them, with the limits checked."""
+    if len(tokens) > TOKENS_MAX:
+        raise InvalidPredicateError(f"the condition has more than {TOKENS_MAX} words")
+    depth = 0
+    exact: list[Token] = []
+    for token in tokens:
+        kind = token.token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth > DEPTH_MAX:
+            raise too_deep()
+        source = text[token.start : token.end + 1]
+        last = exact[-1] if exact else None
+        if kind == TokenType.STRING:
+            body = unescape(source[1:-1])
+            if last is not None and last.token_type == TokenType.STRING:
+                # Touching literals are one with a quote inside; others are simply joined.
+                touch = last.end + 1 == token.start and source[0] == text[last.end]
+                exact.pop()
+                body = last.text + (source[0] if touch else "") + body
+            token = _token(TokenType.STRING, body, token)
+        elif kind == TokenType.HEX_STRING and source[:1] not in "xX":
+            raise InvalidPredicateError(f"{source!r} is not a number in Spark")
+        elif last is not None and last.start == token.start and source[-2:].upper() == "BD":
+            # The suffix comes as a cast of its own; the number alone says it as well.
+            if kind != TokenType.DCOLON:
+                exact.append(_token(TokenType.NUMBER, _decimal_text(source[:-2]), token))
+                continue
+            exact.pop()
+            exact.append(_token(TokenType.DCOLON, "", token))
+            continue
+        exact.append(token)
+    return [t for t in exact if t.token_type != TokenType.DCOLON or t.text]
+
+
+def _token(kind: TokenType, text: str, where: Token) -> Token:
+    return Token(kind, text, where.line, where.col, where.start, where.end)
+
+
+def _decimal_text(number: str) -> str:
+    try:
+        plain = format(text_to_decimal(number), "f")
+    except ValueError as error:
+        raise InvalidPredicateError(f"{number}BD: {error}") from None
+    return plain if "." in plain else plain + "."
+
+
+def operands_of(
+    node: exp.Expression, kind: type[exp.Expression], *, through_parentheses: bool = False
+) -> Iterator[exp.Expression]:
+    """The operands of a run of AND or OR, in order."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            pending += (node.expression, node.this)
+        elif through_parentheses and isinstance(node, exp.Paren):
+            pending.append(node.this)
+        else:
+            yield node
+
+
+def conjuncts_of(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The AND-ed parts of a condition, in order."""
+    return operands_of(tree, exp.And, through_parentheses=True)
