@@ -14,7 +14,8 @@ from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
-from tablefmt.expressions.clauses import Expression, MergeStatement
+from tablefmt.expressions.assignments import Expression
+from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow

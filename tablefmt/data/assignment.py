@@ -17,7 +17,8 @@ from tablefmt.data.engine import Engine
 from tablefmt.data.overlay import overlaid
 from tablefmt.data.text_lengths import fit_length
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.expressions.clauses import Assignment, Over, Parts, naming
+from tablefmt.expressions.assignments import Assignment, Over, Parts
+from tablefmt.expressions.clauses import in_clause
 from tablefmt.expressions.duckdb_types import Typed, store_assigned
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.sql_to_duckdb import Translated, translate
@@ -70,7 +71,7 @@ def _new_value(
         new = _new_value(nullable_field(field), value.value, relations, now_us, path)
         return replace(new, field=field, over=new.value.column is not None)
     if not isinstance(value, Parts):
-        with naming(f"the value of {path!r}"):
+        with in_clause(f"the value of {path!r}"):
             translated = translate(value, relations, now_us)
         return NewValue(field, _stored(replace(field, name=path), str(value), translated))
     parts = tuple(

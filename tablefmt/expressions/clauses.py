@@ -1,46 +1,16 @@
-"""What an UPDATE sets and what the clauses of a MERGE say, checked against the table. Pure.
-
-Expressions are carried, not looked into: SQL text, or what an engine has instead.
-"""
+"""What the clauses of a MERGE say, checked against the table. Pure. Spec: MRG-1."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.assignments import Assignment, Expression, assigned, check_whole, over
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.paths import parts_of
-from tablefmt.model.schema import Field, Schema, Struct, is_nested, number_fields
-
-Expression = Any
-"""SQL text in Spark's dialect; on Spark also a Column."""
-
-Assignment = tuple[Field, Expression]
-"""A column of the table, or a field of a struct, and its new value: an expression, `Parts` or
-`Over`."""
-
-NESTED_INSERT = "insert:nested-field"
-INSIDE_COLLECTION = "update:inside-array-or-map"
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """New values of fields of a struct; its other fields stay as they are. Spec: SQL-5."""
-
-    values: tuple[Assignment, ...]
-    """One at least, in the order of the struct's fields."""
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """A new value of a struct that may lack some of its fields: those stay as they are, at any
-    depth; NULL over NULL is NULL. Spec: MRG-1."""
-
-    value: Expression
+from tablefmt.model.schema import Field, Schema
 
 
 class Side(str, Enum):
@@ -117,10 +87,10 @@ def check_clauses(statement: MergeStatement) -> None:
     for clause in statement.clauses:
         inserts = clause.action is Action.INSERT
         if inserts != (clause.side is Side.NOT_MATCHED):
-            raise InvalidPredicateError(f"no {_said(clause)}: those rows cannot have it")
+            raise InvalidPredicateError(f"no {_shown(clause)}: those rows cannot have it")
         if clause.side in always:
             raise InvalidPredicateError(
-                f"{_said(clause)} comes after one without a condition, so no row is left for it; "
+                f"{_shown(clause)} comes after one without a condition, so no row is left for it; "
                 "only the last clause of a kind can do without"
             )
         if clause.condition is None:
@@ -146,240 +116,18 @@ def resolve_clauses(
             of a column.
     """
     check_clauses(statement)
-    found = []
+    steps = []
     for clause in statement.clauses:
         if clause.action is Action.DELETE:
-            found.append(Step(clause))
+            steps.append(Step(clause))
         elif clause.values is None:
-            found.append(Step(clause, _all_columns(statement, schema, source_names, clause)))
+            steps.append(Step(clause, _all_columns(statement, schema, source_names, clause)))
         else:
             values = assigned(clause.values, schema, statement.target_alias)
             if clause.action is Action.INSERT:
-                _check_whole(values)
-            found.append(Step(clause, values))
-    return tuple(found)
-
-
-def _check_whole(values: Sequence[Assignment]) -> None:
-    for column, value in values:
-        if isinstance(value, Parts):
-            raise UnsupportedFeatureError(
-                f"INSERT of a part of column {column.name!r}; give the whole column, with "
-                "named_struct()",
-                [NESTED_INSERT],
-            )
-
-
-def assigned(
-    values: Mapping[str, Expression], schema: Schema, alias: str | None = None
-) -> tuple[Assignment, ...]:
-    """The columns of SET or of an INSERT, in the table's order.
-
-    Args:
-        values: by column, or field of a struct: its name as it is, or as SQL has it, `alias` before
-            it or not.
-        schema: the table's.
-        alias: what the statement calls the table.
-
-    Raises: as `resolve_clauses`. Something is set twice as well by a struct and a part of it.
-    """
-    if not values:
-        raise InvalidPredicateError("nothing is set; name one column at least")
-    found: dict[str, tuple[Field, ...]] = {}
-    for name in values:
-        path = find_path(schema, name, alias)
-        for other, there in found.items():
-            shared = min(len(path), len(there))
-            if path[:shared] == there[:shared]:
-                raise SchemaMismatchError(
-                    f"column {_dotted(max(path, there, key=len))!r} is set twice, as {other!r} and "
-                    f"as {name!r}",
-                    [path[0].name],
-                )
-        found[name] = path
-    return _tree(schema.fields, [(path, values[name]) for name, path in found.items()])
-
-
-def _tree(
-    fields: Sequence[Field], given: Sequence[tuple[tuple[Field, ...], Expression]]
-) -> tuple[Assignment, ...]:
-    made: list[Assignment] = []
-    for field in fields:
-        mine = [(path[1:], value) for path, value in given if path[0] == field]
-        if not mine:
-            continue
-        if not mine[0][0]:
-            made.append((field, mine[0][1]))
-        else:
-            assert isinstance(field.type, Struct)
-            made.append((field, Parts(_tree(field.type.fields, mine))))
-    return tuple(made)
-
-
-def find_path(schema: Schema, name: str, alias: str | None = None) -> tuple[Field, ...]:
-    """The column, or the field of a struct, that a name in SET means, and what it is in.
-
-    A column that is called exactly so comes first, then a column of the table that `alias` names,
-    then a part of a column.
-
-    Raises:
-        SchemaMismatchError: there is none.
-        UnsupportedFeatureError: it is inside an array, a map or a variant.
-    """
-    if not isinstance(name, str):
-        raise SchemaMismatchError(f"{name!r} is no name of a column; give its text")
-    plain = schema.find(name)
-    if plain is not None:
-        return (plain,)
-    parts = parts_of(name)
-    qualified = len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold()
-    if qualified and schema.find(parts[1]) is not None:
-        parts = parts[1:]
-    outer = schema.find(parts[0]) if parts else None
-    if outer is None or (len(parts) > 1 and not is_nested(outer.type)):
-        shown = ", ".join(map(repr, schema.names[:20])) + (", …" if len(schema.fields) > 20 else "")
-        raise SchemaMismatchError(f"no column {name!r}; there are {shown}", [name])
-    path = [outer]
-    for part in parts[1:]:
-        path.append(_field_of(path, part))
-    return tuple(path)
-
-
-def _field_of(path: Sequence[Field], name: str) -> Field:
-    kind = path[-1].type
-    if not isinstance(kind, Struct):
-        if is_nested(kind):
-            raise UnsupportedFeatureError(
-                f"{name!r} is inside {_dotted(path)!r}, which is {kind}: only fields of structs "
-                "are set one by one; set the whole of it",
-                [INSIDE_COLLECTION],
-            )
-        raise SchemaMismatchError(f"{_dotted(path)!r} is {kind} and has no fields", [path[0].name])
-    for field in kind.fields:
-        if field.name.casefold() == name.casefold():
-            return field
-    raise SchemaMismatchError(
-        f"{_dotted(path)!r} has no field {name!r}; there are "
-        f"{', '.join(repr(f.name) for f in kind.fields)}",
-        [path[0].name],
-    )
-
-
-def _dotted(path: Sequence[Field]) -> str:
-    return ".".join(field.name for field in path)
-
-
-def source_column(statement: MergeStatement, name: str) -> str:
-    """SQL text of a column of the source."""
-    return f"{quote_name(statement.source_alias)}.{quote_name(name)}"
-
-
-def when(clause: Clause) -> str:
-    """The clause up to its condition, as SQL writes it."""
-    return f"WHEN {clause.side.value.upper().replace('_', ' ')}"
-
-
-@contextmanager
-def naming(clause: str) -> Iterator[None]:
-    """Errors about expressions inside say which clause it is."""
-    try:
-        yield
-    except (InvalidPredicateError, UnsupportedFeatureError) as error:
-        error.args = (f"{clause}: {error}", *error.args[1:])
-        raise
-
-
-def _said(clause: Clause) -> str:
-    return f"{when(clause)} THEN {clause.action.value.upper()}"
-
-
-def _all_columns(
-    statement: MergeStatement, schema: Schema, source_names: Sequence[str], clause: Clause
-) -> tuple[Assignment, ...]:
-    if clause.side is Side.NOT_MATCHED_BY_SOURCE:
-        raise InvalidPredicateError(f"{_said(clause)} has no source row; say what is set")
-    found = columns_by_name(schema, source_names, partly=statement.merge_schema)
-    overlays = statement.merge_schema and clause.action is Action.UPDATE
-    values = [(field, source_column(statement, name)) for field, name in found]
-    return tuple((field, over(field, text) if overlays else text) for field, text in values)
-
-
-def over(field: Field, value: Expression) -> Expression:
-    """What `SET *` with schema merging sets a column to."""
-    return Over(value) if isinstance(field.type, Struct) else value
-
-
-def evolving(statement: MergeStatement, schema: Schema, given: Schema) -> Schema | None:
-    """The columns, and fields, that a MERGE may bring into the table; None: none.
-
-    Args:
-        statement: with `merge_schema` or without.
-        schema: the table's.
-        given: the source's.
-
-    Returns:
-        All columns of the source, if a clause says `SET *` or `INSERT *`; else those that clauses
-        about its rows name and the table lacks.
-    """
-    if not statement.merge_schema:
-        return None
-    clauses = statement.of(Side.MATCHED, Side.NOT_MATCHED)
-    if any(c.values is None and c.action is not Action.DELETE for c in clauses):
-        return given
-    paths = [
-        path
-        for clause in clauses
-        for name, value in (clause.values or {}).items()
-        if (path := _only_given(statement, schema, given, name, value))
-    ]
-    return number_fields(_pruned(given.fields, paths)) if paths else None
-
-
-def _only_given(
-    statement: MergeStatement, schema: Schema, given: Schema, name: str, value: Expression
-) -> tuple[Field, ...]:
-    """Where the source has what a clause names, if the table lacks it or a part of it."""
-    if not isinstance(name, str):
-        return ()
-    plain = given.find(name)
-    parts = [name] if plain is not None or schema.find(name) is not None else parts_of(name)
-    if len(parts) > 1 and parts[0].casefold() == statement.target_alias.casefold():
-        parts = parts[1:]
-    theirs = _walked(given.fields, parts)
-    ours = _walked(schema.fields, parts)
-    if len(theirs) < len(parts):
-        return ()
-    if len(ours) == len(parts):
-        # The whole of a column as the source has it: with what it has inside.
-        written = ".".join(parts).casefold()
-        text = value.replace("`", "").casefold() if isinstance(value, str) else ""
-        return theirs if text == f"{statement.source_alias.casefold()}.{written}" else ()
-    inside = ours[-1].type if ours else None
-    return () if inside is not None and not isinstance(inside, Struct) else theirs
-
-
-def _walked(fields: Sequence[Field], parts: Sequence[str]) -> tuple[Field, ...]:
-    """The fields on a path, as far as there are any."""
-    path: list[Field] = []
-    for part in parts:
-        found = next((f for f in fields if f.name.casefold() == part.casefold()), None)
-        if found is None:
-            break
-        path.append(found)
-        fields = found.type.fields if isinstance(found.type, Struct) else ()
-    return tuple(path)
-
-
-def _pruned(fields: Sequence[Field], paths: Sequence[tuple[Field, ...]]) -> list[Field]:
-    """Of the fields, those that are on a path or at its end."""
-    kept = []
-    for field in fields:
-        mine = [path[1:] for path in paths if path[0] == field]
-        if mine and isinstance(field.type, Struct) and all(mine):
-            kept.append(replace(field, type=Struct(tuple(_pruned(field.type.fields, mine)))))
-        elif mine:
-            kept.append(field)
-    return kept
+                check_whole(values)
+            steps.append(Step(clause, values))
+    return tuple(steps)
 
 
 def columns_by_name(
@@ -412,3 +160,38 @@ def columns_by_name(
         for field in schema.fields
         if field.name.casefold() in by_name
     )
+
+
+def _all_columns(
+    statement: MergeStatement, schema: Schema, source_names: Sequence[str], clause: Clause
+) -> tuple[Assignment, ...]:
+    if clause.side is Side.NOT_MATCHED_BY_SOURCE:
+        raise InvalidPredicateError(f"{_shown(clause)} has no source row; say what is set")
+    columns = columns_by_name(schema, source_names, partly=statement.merge_schema)
+    overlays = statement.merge_schema and clause.action is Action.UPDATE
+    values = [(field, source_column(statement, name)) for field, name in columns]
+    return tuple((field, over(field, text) if overlays else text) for field, text in values)
+
+
+def source_column(statement: MergeStatement, name: str) -> str:
+    """SQL text of a column of the source."""
+    return f"{quote_name(statement.source_alias)}.{quote_name(name)}"
+
+
+def when(clause: Clause) -> str:
+    """The clause up to its condition, as SQL writes it."""
+    return f"WHEN {clause.side.value.upper().replace('_', ' ')}"
+
+
+@contextmanager
+def in_clause(clause: str) -> Iterator[None]:
+    """Errors about expressions inside say which clause it is."""
+    try:
+        yield
+    except (InvalidPredicateError, UnsupportedFeatureError) as error:
+        error.args = (f"{clause}: {error}", *error.args[1:])
+        raise
+
+
+def _shown(clause: Clause) -> str:
+    return f"{when(clause)} THEN {clause.action.value.upper()}"

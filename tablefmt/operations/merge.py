@@ -26,8 +26,7 @@ from tablefmt.expressions.clauses import (
     MergeStatement,
     Side,
     Step,
-    evolving,
-    naming,
+    in_clause,
     resolve_clauses,
 )
 from tablefmt.expressions.merge_condition import (
@@ -35,6 +34,7 @@ from tablefmt.expressions.merge_condition import (
     MergeCondition,
     analyze_merge_condition,
 )
+from tablefmt.expressions.merge_evolution import evolving_columns
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import TRUE, Predicate, to_sql
 from tablefmt.expressions.sql_to_duckdb import Translated
@@ -190,14 +190,14 @@ def understood(
     """The work of a MERGE; the source is kept while the block lasts. Arguments as `stage_merge`."""
     check_engine()
     incoming = _source_schema(source.schema, pinned.metadata.schema)
-    coming = evolving(statement, pinned.target.schema, incoming)
+    coming = evolving_columns(statement, pinned.target.schema, incoming)
     if coming is not None:
         pinned.target = merged(pinned.target, coming)
     now = now_us()
     steps = resolve_clauses(statement, pinned.target.schema, incoming.names)
     target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
     given = Relation(incoming, "s", statement.source_alias)
-    with naming("ON"):
+    with in_clause("ON"):
         on = analyze_merge_condition(statement.on, target, given, now)
     conditions = clause_conditions(steps, target, given, now)
     sides = sides_of(target, given)

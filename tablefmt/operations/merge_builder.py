@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import (
     Action,
     Clause,
-    Expression,
     MergeStatement,
     Side,
     check_clauses,

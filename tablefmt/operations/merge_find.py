@@ -20,7 +20,7 @@ from tablefmt.data.engine import Engine
 from tablefmt.data.read import RowFilter, locate_rows
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.expressions.clauses import Action, Side, Step, naming, when
+from tablefmt.expressions.clauses import Action, Side, Step, in_clause, when
 from tablefmt.expressions.duckdb_types import is_integer
 from tablefmt.expressions.merge_condition import EquatedWith, MergeCondition, bound_of
 from tablefmt.expressions.names import Relation
@@ -286,7 +286,7 @@ def clause_conditions(
         if clause.condition is None:
             found.append(None)
             continue
-        with naming(when(clause)):
+        with in_clause(when(clause)):
             found.append(translate_condition(clause.condition, sides[clause.side], now_us))
     return tuple(found)
 

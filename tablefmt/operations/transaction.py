@@ -17,7 +17,8 @@ from tablefmt.errors import (
     InvalidRangeError,
     TransactionStateError,
 )
-from tablefmt.expressions.clauses import Expression, MergeStatement
+from tablefmt.expressions.assignments import Expression
+from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.integers import whole_number

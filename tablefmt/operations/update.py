@@ -14,7 +14,7 @@ from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidPredicateError
-from tablefmt.expressions.clauses import Expression, assigned
+from tablefmt.expressions.assignments import Expression, assigned
 from tablefmt.expressions.names import Relation
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.session.change_plan import Changed, changed_plan

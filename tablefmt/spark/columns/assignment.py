@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tablefmt.expressions.clauses import Over, Parts
+from tablefmt.expressions.assignments import Over, Parts
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Struct, Type

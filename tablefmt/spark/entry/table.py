@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.expressions.clauses import MergeStatement, assigned
+from tablefmt.expressions.assignments import assigned
+from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, Alteration, alter
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge

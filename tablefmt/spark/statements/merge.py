@@ -20,7 +20,8 @@ from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Keys
 from tablefmt.data.read import read_files
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.expressions.clauses import Action, Over, Side
+from tablefmt.expressions.assignments import Over
+from tablefmt.expressions.clauses import Action, Side
 from tablefmt.expressions.default_text import default_sql
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tablefmt.expressions.clauses import Action, Over, Side
+from tablefmt.expressions.assignments import Over
+from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.schema import Field
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.spark.columns.conditions import bound

@@ -17,12 +17,12 @@ from tablefmt.expressions.clauses import (
     MergeStatement,
     Side,
     Step,
-    evolving,
     resolve_clauses,
     source_column,
 )
 from tablefmt.expressions.duckdb_types import is_integer
 from tablefmt.expressions.merge_condition import parts_of
+from tablefmt.expressions.merge_evolution import evolving_columns
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import all_of
 from tablefmt.model.schema import Field, Schema
@@ -56,7 +56,7 @@ def merge_of(
     def made(pinned: TransactionSnapshot) -> Merge:
         check_frame(source)
         given = incoming(source, pinned.target.schema)
-        coming = evolving(statement, pinned.target.schema, given)
+        coming = evolving_columns(statement, pinned.target.schema, given)
         if coming is not None:
             pinned.target = merged(pinned.target, coming)
         steps = resolve_clauses(statement, pinned.target.schema, source.columns)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.clauses import Action, Side, columns_by_name, over
+from tablefmt.expressions.assignments import over
+from tablefmt.expressions.clauses import Action, Side, columns_by_name
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema
