@@ -38,12 +38,12 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One look at the table as it was at the read version."""
+    """One look at the table as it was at the read version (CFL-20)."""
 
     predicate: Predicate | None = None
     """Rows for which this is not TRUE were not looked at; None: every row."""
     by_row: bool = True
-    """False: the condition cannot be reasoned about, so the rules of `file` hold."""
+    """False: the condition cannot be reasoned about, so the rules of `file` hold (CFL-21)."""
     files: Ids = field(default_factory=lambda: NO_IDS)
     """Files that could hold such rows: those opened. Ascending."""
     rows: Mapping[int, BitMap64] | None = None

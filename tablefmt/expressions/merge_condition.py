@@ -75,7 +75,7 @@ class OnParts:
     equated: tuple[tuple[Field, Field, bool], ...]
     """Columns of target and source that are equal where ON holds; true for `<=>`."""
     columns: frozenset[str] | None
-    """Handles of the columns by which it goes; None if nothing can be reasoned about it (CFL-7)."""
+    """Handles of the columns by which it goes; None if it cannot be reasoned about (CFL-21)."""
 
 
 def parts_of(text: str, target: Relation, source: Relation, time_zone: str) -> OnParts:

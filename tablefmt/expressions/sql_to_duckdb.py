@@ -33,7 +33,7 @@ class Translated:
     columns: frozenset[str]
     """Handles of the columns it looks at."""
     nested: bool
-    """Whether it looks into a nested column: then nothing can be reasoned about it (CFL-7)."""
+    """Whether it looks into a nested column: then nothing can be reasoned about it (CFL-21)."""
     column: str | None = None
     """The handle, if it is one column as it stands."""
 

@@ -352,7 +352,7 @@ class Transaction:
         return self.stage(lambda pinned: stage_alter(pinned, alteration), alteration.said)
 
     def _reads_of(self, source: Any) -> tuple[Read, ...]:
-        """What a source is, to the conflict rules, that is a scan of this table (CFL-8).
+        """What a source is, to the conflict rules, that is a scan of this table (CFL-22).
 
         Raises:
             ConcurrentModificationException: it is of another version, which makes a difference.

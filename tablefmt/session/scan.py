@@ -40,7 +40,7 @@ class Scan:
         self.snapshot = snapshot
         self.where = where
         self.asked = asked
-        """Somebody asked for this version, by number or time: its rows are a constant (CFL-8)."""
+        """Somebody asked for this version, by number or time: its rows are a constant (CFL-22)."""
         self.columns = chosen_columns(snapshot.schema, columns)
         self.limit = None if limit is None else whole_from_0(limit)
         if limit is not None and self.limit is None:

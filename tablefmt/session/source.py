@@ -2,7 +2,7 @@
 themselves were read from.
 
 Rows of this table at the version a handle was at are a read of that version to the conflict rules;
-of a version that somebody asked for by number or time they are a constant. Spec: CFL-5, CFL-8.
+of a version that somebody asked for by number or time they are a constant. Spec: CFL-5, CFL-22.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ ALL = {**STATEMENTS, **{f"txn {name}": in_transaction(each) for name, each in ST
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ALL)
 def test_rows_of_the_table_that_others_changed_since_are_no_source(name: str, level: str) -> None:
-    """CFL-8: the scan is a read of the version that its handle was at, wherever it is used."""
+    """CFL-22: the scan is a read of the version that its handle was at, wherever it is used."""
     one, other = filled(isolationLevel=level)
     source = one.scan(where="id < 3")
     other.update({"p": "'new'"}, "id = 1")
@@ -126,7 +126,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: str) -> None:
-    """CFL-8, CFL-10: what the scan could not have met makes no difference."""
+    """CFL-22, CFL-8, CFL-10: what the scan could not have met makes no difference."""
     one, other = filled()
     statement = name.removeprefix("txn ")
     whole = statement in ("overwrite", "overwrite dynamic")
@@ -146,7 +146,7 @@ def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: s
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_version_that_was_asked_for_is_a_constant(name: str) -> None:
-    """CFL-8: by number, by time, and of another table."""
+    """CFL-22: by number, by time, and of another table."""
     for asked in (
         lambda t: t.scan(where="id < 3", version=2),
         lambda t: t.scan(where="id < 3", timestamp=t.timestamp),
@@ -180,7 +180,7 @@ def test_a_blind_insert_since_is_ordered_after_it(level: str, passes: bool) -> N
 
 
 def test_a_scan_newer_than_a_transaction_has_to_be_one_of_its_version_too() -> None:
-    """CFL-8: a statement reads one version."""
+    """CFL-22: a statement reads one version."""
     one, other = filled()
     txn = one.transaction()
     other.update({"p": "'new'"}, "id = 1")
@@ -287,7 +287,7 @@ def test_an_overwrite_of_an_empty_scope_after_a_scan_keeps_the_removals_it_had()
 
 
 def test_pyarrow_reads_of_a_scan_are_rows_like_any_other() -> None:
-    """CFL-8: nothing tells where they are from."""
+    """CFL-22: nothing tells where they are from."""
     one, other = filled()
     source = one.scan(where="id < 3").to_arrow()
     other.update({"p": "'new'"}, "id = 1")

@@ -352,7 +352,7 @@ def test_a_query_that_fails_leaves_the_table_and_no_file(spark: Any, table: Spar
 
 
 def test_statements_on_other_rows_of_one_file_both_commit(spark: Any, table: SparkTable) -> None:
-    """CFL-7: what touches other rows is re-based; the same row is a conflict."""
+    """CFL-10: what touches other rows is re-based; a row that was read is gone: a conflict."""
     other = tablefmt.open(table.table.uri).transaction()
     same_row = tablefmt.open(table.table.uri).transaction()
     table.update({"v": "100"}, "id = 21")

@@ -1,6 +1,6 @@
 """Statements whose query reads the table that they change: what it read has to be so still.
 
-CFL-8, CFL-10: class UPDATE, and a look at the whole table at the version of the query.
+CFL-22, CFL-8, CFL-10: class UPDATE, and a look at the whole table at the version of the query.
 """
 
 from __future__ import annotations

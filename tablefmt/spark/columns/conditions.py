@@ -1,7 +1,7 @@
 """Conditions over rows of the table: how Spark works them out, and what is understood of them.
 
 Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out
-files and goes to the conflict rules; what is not makes them look at whole files (CFL-7).
+files and goes to the conflict rules; what is not makes them look at whole files (CFL-21).
 """
 
 from __future__ import annotations

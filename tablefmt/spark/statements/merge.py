@@ -2,7 +2,7 @@
 left of the source.
 
 Rows that match are found by a join that carries the place of the table's row and the number of the
-source's; both come back with the rows written. Spec: MRG-1, MRG-2, MRG-3, ENT-9, ADD-8.
+source's; both come back with the rows written. Spec: MRG-1 .. MRG-4, ENT-9, ADD-8.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ class _Work:
         return every
 
     def _check_cardinality(self, found: Rewritten, taken: NDArray[np.bool_]) -> None:
-        """MRG-2. Raises MergeCardinalityError."""
+        """MRG-4. Raises MergeCardinalityError."""
         lone = len(self.matched) == 1 and self.matched[0].condition is None
         if lone and self.matched[0].action is Action.DELETE:
             return

@@ -1,7 +1,7 @@
 """A MERGE put together in Python: its text as Spark's columns, and what is understood of it.
 
 Spark works out every expression. What is understood here leaves out files and goes to the conflict
-rules; text that only Spark understands costs a look at every file. Spec: MRG-1, MRG-3, CFL-7.
+rules; text that only Spark understands costs a look at every file. Spec: MRG-1, MRG-3, CFL-21.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ On the Arrow plane there is only the text of a plan. What `tablefmt.spark.read` 
 which table and version it is; a scan by `format("tablefmt")` says neither, so it counts as one of
 this table, however pinned.
 
-Spec: CFL-8, CFL-10.
+Spec: CFL-22.
 """
 
 from __future__ import annotations

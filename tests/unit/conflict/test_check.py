@@ -227,7 +227,7 @@ def test_an_overwrite_counts_by_what_it_removes_not_by_what_it_read() -> None:
 
 
 def test_rows_by_row_and_files_by_file() -> None:
-    """CFL-10: and by file for a condition that cannot be reasoned about."""
+    """CFL-10, CFL-21: and by file for a condition that cannot be reasoned about."""
     for granularity, by_row, expected in (
         ("row", True, None),
         ("row", False, ("CFL-10", "concurrent_delete_read")),
@@ -291,7 +291,7 @@ def test_a_delete_of_whole_partitions_read_no_data() -> None:
 
 
 def test_a_new_version_of_a_known_row_matches_only_if_what_decides_was_set() -> None:
-    """CFL-17: in `row`, and for a condition that can be reasoned about."""
+    """CFL-17, CFL-20: in `row`; what is not known of a look makes it wider."""
     on = world()
     mine = looking(on, 2).mine
     other = on.entry_of(setting(on, 5, "w", 9))
