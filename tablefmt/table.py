@@ -240,7 +240,8 @@ class Table:
         Args:
             source: tabular data, or a scan of any table at any version; read once, by `execute`.
             on: which rows match: SQL text over both sides.
-            source_alias, target_alias: what the text calls them.
+            source_alias: what the text calls the source.
+            target_alias: what the text calls the table.
             merge_schema: columns that only the source has become the table's (MRG-1).
             memory_limit: bytes, about, for the source and for finding matches; more is on disk.
         """
@@ -343,11 +344,15 @@ class Table:
         Give one begin and at most one end; by default it ends at the newest version there is.
 
         Args:
-            starting_version, after_version: the begin as an ID version (INC-1).
-            starting_timestamp, after_timestamp: the begin as a time, as of `scan` (INC-2).
-            ending_version, ending_timestamp: the end.
+            starting_version: the begin as an ID version, inclusive (INC-1).
+            after_version: the same, exclusive: pass `last_version` of the last answer.
+            starting_timestamp: the begin as a time, as of `scan`, inclusive (INC-2).
+            after_timestamp: the same, exclusive.
+            ending_version: the end, inclusive.
+            ending_timestamp: the same as a time.
             content: "changes"; there is no other yet.
-            columns, where: as of `scan`, with the columns of the end of the range (INC-4).
+            columns: as of `scan`, of the columns of the end of the range (INC-4).
+            where: as of `scan`, over the same columns.
 
         Raises:
             InvalidRangeError, VersionNotFoundError: INC-1, INC-2.

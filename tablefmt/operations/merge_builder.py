@@ -90,9 +90,10 @@ class MergeBuilder(Generic[Made]):
             MergeCardinalityError: MRG-4, several source rows would change one row of the table.
             ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
             CorruptDataError: DAT-5.
-            IdempotenceError, CommitRejectedError, ConcurrentModificationException,
-            CommitUnknownError: as every commit. In a transaction: TransactionStateError, and of a
-                commit's errors CommitRejectedError alone.
+            IdempotenceError, CommitRejectedError: as every commit.
+            ConcurrentModificationException, CommitUnknownError: as every commit.
+            TransactionStateError: in a transaction, which has of the commit's errors
+                CommitRejectedError alone.
         """
         check_clauses(self.statement)
         return self._run(self.statement, commit)

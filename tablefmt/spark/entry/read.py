@@ -32,8 +32,10 @@ def read(
         storage_options: as `tablefmt.open`.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError, InvalidRangeError, CorruptTableError.
+        TableNotFoundError, CorruptTableError: as `tablefmt.open`.
+        VersionNotFoundError, InvalidRangeError: no such version or time.
         UnsupportedFeatureError: it needs a newer reader (ENT-7); memory://, which Spark's workers
-            cannot see. StoreError: an address or an option that makes no sense, or no answer.
+            cannot see.
+        StoreError: an address or an option that makes no sense, or no answer.
     """
     return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)

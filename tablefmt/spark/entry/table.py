@@ -101,7 +101,7 @@ class SparkTable:
 
         Raises:
             UnsupportedFeatureError: a condition for which `delete` is needed.
-            As `Table.truncate`.
+            ConstraintViolationError, CommitRejectedError: as `Table.truncate`, with all others.
         """
         if where is None:
             return self.table.truncate(**options)
@@ -136,7 +136,8 @@ class SparkTable:
         Args:
             set: column, or path of a field in a struct -> SQL text over the old row, or a Column.
                 Types go by Spark's rules for INSERT.
-            where, options: as of `delete`.
+            where: as of `delete`.
+            options: as of `delete`.
 
         Raises:
             SchemaMismatchError: a column that is not there, or is set twice; a value that does not

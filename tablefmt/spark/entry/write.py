@@ -75,9 +75,10 @@ def write(
         InvalidPredicateError: replaceWhere.
         UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
             memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
-        Spark's own exceptions: the query behind `df` failed. Only CommitUnknownError leaves files,
-        and tasks that Spark had not stopped yet: no entry names those.
+        CommitRejectedError, ConcurrentModificationException: as every commit.
+        CommitUnknownError: it alone leaves files, and tasks that Spark had not stopped yet: no
+            entry names those.
+        Exception: Spark's own, of the query behind `df`.
     """
     check_frame(df)
     parsed = parse_options(options)
