@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import io
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from math import inf
 from typing import IO, Any, TypeVar, cast
 
@@ -40,7 +38,6 @@ from tablefmt.store.s3_access import S3Access, s3_access
 from tablefmt.store.s3_listing import in_order, start_after
 from tablefmt.store.s3_replies import (
     Failure,
-    RequestFailedError,
     date_of,
     date_to_us,
     explain,
@@ -48,6 +45,7 @@ from tablefmt.store.s3_replies import (
     is_retryable,
     put_reply,
 )
+from tablefmt.store.s3_upload import Upload
 from tablefmt.store.tally import Request, Tally
 
 try:
@@ -157,7 +155,7 @@ class S3Store:
 
     async def _call(self, method: str, **parameters: Any) -> Any:
         self.tally.add(_KINDS[method])
-        response = await self._files._call_s3(method, Bucket=self._bucket, **parameters)
+        response = await self._files.call(method, Bucket=self._bucket, **parameters)
         self._note_date(date_of(response))
         return response
 
@@ -178,31 +176,7 @@ class S3Store:
         return Written()
 
     async def _create(self, name: str, body: bytes) -> None:
-        # Straight to the client: s3fs would drop a condition unknown to botocore, and re-send
-        # without counting, so that a last answer of 403 could hide an earlier success.
-        try:
-            await self._files.set_session()
-            client = await self._files.get_s3(self._bucket)
-            put = client.put_object
-            parameters = self._files._get_s3_method_kwargs(
-                put, Bucket=self._bucket, Key=name, Body=bytes(body)
-            )
-        except Exception as error:
-            failure = Failure(0, type(error).__name__, resent=False, never_sent=True)
-            raise RequestFailedError(failure) from error
-        parameters["IfNoneMatch"] = "*"
-        # aiohttp sends a PUT again when a connection drops, unseen by the SDK that counts.
-        for session in await _http_sessions(client):
-            session._retry_connection = False
-        try:
-            response = await put(**parameters)
-        except Exception as error:
-            failure = failure_of(error)
-            sessions = await _http_sessions(client)
-            if not sessions or any(session._retry_connection for session in sessions):
-                failure = replace(failure, resent=True)
-            raise RequestFailedError(failure) from error
-        self._note_date(date_of(response))
+        self._note_date(date_of(await self._files.create(self._bucket, name, body)))
 
     def put(self, key: str, body: bytes) -> None:
         """One unconditional PUT."""
@@ -218,7 +192,14 @@ class S3Store:
         self.tally.add(Request.PUT)
         files, name = self._files, f"{self._bucket}/{self._key(key)}"
         upload = files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
-        stream = _Upload(self, key, upload)
+
+        def problem(error: Exception) -> Exception:
+            failure = self._error("write", key, failure_of(error))
+            if isinstance(failure, KeyNotFoundError):
+                return StoreError(f"the upload of {key!r} is gone. Write it again.")
+            return failure
+
+        stream = Upload(upload, problem)
         try:
             yield cast(IO[bytes], stream)
             stream.finish()
@@ -391,59 +372,6 @@ class S3Store:
             return None
         micros, then = self._server_time
         return micros + int((_elapsed() - then) * 1_000_000)
-
-
-class _Upload(io.RawIOBase):
-    """What a writer sees of an upload: its close() decides nothing, the block's end does."""
-
-    def __init__(self, store: S3Store, key: str, upload: Any) -> None:
-        self._store = store
-        self._key = key
-        self._upload = upload
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return int(self._upload.tell())
-
-    def write(self, body: Any) -> int:
-        data = bytes(body)
-        self._guard(lambda: self._upload.write(data))
-        return len(data)
-
-    def finish(self) -> None:
-        """Send what is left and make the object appear."""
-        self._guard(self._upload.close)
-
-    def abort(self) -> None:
-        """Leave nothing. A failed abort leaves parts that the bucket's life cycle removes."""
-        try:
-            self._upload.discard()
-        except Exception:
-            pass
-        # fsspec sends what is left of an unclosed file when it is collected.
-        self._upload.closed = True
-
-    def _guard(self, work: Callable[[], _Result]) -> _Result:
-        try:
-            return work()
-        except Exception as error:
-            failure = self._store._error("write", self._key, failure_of(error))
-            if isinstance(failure, KeyNotFoundError):
-                failure = StoreError(f"the upload of {self._key!r} is gone. Write it again.")
-            raise failure from None
-
-
-async def _http_sessions(client: Any) -> list[Any]:
-    """The aiohttp sessions of a client, the direct one made if there is none; [] if unknown."""
-    try:
-        http = client._endpoint.http_session
-        if not http._sessions:
-            await http._get_session(None)
-        return [one for one in http._sessions.values() if hasattr(one, "_retry_connection")]
-    except (AttributeError, TypeError):
-        return []
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +17,8 @@ import s3fs
 from botocore.utils import determine_content_length
 from fsspec.config import apply_config
 from fsspec.utils import tokenize
+
+from tablefmt.store.s3_replies import Failure, RequestFailedError, failure_of
 
 ASK_FROM_BYTES = 1 << 20
 """Bodies of this length and more are sent after the server's word that it wants them (STO-20)."""
@@ -48,6 +51,40 @@ class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
             client.meta.events.register_last("before-call.s3", _send_at_once)
             self._hurried.add(client)
         return client
+
+    async def call(self, method: str, **parameters: Any) -> Any:
+        """One request of the client's, with s3fs's own retries and parameters."""
+        return await self._call_s3(method, **parameters)
+
+    async def create(self, bucket: str, name: str, body: bytes) -> Any:
+        """PUT with If-None-Match: *, straight to the client; its answer.
+
+        s3fs would drop a condition unknown to botocore, and re-send without counting, so that a
+        last answer of 403 could hide an earlier success.
+
+        Raises:
+            RequestFailedError: whatever went wrong, and whether it was sent more than once.
+        """
+        try:
+            await self.set_session()
+            client = await self.get_s3(bucket)
+            put = client.put_object
+            parameters = self._get_s3_method_kwargs(put, Bucket=bucket, Key=name, Body=bytes(body))
+        except Exception as error:
+            failure = Failure(0, type(error).__name__, resent=False, never_sent=True)
+            raise RequestFailedError(failure) from error
+        parameters["IfNoneMatch"] = "*"
+        # aiohttp sends a PUT again when a connection drops, unseen by the SDK that counts.
+        for session in await _http_sessions(client):
+            session._retry_connection = False
+        try:
+            return await put(**parameters)
+        except Exception as error:
+            failure = failure_of(error)
+            sessions = await _http_sessions(client)
+            if not sessions or any(session._retry_connection for session in sessions):
+                failure = replace(failure, resent=True)
+            raise RequestFailedError(failure) from error
 
 
 def shared_files(options: Mapping[str, Any]) -> S3Files:
@@ -100,3 +137,14 @@ def _start_anew() -> None:
 
 
 os.register_at_fork(after_in_child=_start_anew)
+
+
+async def _http_sessions(client: Any) -> list[Any]:
+    """The aiohttp sessions of a client, the direct one made if there is none; [] if unknown."""
+    try:
+        http = client._endpoint.http_session
+        if not http._sessions:
+            await http._get_session(None)
+        return [one for one in http._sessions.values() if hasattr(one, "_retry_connection")]
+    except (AttributeError, TypeError):
+        return []

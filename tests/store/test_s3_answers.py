@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from tablefmt.errors import StoreError, UnsafeStoreError
-from tablefmt.store import s3 as s3_module
+from tablefmt.store import s3_files
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import probe
 from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Store, Written
@@ -178,7 +178,7 @@ def test_an_http_layer_of_unknown_habits_makes_a_no_uncertain(
     async def none(client: object) -> list[object]:
         return []
 
-    monkeypatch.setattr(s3_module, "_http_sessions", none)
+    monkeypatch.setattr(s3_files, "_http_sessions", none)
     store, _ = serve(always(s3_error(403, "AccessDenied")))
 
     assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
