@@ -7,21 +7,16 @@ carry `@pytest.mark.broken_tables`.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
+import logdump
+import make_golden
 import pyarrow as pa
 import pytest
 
 import tablefmt
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-
-import logdump
-import make_golden
 
 Json = dict[str, Any]
 

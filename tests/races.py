@@ -15,7 +15,7 @@ import pytest
 
 from tablefmt.commit import driver
 from tablefmt.conflict.verdict import RebasedOver
-from tests.transactions.world import Counting
+from tests.system.transactions.world import Counting
 
 PATIENCE_SECONDS = 120
 

@@ -13,6 +13,7 @@ import pytest
 
 import tablefmt
 from tests.cli.conftest import SCHEMA, row, run
+from tests.places import GOLDEN
 
 Json = dict[str, Any]
 ESCAPE = "\x1b[31m/"
@@ -288,7 +289,7 @@ def test_diff_names_files_rows_and_metadata_that_differ(table: tablefmt.Table, u
 
 def test_diff_tells_a_rename_from_a_new_column() -> None:
     """The golden table `metadata` renames column 1, adds column 2 and sets a property."""
-    golden = Path(__file__).resolve().parents[2] / "spec" / "golden" / "metadata" / "table"
+    golden = GOLDEN / "metadata" / "table"
     found = run("diff", str(golden), "0", "4", "--json").document
     assert found["columns"] == [
         {

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import tablefmt
 from tablefmt.cli.main import main
 from tests.cli.conftest import run
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[2] / "spec" / "golden"
 APPENDS = str(GOLDEN / "appends" / "table")
 
 

@@ -14,7 +14,7 @@ import pytest
 import tablefmt
 from tablefmt.data.engine import Engine
 from tablefmt.errors import InvalidPredicateError
-from tests.faults.tables import memory
+from tests.tables import memory
 
 ROWS = pa.table({"k": pa.array(range(1000), pa.int32())})
 

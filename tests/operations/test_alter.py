@@ -16,7 +16,7 @@ from tablefmt.errors import (
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import OperationClass
 from tablefmt.store.wrap import CountingStore
-from tests.faults.tables import assert_sound, by_hand, handle, ids, memory, new_table, rows
+from tests.tables import assert_sound, by_hand, handle, ids, memory, new_table, rows
 
 
 def test_properties_are_set_and_unset_one_by_one() -> None:

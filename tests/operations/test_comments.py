@@ -10,7 +10,7 @@ import pytest
 from tablefmt.errors import MetadataChangedException, SchemaMismatchError, TableExistsError
 from tablefmt.operations.create import create
 from tablefmt.table import Table
-from tests.faults.tables import Clock, assert_sound, handle, memory
+from tests.tables import Clock, assert_sound, handle, memory
 
 HOSTILE = "'); DROP TABLE t; --\x00\x1b[2J\u202e\\\n\U0001f600\""
 

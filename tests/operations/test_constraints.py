@@ -23,7 +23,7 @@ from tablefmt.expressions.constraints import violation
 from tablefmt.log.codec import encode
 from tablefmt.model.entry import OperationClass
 from tablefmt.table import Table
-from tests.faults.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
+from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 
 
 def checked(condition: str = "id > 0", **properties: str) -> Table:

@@ -16,7 +16,7 @@ from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
-from tests.faults.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
+from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 
 
 def last_entry(table: Table) -> Entry:

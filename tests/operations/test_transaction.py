@@ -31,7 +31,7 @@ from tablefmt.operations.transaction import Transaction
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.store.protocol import NoAnswer
 from tablefmt.store.wrap import CountingStore, ForwardingStore
-from tests.faults.tables import (
+from tests.tables import (
     Clock,
     assert_sound,
     behind,

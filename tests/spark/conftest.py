@@ -13,12 +13,15 @@ from tablefmt.spark.backends.native.relation import Files, pruner
 from tablefmt.spark.jvm.loader import problem
 
 ZONE = "America/New_York"
+JVMS = frozenset({"spark", "connect_address"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker("spark")
+            # Whoever starts a JVM in another way carries the mark himself.
+            if JVMS.intersection(getattr(item, "fixturenames", ())):
+                item.add_marker("spark")
             item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::UserWarning:pyspark.*"))
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import make_golden
 
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "spec" / "golden"
-sys.path.insert(0, str(ROOT / "tools"))
-
-import make_golden  # noqa: E402 - tools/ is no package
+from tests.places import GOLDEN
 
 CASES = ["partitions", "partition-types", "side-file", "all-types", "compacted", "applications"]
 CASES += ["deletes", "deletes-side", "copy-on-write", "lineage-over-delete", "keys"]

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import logdump
+import make_golden
 import pytest
 
 import tablefmt
 from tablefmt import errors
 from tests.oracle import assert_agrees
-
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "spec" / "golden"
-sys.path.insert(0, str(ROOT / "tools"))
-
-import logdump  # noqa: E402 - tools/ is no package
-import make_golden  # noqa: E402
+from tests.places import GOLDEN
 
 EXPECTED = {
     folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))

@@ -14,13 +14,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from tests.places import GOLDEN, ROOT
 from tests.spec.spoiled import spoil
 
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "spec" / "golden"
 TOOL = ROOT / "tools" / "logdump.py"
-sys.path.insert(0, str(ROOT / "tools"))
-
 import logdump  # noqa: E402 - tools/ is no package
 
 pytestmark = pytest.mark.broken_tables

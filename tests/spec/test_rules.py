@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+import spec_coverage
 
-import spec_coverage  # noqa: E402 - tools/ is no package
+from tests.places import ROOT
 
 COVERAGE = spec_coverage.measure(ROOT)
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
+from tests.places import GOLDEN, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "spec" / "golden"
 SCHEMA = json.loads((ROOT / "spec/schemas/entry.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 GOOD = sorted(

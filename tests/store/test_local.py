@@ -17,6 +17,7 @@ from tablefmt.store import local_files
 from tablefmt.store.local import LocalStore
 from tablefmt.store.local_files import wait_for_lock
 from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Written
+from tests.places import ROOT
 
 
 @pytest.fixture(params=["unnamed", "temporary names"])
@@ -308,7 +309,7 @@ def test_a_write_past_the_limit_leaves_nothing(tmp_path: Path, way: str):
         [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(root), way],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         timeout=60,
     )
 
@@ -350,7 +351,7 @@ def test_a_create_killed_before_its_link_leaves_nothing(tmp_path: Path):
 
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KILLED_CREATES), str(root)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         timeout=60,
     )
 

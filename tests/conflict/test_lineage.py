@@ -1,0 +1,236 @@
+"""Rows are found again after any number of compactions, from metadata alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from tablefmt.conflict.facts import Group, Marks, Output, PendingCommit, Read, Run
+from tablefmt.conflict.rebase import follow
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.entry import OperationClass
+from tests.conflict.world import Level, Row, Rows, Staged, World, live
+
+MINOR, MAJOR = OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT
+UPDATE = OperationClass.UPDATE
+
+
+def some_world(rng: random.Random, level: Level) -> World:
+    """Files of rows that all differ, some taken out."""
+    sizes = [rng.randint(1, 8) for _ in range(rng.randint(2, 6))]
+    names = iter(range(sum(sizes)))
+    world = World(level, [[(next(names), 0, 0, 0) for _ in range(n)] for n in sizes])
+    taken = {row for row in world.rows()[1:] if rng.random() < 0.3}
+    assert world.commit(world.change(taken.__contains__, None, None, None)) is None
+    return world
+
+
+def some_compaction(rng: random.Random, world: World, cls: OperationClass = MINOR) -> Staged:
+    files = world.files(world.version)
+    rng.shuffle(files)
+    chosen = files[: rng.randint(1, len(files))]
+    at = rng.randint(0, len(chosen))
+    groups = [g for g in (chosen[:at], chosen[at:]) if g]
+    return world.compact(cls, groups, splits=[rng.randint(0, 5) for _ in groups])
+
+
+def rows_at(world: World, file: int, positions: Iterable[int]) -> set[Row]:
+    return {world.data[file][i] for i in positions}
+
+
+def taken_out(world: World, mine: PendingCommit) -> tuple[set[Row], set[Row]]:
+    """The rows that are deleted and updated, wherever they are now."""
+    deleted: set[Row] = set()
+    updated: set[Row] = set()
+    for file, marks in mine.deletes.items():
+        updated |= rows_at(world, file, marks.updated)
+        if file not in mine.removes:
+            deleted |= rows_at(world, file, marks.deleted)
+    for file in mine.removes.tolist():
+        found = {row for _, row in live(world.data[file], world.vector(file, world.version))}
+        deleted |= found - updated
+    return deleted, updated
+
+
+def rows_of(world: World, outputs: Iterable[Output]) -> list[Rows]:
+    """The rows that runs stand for."""
+    return [
+        [
+            world.data[run.file][i]
+            for run in runs
+            for i in range(run.start, run.start + run.rows)
+            if i not in run.dropped
+        ]
+        for _, runs in outputs
+    ]
+
+
+SEEDS = st.integers(0, 1 << 32).map(random.Random)
+
+
+@given(SEEDS)
+def test_an_update_follows_its_rows_through_any_tree_of_compactions(rng: random.Random) -> None:
+    """CFL-13, LIN-1: removals, reads and carried rows against the rows themselves."""
+    world = some_world(rng, Level("row"))
+    at = world.version
+    files = world.files(at)
+    gone = {row for row in world.rows() if rng.random() < 0.4}
+    seen = {row for row in world.rows() if rng.random() < 0.4}
+    staged = world.change(gone.__contains__, None, None, lambda row: row)
+    positions = {
+        f: BitMap64(i for i, row in live(world.data[f], world.vector(f, at)) if row in seen)
+        for f in files
+    }
+    opened = [f for f in files if rng.random() < 0.5]
+    whole = {row for f in opened for _, row in live(world.data[f], world.vector(f, at))}
+    runs = tuple(Run(f, 0, len(world.data[f]), world.vector(f, at)) for f in files)
+    staged.mine = replace(
+        staged.mine,
+        reads=(
+            Read(files=np.array(files, np.int64), rows=positions),
+            Read(files=np.array(opened, np.int64)),
+        ),
+        carried=((9, runs), (11, tuple(r for r in runs if rng.random() < 0.5))),
+    )
+    before = rows_of(world, staged.mine.carried)
+    for _ in range(rng.randint(1, 5)):
+        assert world.commit(some_compaction(rng, world)) is None
+    assert world.follow(staged) is None
+
+    mine = staged.mine
+    now = set(world.files(world.version))
+    assert set(mine.removes.tolist()) | set(mine.deletes) <= now
+    deleted, updated = taken_out(world, mine)
+    assert (deleted, updated) == (set(), gone)
+    one, other = mine.reads
+    assert one.rows is not None
+    assert {row for f, at_ in one.rows.items() for row in rows_at(world, f, at_)} == seen
+    found = {row for f, at_ in other.moved.items() for row in rows_at(world, f, at_)}
+    for f in set(other.files.tolist()) - set(other.moved):
+        found |= {row for _, row in live(world.data[f], world.vector(f, world.version))}
+    assert found == whole
+    assert rows_of(world, mine.carried) == before
+    assert {run.file for _, runs in mine.carried for run in runs} <= now
+
+
+@given(SEEDS)
+def test_a_removal_of_whole_files_becomes_ranges_of_outputs(rng: random.Random) -> None:
+    """CFL-13: with rows that were taken out before left alone."""
+    world = some_world(rng, Level("row"))
+    at = world.version
+    files = world.files(at)
+    gone = [f for f in files[1:] if rng.random() < 0.5]
+    wanted = {row for f in gone for _, row in live(world.data[f], world.vector(f, at))}
+    staged = world.staged(UPDATE, [], at, None)
+    staged.mine = replace(staged.mine, removes=np.array(gone, np.int64))
+    others = {r for f in files if f not in gone for r in world.data[f]}
+    for _ in range(rng.randint(1, 4)):
+        late = some_compaction(rng, world)
+        taken = {row for row in world.rows()[1:] if row in others and rng.random() < 0.3}
+        # What wins in between makes the compaction take deletes into its outputs.
+        assert world.commit(world.change(taken.__contains__, None, None, None)) is None
+        assert world.commit(late) is None
+    left = set(world.rows())
+    assert world.follow(staged) is None
+    assert taken_out(world, staged.mine)[0] == wanted <= left
+    world.append(world.entry_of(staged))
+    assert set(world.rows()) == left - wanted
+
+
+@given(SEEDS)
+def test_a_major_compaction_takes_over_any_number_of_minors(rng: random.Random) -> None:
+    """CFL-16: its outputs hold the same rows in the same order, in terms of what is live."""
+    world = some_world(rng, Level("transaction"))
+    files = world.files(world.version)
+    rng.shuffle(files)
+    at = rng.randint(1, len(files))
+    groups = [g for g in (files[:at], files[at:]) if g]
+    staged = world.compact(MAJOR, groups, splits=[rng.randint(0, 5) for _ in groups])
+    rows = {i: staged.files[i].rows for g in staged.mine.groups for i, _ in g.outputs}
+    before = world.rows()
+    for _ in range(rng.randint(1, 4)):
+        assert world.commit(some_compaction(rng, world)) is None
+    assert world.follow(staged) is None
+
+    found = [output for group in staged.mine.groups for output in group.outputs]
+    assert dict(zip([i for i, _ in found], rows_of(world, found), strict=True)) == rows
+    inputs = [f for group in staged.mine.groups for f in group.inputs.tolist()]
+    assert sorted(inputs) == sorted(world.files(world.version))
+    world.append(world.entry_of(staged))
+    assert world.rows() == before
+
+
+@given(SEEDS, st.sampled_from(["row", "transaction"]))
+def test_a_compaction_keeps_what_was_taken_out_meanwhile(
+    rng: random.Random, granularity: str
+) -> None:
+    """CFL-14: rows, files taken whole, and groups that have nothing left."""
+    world = some_world(rng, Level(granularity))
+    staged = some_compaction(rng, world)
+    for _ in range(rng.randint(1, 4)):
+        gone = {row for row in world.rows() if rng.random() < 0.4}
+        if not world.rows():
+            break
+        assert world.commit(world.change(gone.__contains__, None, None, None)) is None
+    before = world.rows()
+    assert world.commit(staged) is None
+    assert world.rows() == before
+
+
+def test_lineage_that_loses_a_row_is_damage() -> None:
+    """LIN-1, CFL-13: a removal must not vanish silently."""
+    world = World(Level("row"), [[(0, 0, 0, 0), (1, 0, 0, 0)]])
+    staged = world.change(lambda row: row[0] == 1, None, None, None)
+    lost = world.compact(MINOR, [[1]])
+    group = lost.mine.groups[0]
+    index, (run,) = group.outputs[0]
+    short = Group(group.inputs, ((index, (replace(run, dropped=BitMap64([1])),)),))
+    lost.mine = replace(lost.mine, groups=(short,))
+    lost.files[0].rows = lost.files[0].rows[:1]
+    winner = world.entry_of(lost)
+    with pytest.raises(CorruptEntryError, match="LIN-1") as caught:
+        follow(winner, staged.mine)
+    assert caught.value.rule == "LIN-1"
+
+
+def test_ten_thousand_winners_leave_no_more_behind_than_ten() -> None:
+    """CFL-13, CFL-17: what is kept is bounded by the live files."""
+    world = World(Level("row"), [[(i, 0, 0, 0) for i in range(9)], [(9, 0, 0, 0)]])
+    mine = world.change(lambda row: row[0] < 5, None, frozenset({1}), lambda row: row).mine
+    sizes = []
+    for number in range(10_000):
+        eldest = world.files(world.version)[0]
+        winner = world.entry_of(world.compact(MINOR, [[eldest]]))
+        world.append(winner)
+        world.states[-2] = ({}, {})
+        del world.data[eldest]
+        mine, allowed = follow(winner, mine)
+        assert allowed.rule == "CFL-13"
+        if number in (9, 9_999):
+            read = mine.reads[0]
+            assert read.rows is not None
+            sizes.append((len(mine.deletes), len(read.rows), len(read.files), len(mine.known)))
+    assert sizes == [(1, 1, 2, 2), (1, 1, 2, 2)]
+    large = next(file for file, rows in world.data.items() if len(rows) == 9)
+    assert mine.deletes == {large: Marks(BitMap64(), BitMap64(range(5)))}
+
+
+def test_what_overwrites_wipe_is_not_remembered() -> None:
+    """CFL-17: a thousand outputs that came and went leave nothing behind."""
+    world = World(Level("row"), [[(0, 0, 0, 0)], [(1, 1, 0, 0)]])
+    mine = world.change(lambda row: row[0] == 0, None, frozenset({1}), None).mine
+    for _ in range(1000):
+        other = next(f for f in world.files(world.version) if world.data[f][0][1] == 1)
+        for staged in (world.compact(MINOR, [[other]]), world.overwrite({1}, [(1, 1, 0, 0)])):
+            winner = world.entry_of(staged)
+            world.append(winner)
+            world.states[-2] = ({}, {})
+            mine, _ = follow(winner, mine)
+            assert len(mine.known) <= 1

@@ -1,0 +1,126 @@
+"""A change that is broken off anywhere leaves a view that goes on as if it had not begun."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tablefmt.log.codec import decode
+from tablefmt.log.names import entry_key
+from tablefmt.snapshot import load
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+from tests.tables import memory, new_table, rows
+
+ROOM = str(Path(load.__file__).parent)
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at the n-th line that runs in the room `snapshot`."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(ROOM) or frame.f_code.co_name == "<genexpr>":
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+    def run(self, work: Callable[[], Any]) -> bool:
+        """Whether the work was broken off."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            work()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+
+@pytest.fixture(scope="module")
+def store() -> Store:
+    """Appends, rows and files taken out, and a metadata change."""
+    made = memory()
+    table = new_table(made)
+    table.append(rows(1, 2, 3))
+    table.append(rows(4))
+    table.delete("id = 2")
+    table.overwrite(rows(5, 6))
+    table.alter.set_properties({"user.note": "test"})
+    table.append(rows(7))
+    table.delete("id = 6")
+    return made
+
+
+def state(view: LogView) -> Any:
+    files = [view.snapshot(v) for v in (view.head.version, 3)]
+    return (
+        view.head,
+        list(view.timeline.timestamps),
+        list(view.timeline.time_versions),
+        bytes(view.timeline.logical),
+        list(view.totals),
+        list(view.beyond_files),
+        [stored.version for stored in view.entries_after(0)],
+        [snapshot.files.to_pylist() for snapshot in files],
+        [snapshot.with_vectors(snapshot.files).to_pylist() for snapshot in files],
+        view.metadata_at(view.head.version),
+    )
+
+
+def entries(store: Store, first: int, last: int) -> list[Any]:
+    return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
+
+
+def absorb(store: Store) -> tuple[LogView, Callable[[], Any]]:
+    view, following = LogView(store, entries(store, 0, 1)), entries(store, 2, 7)
+    return view, lambda: view.absorb(following)
+
+
+def fold(store: Store) -> tuple[LogView, Callable[[], Any]]:
+    view = LogView(store, entries(store, 0, 2))
+    view.snapshot()
+    view.absorb(entries(store, 3, 7))
+    return view, view.snapshot
+
+
+def catch_up(store: Store) -> tuple[LogView, Callable[[], Any]]:
+    view = LogView(store, entries(store, 0, 1))
+    view.pass_over([store.get(entry_key(v)) for v in (2, 3)], decode(store.get(entry_key(3)), 3))
+    return view, view.refresh
+
+
+def pass_over(store: Store) -> tuple[LogView, Callable[[], Any]]:
+    view = LogView(store, entries(store, 0, 1))
+    bodies = [store.get(entry_key(v)) for v in (2, 3, 4)]
+    return view, lambda: view.pass_over(bodies, decode(bodies[-1], 4))
+
+
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("begin", [absorb, fold, catch_up, pass_over])
+def test_an_interrupt_at_any_line_leaves_a_view_that_can_go_on(
+    begin: Callable[[Store], Any], step: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMT-11: the same change once more, and everything is as in a view that was never stopped."""
+    monkeypatch.setattr(load, "UNFOLDED_MAX", 3)
+    wanted = state(LogView.open(store))
+    line, broken = 0, True
+    while broken:
+        line += step
+        view, work = begin(store)
+        broken = InterruptAt(line).run(work)
+        work()
+        view.refresh()
+        assert state(view) == wanted, line
+    assert line > 20, "it was broken off nowhere"

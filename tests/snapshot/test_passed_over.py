@@ -1,0 +1,265 @@
+"""A log whose entries are passed over is, once somebody reads, the log as if they had been read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import Operation, OperationClass, Totals
+from tablefmt.snapshot import load
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
+from tests.tables import extend, handle, ids, memory, new_table, next_entry, rows
+
+VERSIONS = 12
+
+
+def store_with_history() -> Store:
+    store = memory()
+    table = new_table(store)
+    for n in range(1, VERSIONS):
+        (table.overwrite if n % 5 == 0 else table.append)(rows(n))
+    return store
+
+
+def entries(store: Store, first: int, last: int) -> list[Any]:
+    return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
+
+
+def pass_over(view: LogView, last: int) -> None:
+    """Up to `last`, which alone is read."""
+    bodies = [view.store.get(entry_key(v)) for v in range(view.head.version + 1, last + 1)]
+    view.pass_over(bodies, decode(bodies[-1], last))
+
+
+def behind(store: Store, steps: list[int]) -> LogView:
+    view = LogView(store, entries(store, 0, 1))
+    for last in steps:
+        pass_over(view, last)
+    return view
+
+
+LOOKS: dict[str, Callable[[LogView], Any]] = {
+    "times": lambda view: list(view.timeline.timestamps),
+    "sums": lambda view: list(view.totals),
+    "files": lambda view: view.snapshot().files.to_pylist(),
+    "files of an old version": lambda view: view.snapshot(4).files.to_pylist(),
+    "entries": lambda view: view.entries_after(3),
+    "deletes": lambda view: (view.beyond_files, view.with_lineage),
+    "metadata": lambda view: view.metadata_at(7),
+}
+
+
+@pytest.mark.parametrize("kept", [1024, 3])
+@pytest.mark.parametrize("steps", [[11], [2, 3, 11], [5, 11]])
+@pytest.mark.parametrize("look", LOOKS)
+def test_whoever_looks_sees_what_was_passed_over(
+    look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RPL-1: from bytes that were kept, or got again where there were too many."""
+    monkeypatch.setattr(load, "UNREAD_MAX", kept)
+    store = store_with_history()
+    view, whole = behind(store, steps), LogView.open(store)
+    view.store = counting = CountingStore(store)
+    head = view.head
+    assert LOOKS[look](view) == LOOKS[look](whole)
+    assert (head.version, head.digest, head.totals) == (11, whole.head.digest, whole.head.totals)
+    if look != "metadata":
+        assert view.head == whole.head
+        got = [key for verb, key in counting.requests if verb == "get"]
+        assert got == [entry_key(v) for v in range(2, 12 - kept)]
+
+
+def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RPL-1."""
+    store = store_with_history()
+    sizes = {v: len(store.get(entry_key(v))) for v in range(2, 12)}
+    monkeypatch.setattr(load, "UNREAD_BYTES", max(sizes.values()) - 1)
+    view = behind(store, [11])
+    view.store = counting = CountingStore(store)
+    assert view.snapshot().files.equals(LogView.open(store).snapshot().files)
+    large = [entry_key(v) for v in range(2, 11) if sizes[v] == max(sizes.values())]
+    assert [key for verb, key in counting.requests if verb == "get"] == large
+
+
+def test_an_own_entry_lies_on_what_was_passed_over() -> None:
+    """CMT-5: and refreshing reads all."""
+    store = store_with_history()
+    view = behind(store, [11])
+    for n in (100, 101):
+        handle(store).append(rows(n))
+        view.absorb(entries(store, view.head.version + 1, view.head.version + 1))
+    handle(store).append(rows(200))
+    assert view.head.version == 13
+    view.refresh()
+    whole = LogView.open(store)
+    assert view.head == whole.head
+    assert view.snapshot().files.equals(whole.snapshot().files)
+    assert ids(handle(store)) == [10, 11, 100, 101, 200]
+
+
+def test_metadata_that_follows_is_read_with_all_before_it() -> None:
+    """RPL-4."""
+    store = store_with_history()
+    view = behind(store, [11])
+    before = view.head.metadata
+    entry = next_entry(
+        view,
+        metadata=replace(before, properties={"x": "y"}),
+        operation=Operation(name="SET", cls=OperationClass.METADATA),
+        totals=replace(view.head.totals, metadata_version=12),
+    )
+    store.put(entry_key(12), encode(entry))
+    view.absorb(entries(store, 12, 12))
+    assert view.metadata_at(11) == before
+    assert view.metadata_at(12) == view.head.metadata != before
+    assert view.head == LogView.open(store).head
+
+
+@pytest.mark.broken_tables
+def test_damage_among_what_was_passed_over_is_found_by_who_reads() -> None:
+    """RPL-3: again and again, until the table is repaired; the head stays as it is."""
+    store = store_with_history()
+    wrong = Totals(files=99, rows=99, bytes=99, next_id=99, metadata_version=0)
+    spoilt = next_entry(LogView.open(store), totals=wrong)
+    store.put(entry_key(12), encode(spoilt))
+    at = spoilt.timestamp + 1
+    last = replace(
+        spoilt, version=13, previous=digest(encode(spoilt)), timestamp=at, time_version=at
+    )
+    store.put(entry_key(13), encode(last))
+    view = behind(store, [13])
+    for look in ("files", "times", "sums"):
+        with pytest.raises(CorruptEntryError) as caught:
+            LOOKS[look](view)
+        assert (caught.value.rule, caught.value.key) == ("RPL-3", entry_key(12))
+    assert view.head.version == 13
+
+
+@pytest.mark.broken_tables
+def test_a_log_that_changed_since_it_was_passed_over_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LOG-1: what is got again must lead to the head that was written on."""
+    monkeypatch.setattr(load, "UNREAD_MAX", 1)
+    store = store_with_history()
+    view = behind(store, [11])
+    other = new_table(memory())
+    extend(other.context.store, other, 10)
+    store.put(entry_key(5), other.context.store.get(entry_key(5)))
+    with pytest.raises(CorruptEntryError, match="LOG-"):
+        view.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"table": "0f" * 16}, "LOG-3"),
+        ({"timestamp": 1}, "TIM-1"),
+        ({"totals": Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=1)}, "RPL-3"),
+    ],
+)
+def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rule: str) -> None:
+    """LOG-3, TIM-1, RPL-3: what can be told without the entries between."""
+    store = store_with_history()
+    view = LogView.open(store)
+    last = decode(encode(next_entry(view, **changes)), 12)
+    with pytest.raises(CorruptEntryError) as caught:
+        view.pass_over([b""], last)
+    assert caught.value.rule == rule
+
+
+def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table whose second commit keeps its files aside."""
+    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_ABOVE_BYTES", 1)
+    table = new_table(partitioned=True)
+    table.append(rows(1))
+    table.append(rows(2, 3, p=["a", "b"]))
+    return table
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
+    opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADD-6: nor does it ask for one; whoever reads gets again what was let go of."""
+    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(load, "HELD_MAX", 10)
+    table = with_a_side_file(monkeypatch)
+    counting = CountingStore(table.context.store)
+    if opened == "after":
+        table = handle(counting)
+    view, held = table.context.view, []
+    counting.reset()
+    for n in range(40):
+        table.append(rows(100 + n))
+        held.append(len(view._unfolded))
+    assert max(held) <= 20
+    assert not [request for request in counting.requests if request[0].startswith("get")]
+    assert ids(table) == ids(handle(table.context.store)) == [1, 2, 3, *range(100, 140)]
+
+
+def test_who_opens_a_log_with_a_side_file_and_reads_gets_entries_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ADD-6, LOG-5: however many entries come after it."""
+    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(load, "HELD_MAX", 10)
+    table = with_a_side_file(monkeypatch)
+    for n in range(40):
+        table.append(rows(100 + n))
+    counting = CountingStore(table.context.store)
+    fresh = handle(counting)
+    fresh.append(rows(200))
+    fresh.context.view.snapshot()
+    got = [key for verb, key in counting.requests if verb == "get" and key.startswith("_log/0")]
+    assert sorted(set(got)) == sorted(got)
+    assert ids(fresh) == [1, 2, 3, *range(100, 140), 200]
+
+
+def test_entries_taken_in_at_once_are_those_taken_in_one_by_one() -> None:
+    """RPL-2, DEL-1: adds, files that go, and rows that go, in turn; older versions stay."""
+    store = memory()
+    table = new_table(store)
+    for n in range(1, 40):
+        step = n % 4
+        if step in (0, 1):
+            table.append(rows(n, 100 + n))
+        elif step == 2:
+            table.delete(f"id = {n - 1}")
+        else:
+            table.delete(f"id = {n - 3 + 100} OR id = {n - 2 + 100}")
+    whole = entries(store, 0, table.context.view.head.version)
+    at_once, stepwise = LogView(store, whole), LogView(store, whole[:1])
+    for stored in whole[1:]:
+        stepwise.absorb([stored])
+        stepwise.snapshot()
+    for version in range(len(whole)):
+        one, other = at_once.snapshot(version), stepwise.snapshot(version)
+        assert one.files.to_pylist() == other.files.to_pylist()
+        assert one.with_vectors(one.files).equals(other.with_vectors(other.files))
+
+
+def test_a_history_stays_when_another_is_folded_from_it() -> None:
+    """RPL-1: what a reader holds does not change under it."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    view = table.context.view
+    before = view.snapshot()
+    removed, deleted = before.removed.copy(), before.deleted.copy()
+    table.delete("id = 1")
+    table.overwrite(rows(9))
+    assert view.snapshot().files.num_rows == 1
+    assert (before.removed == removed).all()
+    assert (before.deltas.counts(before.ids, 10) == deleted).all()

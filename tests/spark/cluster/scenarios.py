@@ -1,0 +1,316 @@
+"""What runs on executors in processes of their own. Started by the tests, prints JSON lines.
+
+python -m tests.spark.cluster.scenarios MASTER FOLDER SCENARIO …
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.spark.backends import copy_on_write
+from tablefmt.spark.backends.native import relation
+from tests.places import ROOT
+from tests.spark.looking import data_files, everything, scanned_files, strays
+
+ROWS = 20_000
+
+
+def core(spark: Any, uri: str) -> dict[str, Any]:
+    """Write, partitioned and not; read with a filter; overwrite; changes."""
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p", "concat('s', id) as s")
+    tablefmt.spark.write(frame, uri, partition_by=["p"])
+    tablefmt.spark.write(frame.where("id < 10"), uri, optimizeWrite=True)
+    read = tablefmt.spark.read(spark, uri)
+    filtered = read.where("p = 1 and id < 5")
+    found = {
+        "count": read.count(),
+        "sum": read.selectExpr("sum(id)").first()[0],
+        "filtered": sorted(row.s for row in filtered.collect()),
+        "files_of_one_partition": scanned_files(filtered),
+    }
+    tablefmt.open(uri).delete("id < 5 OR id = 19999")
+    left = [tablefmt.spark.read(spark, uri)]
+    for task_bytes, bits_bytes in ((0, relation.DELETED_BITS_BYTES), (0, 0)):
+        relation.DELETED_TASK_BYTES, relation.DELETED_BITS_BYTES = task_bytes, bits_bytes
+        tablefmt.spark.write(frame.where("id = 7"), uri)
+        left.append(tablefmt.spark.read(spark, uri))
+    found["left"] = [f.selectExpr("count(*)", "sum(id)").first().asDict() for f in left]
+    tablefmt.spark.write(frame.where("p = 2").limit(5), uri, mode="overwrite")
+    table = tablefmt.spark.open(spark, uri)
+    changes = table.changes(after_version=1, ending_version=2)
+    found["changes"] = changes.groupBy("_change_type").count().collect()[0].asDict()
+    found["version_1"] = tablefmt.spark.read(spark, uri, version=1).count()
+    found["after"] = tablefmt.open(uri).to_arrow().num_rows
+    return found
+
+
+def killed_executor(spark: Any, uri: str) -> dict[str, Any]:
+    """An executor dies while its task writes; Spark tries again on another."""
+    marker = uri + ".killed"
+
+    def killing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import signal
+
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 1:
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            # A worker's parent is the daemon, whose parent is the executor.
+            status = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
+    frame = frame.mapInArrow(killing, "id long, p long")
+    commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
+    return {"killed": Path(marker).exists(), **content(uri), "said": dict(commit.metrics)}
+
+
+def failing_task(spark: Any, uri: str) -> dict[str, Any]:
+    """One task fails in all its attempts, after others have finished."""
+    tablefmt.spark.write(spark.range(5), uri)
+    before = everything(uri)
+
+    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 3:
+            raise RuntimeError("every attempt fails")
+
+    try:
+        tablefmt.spark.write(spark.range(0, 400, 1, 4).mapInArrow(failing, "id long"), uri)
+        raised = ""
+    except Exception as error:
+        raised = str(error)
+    return {"raised": "every attempt fails" in raised, "strays": strays(uri, before)}
+
+
+def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
+    """The first attempt of a task hangs; a speculative one on another host wins."""
+
+    def hanging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 3 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(120)
+
+    started = time.monotonic()
+    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
+    frame = frame.mapInArrow(hanging, "id long, p long")
+    commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
+    won = time.monotonic() - started < 110
+    return {"won": won, **content(uri), "said": dict(commit.metrics)}
+
+
+def four_files(spark: Any, uri: str, **properties: Any) -> Any:
+    """Ids from 0 in four files, with a zero each."""
+    tablefmt.create(uri, "id BIGINT, n BIGINT", properties=properties)
+    table = tablefmt.spark.open(spark, uri)
+    table.append(spark.range(0, ROWS, 1, 4).selectExpr("id", "0L AS n"))
+    return table
+
+
+def changed(uri: str, before: list[str], expected: list[tuple[int, int]]) -> dict[str, Any]:
+    """Whether a table has exactly these rows, and what files on disk and in the log are new."""
+    table = tablefmt.open(uri)
+    columns = table.to_arrow().select(["id", "n"]).to_pydict().values()
+    named = {f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist()}
+    new = set(data_files(uri)) - set(before)
+    return {
+        "same_rows": sorted(zip(*columns, strict=True)) == expected,
+        "new_files": len(new),
+        "strays": sorted(new - named),
+        "missing": sorted(named - set(data_files(uri))),
+    }
+
+
+def slow_merge(spark: Any, uri: str) -> dict[str, Any]:
+    """The first attempt at the rows of one file hangs within a new value; another one wins."""
+    from pyspark.sql import functions
+
+    table = four_files(spark, uri)
+    before = data_files(uri)
+
+    def hanging(value: int) -> int:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if value % 5000 == 4000 and context.partitionId() == 3 and context.attemptNumber() == 0:
+            time.sleep(120)
+        return value + 1
+
+    spark.udf.register("hanging", functions.udf(hanging, "long"))
+    source = spark.range(0, ROWS + 10, 2).withColumnRenamed("id", "k")
+    started = time.monotonic()
+    merge = table.merge(source, "t.id = s.k").when_matched_update({"n": "hanging(t.id)"})
+    merge.when_not_matched_insert({"id": "s.k", "n": "-1"}).execute()
+    won = time.monotonic() - started < 110
+    expected = [(i, i + 1 if i % 2 == 0 else 0) for i in range(ROWS)]
+    expected += [(i, -1) for i in range(ROWS, ROWS + 10, 2)]
+    return {"won": won, **changed(uri, before, expected)}
+
+
+class HangingCarry(copy_on_write.CopyRowsTask):
+    """Hangs when the first attempt has written what stays of the last file."""
+
+    __slots__ = ()
+
+    def carry(self, file: pa.Table, number: int) -> Any:
+        import time
+
+        from pyspark import TaskContext
+
+        done = copy_on_write.CopyRowsTask.carry(self, file, number)
+        if number == 3 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(120)
+        return done
+
+
+def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
+    """Copy-on-write: the first attempt at one file hangs when its file is written already."""
+    table = four_files(spark, uri, deleteMode="copy-on-write")
+    before = data_files(uri)
+    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCarry  # type: ignore[misc]
+    started = time.monotonic()
+    try:
+        table.delete("id % 2 = 0")
+    finally:
+        copy_on_write.CopyRowsTask = usual  # type: ignore[misc]
+    won = time.monotonic() - started < 110
+    return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
+
+
+def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
+    """The session is stopped while a write runs. Comes last."""
+    return stopped(spark, uri, lambda frame: tablefmt.spark.write(frame, uri))
+
+
+def stopped_format(spark: Any, uri: str) -> dict[str, Any]:
+    """The same through format(). Comes last."""
+    tablefmt.spark.register(spark)
+    return stopped(spark, uri, lambda f: f.write.format("tablefmt").mode("append").save(uri))
+
+
+def stopped(spark: Any, uri: str, append: Callable[[Any], Any]) -> dict[str, Any]:
+    """What becomes of an append whose session is stopped, and of the table."""
+    tablefmt.spark.write(spark.range(5), uri)
+    before = everything(uri)
+    marker = uri + ".running"
+
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        for batch in batches:
+            yield batch
+            Path(marker).touch()
+            time.sleep(60)
+
+    raised: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            append(spark.range(0, 400, 1, 4).mapInArrow(slowly, "id long"))
+        except BaseException as error:
+            raised.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    deadline = time.monotonic() + 60
+    while not Path(marker).exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    spark.stop()
+    writer.join(60)
+    table = tablefmt.open(uri)
+    return {
+        "raised": [type(error).__name__ for error in raised],
+        "said": [str(error).partition(". Nothing")[0] for error in raised],
+        "alive": writer.is_alive(),
+        "version": table.version,
+        "rows": table.to_arrow().num_rows,
+        "strays": strays(uri, before),
+    }
+
+
+def first_write(spark: Any, uri: str) -> dict[str, Any]:
+    """One of several processes that all make the same table."""
+    Path(f"{uri}.ready.{spark.sparkContext.applicationId}").touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(uri).parent.glob("*.ready.*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    versions = [tablefmt.spark.write(spark.range(10), uri).version for _ in range(5)]
+    return {"versions": versions}
+
+
+def content(uri: str) -> dict[str, Any]:
+    """What is in a table of ids from 0, and whether disk and log agree."""
+    table = tablefmt.open(uri)
+    ids = sorted(table.to_arrow()["id"].to_pylist())
+    named = sorted(f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist())
+    return {
+        "rows": len(ids),
+        "one_copy_each": ids == list(range(ROWS)),
+        "no_leftovers": data_files(uri) == named,
+    }
+
+
+SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
+    f.__name__: f
+    for f in (
+        core,
+        killed_executor,
+        failing_task,
+        slow_attempt,
+        slow_merge,
+        slow_delete,
+        stopped_session,
+        stopped_format,
+        first_write,
+    )
+}
+
+
+def main(master: str, folder: str, *names: str) -> None:
+    """Run the scenarios in one session."""
+    spark = tablefmt.spark.session(
+        "cluster",
+        master=master,
+        **{
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "700m",
+            # What is carried runs Python of ours there.
+            "spark.executorEnv.PYTHONPATH": str(ROOT),
+            "spark.sql.shuffle.partitions": "2",
+            "spark.speculation": str(any(name.startswith("slow_") for name in names)).lower(),
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "1s",
+        },
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    for name in names:
+        print(json.dumps({name: SCENARIOS[name](spark, f"{folder}/{name}")}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,310 @@
+"""What a read asks of a store that is far away, counted exactly, and what it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tablefmt
+from tablefmt.data import fetch, portions
+from tablefmt.data.checksum import END_BYTES
+from tablefmt.data.fetch import GAP_BYTES, PART_BYTES, in_parts
+from tablefmt.errors import CommitRejectedError, CorruptDataError, StoreError
+from tablefmt.store.protocol import Range, Store
+from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
+from tests.s3server import S3Server
+from tests.system.requests.test_requests import Wire, wire
+from tests.tables import handle, memory
+
+assert wire  # A fixture.
+
+
+class Far(CountingStore):
+    """As a store that the network lies between: nothing is an open file, and ranges are kept."""
+
+    @property
+    def remote(self) -> bool:
+        return True
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.ranges: list[Range] = []
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self.ranges.append((key, start, length))
+        return super().get_range(key, start, length)
+
+    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+        self.ranges += wanted
+        return super().get_ranges(wanted)
+
+    def open_file(self, key: str) -> None:
+        return None
+
+    def asked(self) -> tuple[Counter[str], int]:
+        """Requests by verb and rounds since the last look; starts anew."""
+        found = self.counts, self.rounds
+        self.reset()
+        self.ranges.clear()
+        return found
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "p": [f"p{i % 3}" for i in ids]})
+
+
+def far(files: int = 7, per_file: int = 2) -> tuple[Table, Far, pa.Table]:
+    """A table, what counts its requests from now on, and its rows in order."""
+    store = Far(memory())
+    table = tablefmt.create(store.uri, "id BIGINT, p STRING")
+    for n in range(files):
+        table.append(rows(*range(n * per_file, (n + 1) * per_file)))
+    opened = handle(store)
+    store.asked()
+    return opened, store, rows(*range(files * per_file))
+
+
+def test_small_files_are_one_request_each_and_one_round() -> None:
+    """ADD-7, DAT-4: what the checksum needs is the whole file already, and it is scanned."""
+    table, store, expected = far()
+    assert table.to_arrow() == expected
+    assert store.asked() == ({"get_range": 7}, 1)
+    assert table.to_arrow(columns=["p"], where="id >= 6") == expected.select(["p"]).slice(6)
+    assert store.asked() == ({"get_range": 4}, 1)
+    assert table.scan(where="id > 2 AND p = 'p1'").count() == 4
+    assert store.asked() == ({"get_range": 6}, 1)
+    assert table.to_arrow(where="length(p) = 2 AND id % 2 = 0").num_rows == 7
+    assert store.asked() == ({"get_range": 7}, 1)
+    changed = table.changes(starting_version=1).to_arrow()
+    assert changed.select(["id", "p"]) == expected
+    assert store.counts["get_range"] == 7
+
+
+def test_a_limit_fetches_no_more_than_it_needs() -> None:
+    """Files are counted by the log; where a condition decides, few are fetched first."""
+    table, store, expected = far(files=30)
+    for limit, files in ((1, 1), (2, 1), (3, 2), (59, 30)):
+        assert table.to_arrow(limit=limit) == expected.slice(0, limit)
+        assert store.asked() == ({"get_range": files}, 1)
+    assert table.to_arrow(where="p = 'p1'", limit=2)["id"].to_pylist() == [1, 4]
+    assert store.asked() == ({"get_range": portions.FIRST_FILES}, 1)
+    assert table.to_arrow(where="id % 2 = 0", limit=9)["id"].to_pylist() == list(range(0, 18, 2))
+    assert store.asked() == ({"get_range": 5 * portions.FIRST_FILES}, 2)
+
+
+def test_statements_fetch_a_file_once_to_find_rows_and_once_to_change_them() -> None:
+    """DEL-4, ENT-9: deletion vectors, and files written again."""
+    table, store, _ = far()
+    table.delete("id IN (1, 4)")
+    assert store.asked()[0] == {"get": 1, "get_range": 2, "put_if_absent": 1}
+    assert table.to_arrow()["id"].to_pylist() == [0, 2, 3, *range(5, 14)]
+    assert store.asked() == ({"get_range": 7}, 1)
+    table.update({"p": "'new'"}, "id = 5")
+    assert store.asked()[0] == {"get": 1, "get_range": 2, "put": 1, "put_if_absent": 1}
+    merge = table.merge(rows(0, 99), "s.id = t.id").when_matched_update_all()
+    merge.when_not_matched_insert_all().execute()
+    asked = store.asked()[0]
+    assert (asked["get_range"], asked["open_file"], asked["size"]) == (2, 0, 0)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3, *range(5, 14), 99]
+
+
+@pytest.fixture
+def wide() -> tuple[pa.Table, Far, Table]:
+    """Two files of 30 columns, of about 3 MB each, in three row groups."""
+    table = pa.table(
+        {
+            f"c{c}": pa.array([(i * 2654435761 + c) % (1 << 60) for i in range(13_000)])
+            for c in range(30)
+        }
+    )
+    store = Far(memory())
+    made = tablefmt.create(store.uri, table.schema)
+    for half in (table.slice(0, 6_500), table.slice(6_500)):
+        made.append(half)
+    opened = handle(store)
+    store.asked()
+    return table, store, opened
+
+
+def test_large_files_are_an_end_and_ranges_of_the_columns(
+    wide: tuple[pa.Table, Far, Table],
+) -> None:
+    """One round for the ends, one for everything else; near columns come together."""
+    expected, store, table = wide
+    sizes = table.scan().files()["size"].to_pylist()
+    assert min(sizes) > fetch.WHOLE_BYTES + END_BYTES
+    assert table.to_arrow() == expected
+    assert sum(
+        min(n, size - start) for (_, start, n), size in zip(store.ranges, sizes * 2, strict=True)
+    ) <= sum(sizes)
+    assert store.asked() == ({"get_range": 4}, 2)
+    assert table.to_arrow(columns=["c7"]) == expected.select(["c7"])
+    ends, parts = store.ranges[:2], store.ranges[2:]
+    assert [n for _, _, n in ends] == [END_BYTES + 1] * 2
+    for (key, start, length), size in zip(parts, sizes, strict=True):
+        footer = pq.ParquetFile(pa.BufferReader(store.inner.get(key))).metadata
+        chunks = [footer.row_group(g).column(7) for g in range(footer.num_row_groups)]
+        first = min(c.dictionary_page_offset or c.data_page_offset for c in chunks)
+        last = max(
+            (c.dictionary_page_offset or c.data_page_offset) + c.total_compressed_size
+            for c in chunks
+        )
+        assert (start, length) == (first, last - first)
+        assert length < size / 20
+    assert store.asked() == ({"get_range": 4}, 2)
+    assert table.to_arrow(columns=["c2"], where="c29 = 5").num_rows == 0
+    assert store.asked()[0]["get_range"] <= 6
+
+
+@pytest.mark.parametrize("part", [700, 5_000, 1 << 20])
+@pytest.mark.parametrize("portion", [1, 40_000, 1 << 30])
+def test_whatever_the_pieces_are_the_rows_are_the_same(
+    part: int, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-4: pieces smaller than a column, portions smaller than a file; files of any length."""
+    monkeypatch.setattr(fetch, "PART_BYTES", part)
+    monkeypatch.setattr(fetch, "GAP_BYTES", part // 7)
+    monkeypatch.setattr(fetch, "PORTION_BYTES", portion)
+    for name, value in (("PORTION_BYTES", portion), ("WHOLE_BYTES", 3_000), ("GROUP_FILES", 3)):
+        monkeypatch.setattr(portions, name, value)
+    monkeypatch.setattr("tablefmt.data.checksum.END_BYTES", 2_000)
+    store = Far(memory())
+    kind = pa.struct([("x", pa.int64()), ("l", pa.list_(pa.string()))])
+    table = tablefmt.create(
+        store.uri, pa.schema([("id", pa.int64()), ("s", pa.string()), ("n", kind)])
+    )
+    parts = []
+    for n, count in enumerate((1, 3_000, 2, 700, 5_000, 1, 1)):
+        ids = range(n * 10_000, n * 10_000 + count)
+        values = {
+            "id": pa.array(ids, pa.int64()),
+            "s": [f"{i * 7919 % 10_007}" for i in ids],
+            "n": pa.array([{"x": i, "l": [str(i), None]} for i in ids], kind),
+        }
+        parts.append(
+            pa.table(
+                values, schema=pa.schema([("id", pa.int64()), ("s", pa.string()), ("n", kind)])
+            )
+        )
+        table.append(parts[-1])
+    expected = pa.concat_tables(parts)
+    table = handle(store)
+    assert table.to_arrow() == expected
+    assert table.to_arrow(columns=["n"]) == expected.select(["n"])
+    found = table.to_arrow(columns=["s"], where="id BETWEEN 10100 AND 45000 OR id = 60000")
+    ids = expected["id"].to_pylist()
+    wanted = [i for i, v in enumerate(ids) if 10_100 <= v <= 45_000 or v == 60_000]
+    assert found == expected.select(["s"]).take(wanted)
+    table.delete("id % 5 = 0")
+    left = [i for i, v in enumerate(ids) if v % 5]
+    assert table.to_arrow() == expected.take(left)
+    assert table.scan(where="id >= 40000").count() == sum(ids[i] >= 40_000 for i in left)
+
+
+def test_ranges_are_joined_and_cut() -> None:
+    """Pure: every byte asked for is covered once, nothing beyond the end, no part is too long."""
+    apart, long = GAP_BYTES + 1, 3 * PART_BYTES + 5
+    cases: list[tuple[list[tuple[int, int]], int, list[tuple[int, int]]]] = [
+        ([], 100, []),
+        ([(4, 6)], 100, [(4, 6)]),
+        ([(50, 10), (4, 6), (4, 6)], 100, [(4, 56)]),
+        ([(90, 20), (100, 5)], 100, [(90, 10)]),
+        ([(100, 5)], 100, []),
+        ([(4, 6), (10 + apart, 1)], 1 << 40, [(4, 6), (10 + apart, 1)]),
+        ([(4, 6), (10 + apart - 1, 1)], 1 << 40, [(4, 6 + apart)]),
+        (
+            [(7, long)],
+            1 << 40,
+            [*((7 + i * PART_BYTES, PART_BYTES) for i in range(3)), (7 + 3 * PART_BYTES, 5)],
+        ),
+    ]
+    for ranges, stop, expected in cases:
+        assert list(in_parts(ranges, stop)) == expected
+
+
+def test_files_are_fetched_while_others_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One portion ahead and no more; none once the reader is let go."""
+    monkeypatch.setattr(portions, "GROUP_FILES", 2)
+    table, store, expected = far(files=20)
+    batches = table.scan().to_batches()
+    assert next(batches).to_pylist() == expected.slice(0, 2).to_pylist()
+    assert store.counts["get_range"] <= 4
+    batches.close()  # type: ignore[attr-defined]
+    assert store.counts["get_range"] <= 4
+    store.asked()
+    assert table.to_arrow() == expected
+    assert store.asked() == ({"get_range": 20}, 10)
+
+
+READS: dict[str, Callable[[Table], object]] = {
+    "scan": lambda table: table.to_arrow(),
+    "columns": lambda table: table.to_arrow(columns=["p"], where="id > 0"),
+    "count": lambda table: table.scan(where="p = 'p1'").count(),
+    "changes": lambda table: table.changes(starting_version=0).to_arrow(),
+    "delete": lambda table: table.delete("p = 'p1'"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_store_without_an_answer_is_no_damage(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DAT-5: nothing is said of files that nobody could look at."""
+    table, store, _ = far()
+
+    def silent(wanted: Sequence[Range]) -> list[bytes | None]:
+        raise StoreError("no answer came", retryable=True)
+
+    monkeypatch.setattr(store.inner, "get_ranges", silent)
+    with pytest.raises((StoreError, CommitRejectedError), match="no answer came"):
+        READS[read](table)
+
+
+@pytest.mark.broken_tables
+def test_damage_far_away_is_found_by_name() -> None:
+    """DAT-5: missing, cut, longer, other bytes; none of it needs a HEAD where all is well."""
+    table, store, _ = far()
+    key = table.scan().files()["path"][3].as_py()
+    body = store.inner.get(key)
+    changed = bytearray(body)
+    changed[100] ^= 1
+    for damaged, said in (
+        (None, "missing"),
+        (body[:-1], "long"),
+        (body + b"x", "long"),
+        (bytes(changed), "not those that were written"),
+        (b"", "long"),
+    ):
+        store.inner.delete(key)
+        if damaged is not None:
+            store.inner.put(key, damaged)
+        for read in READS.values():
+            with pytest.raises(CorruptDataError, match=said) as caught:
+                read(table)
+            assert caught.value.key == key
+    store.inner.put(key, body)
+    store.asked()
+    assert table.to_arrow().num_rows == 14
+    assert store.asked()[0] == {"get_range": 7}
+
+
+def test_on_s3_a_scan_is_one_get_a_file_on_the_wire(
+    s3_server: S3Server, s3_uri: str, wire: Wire
+) -> None:
+    """No HEAD, no listing, no GET beside them."""
+    table = tablefmt.create(s3_uri, "id BIGINT, p STRING", storage_options=s3_server.options)
+    for n in range(5):
+        table.append(rows(n))
+    paths = table.scan().files()["path"].to_pylist()
+    wire.seen.clear()
+    assert table.to_arrow() == rows(*range(5))
+    assert sorted(wire.seen) == sorted(("GET", path) for path in paths)
+    wire.seen.clear()
+    assert table.to_arrow(where="id = 3") == rows(3)
+    assert wire.seen == [("GET", paths[3])]
+    wire.seen.clear()
+    assert table.verify(deep=True).ok
+    assert {method for method, _ in wire.seen} == {"GET"}
