@@ -66,21 +66,21 @@ def dump(
         CorruptTableError: after everything before the damage was printed.
     """
     _check_order(since, until)
-    found: deque[tuple[Entry, Metadata]] = deque(maxlen=limit)
+    shown_entries: deque[tuple[Entry, Metadata]] = deque(maxlen=limit)
     damage: CorruptTableError | None = None
     newest = -1
     try:
         for entry, metadata in checked_entries(store):
             newest = entry.version
             if _is_at_or_after(entry, since) and _is_at_or_before(entry, until):
-                found.append((entry, metadata))
+                shown_entries.append((entry, metadata))
     except CorruptTableError as error:
         damage = error
     if damage is None:
         for point in (since, until):
             if isinstance(point, int) and point > newest:
                 raise VersionNotFoundError(f"version {point}", 0, newest)
-    lines = (entry_record(store, entry, metadata) for entry, metadata in found)
+    lines = (entry_record(store, entry, metadata) for entry, metadata in shown_entries)
     if as_json:
         print_lines(lines)
     else:
@@ -129,8 +129,8 @@ def _line(record: Json) -> list[Any]:
     rows = sum(file["rows"] for file in added)
     size = sum(file["size"] for file in added)
     head = [record["version"], record["timestamp"], record["operation"]]
-    gone = sum(file["deleted"] + file["updated"] for file in record["deletes"])
-    changed = f"+{rows} -{gone}" if gone else f"+{rows}"
+    rows_gone = sum(file["deleted"] + file["updated"] for file in record["deletes"])
+    changed = f"+{rows} -{rows_gone}" if rows_gone else f"+{rows}"
     sums = record["totals"]
     return [*head, files, changed, f"+{size}", sums["rows"] - sums["deleted"]]
 
@@ -141,18 +141,18 @@ def _line(record: Json) -> list[Any]:
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
     """Print the entry of VERSION (or the one in force at a time) whole, with what it removed."""
     store = open_store(uri, options)
-    wanted = version if isinstance(version, int) else version_of(open_table(uri, options), version)
+    number = version if isinstance(version, int) else version_of(open_table(uri, options), version)
     # Only as far as asked for: what is damaged further on does not matter.
     with progress("reading the log") as shown:
-        entries = list(islice(read_each(store, shown), wanted + 1))
+        entries = list(islice(read_each(store, shown), number + 1))
     newest = len(entries) - 1
-    if wanted > newest:
-        raise VersionNotFoundError(f"version {wanted}", 0, newest)
+    if number > newest:
+        raise VersionNotFoundError(f"version {number}", 0, newest)
     view = LogView(store, entries)
     snapshot = view.snapshot()
     record = entry_record(store, entries[-1].entry, snapshot.metadata)
-    gone = snapshot.select(snapshot.removed == newest)
-    record["removed"] = file_records(gone, snapshot.metadata)
+    removed = snapshot.select(snapshot.removed == newest)
+    record["removed"] = file_records(removed, snapshot.metadata)
     if as_json:
         print_document(record)
     else:

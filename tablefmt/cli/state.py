@@ -87,14 +87,14 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
     table = open_table(uri, options)
     snapshot = snapshot_of(table, as_of)
     scan = table.scan(version=snapshot.version, where=where)
-    found = file_records(scan.survivors, snapshot.metadata)
-    for record, version in zip(found, scan.survivors["added"].to_pylist(), strict=True):
+    records = file_records(scan.survivors, snapshot.metadata)
+    for record, version in zip(records, scan.survivors["added"].to_pylist(), strict=True):
         record["version"] = version
     if as_json:
-        print_document(found)
+        print_document(records)
         return
     names = ("id", "path", "size", "rows", "deleted", "version", "partition")
-    print_table(names, [[record[name] for name in names] for record in found])
+    print_table(names, [[record[name] for name in names] for record in records])
 
 
 @click.command()
@@ -103,13 +103,13 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
 def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     """Print the partitions that have live files, in the order of their values, NULL last."""
     snapshot = snapshot_of(open_table(uri, options), as_of)
-    found = partition_records(snapshot)
+    records = partition_records(snapshot)
     if as_json:
-        print_document(found)
+        print_document(records)
         return
     names = snapshot.metadata.partition_names
     sums = ("files", "rows", "bytes")
-    rows = [[*(r["values"][n] for n in names), *(r[s] for s in sums)] for r in found]
+    rows = [[*(r["values"][n] for n in names), *(r[s] for s in sums)] for r in records]
     print_table([*names, *sums], rows)
 
 
@@ -123,16 +123,16 @@ def partition_records(snapshot: Snapshot) -> list[Json]:
 
 
 def _summed(live: pa.Table, keys: list[str], names: list[str]) -> list[Json]:
-    found: dict[str, Any] = {}
+    by_values: dict[str, Any] = {}
     columns = [plain_column(live[key]) for key in keys]
     rows = pc.subtract(live["rows"], live["deleted"]).to_pylist()
     sizes = live["size"].to_pylist()
     for at in range(live.num_rows):
         values = {name: column[at] for name, column in zip(names, columns, strict=True)}
-        record = found.setdefault(
+        record = by_values.setdefault(
             json_text(values), {"values": values, "files": 0, "rows": 0, "bytes": 0}
         )
         record["files"] += 1
         record["rows"] += rows[at]
         record["bytes"] += sizes[at]
-    return list(found.values())
+    return list(by_values.values())

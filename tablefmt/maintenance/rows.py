@@ -27,7 +27,7 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
     Raises:
         CorruptTableError: an entry is not there any more.
     """
-    found: list[CorruptEntryError] = []
+    problems: list[CorruptEntryError] = []
     deltas = snapshot.deltas
     for file in np.unique(deltas.file).tolist():
         try:
@@ -36,14 +36,14 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
                 if not gone.isdisjoint(deltas.taken(place, snapshot.rows_of(file))):
                     raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
         except CorruptEntryError as error:
-            found.append(error)
+            problems.append(error)
     for version in view.with_lineage:
         (stored,) = read_range(view.store, version, version)
         assert stored.entry.lineage is not None
         problem = _lineage_problem(stored.entry, stored.entry.lineage, snapshot)
         if problem is not None:
-            found.append(problem)
-    return found
+            problems.append(problem)
+    return problems
 
 
 def _lineage_problem(

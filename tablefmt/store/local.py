@@ -236,16 +236,16 @@ class LocalStore:
 
     def sync(self, keys: Iterable[str]) -> None:
         """Fsync the files, then every directory from theirs up to the root and the root's name."""
-        wanted = [check_key(key) for key in keys]
-        if not wanted:
+        checked = [check_key(key) for key in keys]
+        if not checked:
             return
-        if len(wanted) == 1:
-            self._sync_file(wanted[0])
+        if len(checked) == 1:
+            self._sync_file(checked[0])
         else:
-            with ThreadPoolExecutor(min(_SYNC_THREADS, len(wanted))) as pool:
-                list(pool.map(self._sync_file, wanted))
+            with ThreadPoolExecutor(min(_SYNC_THREADS, len(checked))) as pool:
+                list(pool.map(self._sync_file, checked))
         folders = {""}
-        for key in wanted:
+        for key in checked:
             folder = _split(key)[0]
             while folder and folder not in folders:
                 folders.add(folder)
@@ -296,12 +296,12 @@ class LocalStore:
         with self._reading(key, "read") as fd:
             return read_at(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """One after another, as `get_many`."""
-        self.tally.add(Request.GET, len(wanted))
+        self.tally.add(Request.GET, len(ranges))
         directories: dict[str, Handle | None] = {}
         parts: list[bytes | None] = []
-        for key, start, length in wanted:
+        for key, start, length in ranges:
             check_range(start, length)
             folder, name = _split(check_key(key))
             if folder not in directories:
@@ -344,10 +344,10 @@ class LocalStore:
             try:
                 directory = self._directories.open(folder, create=False)
                 with os.scandir(directory.fd) as entries:
-                    found = sorted(_sort_keys(entries, folder, prefix, floor))
+                    children = sorted(_sort_keys(entries, folder, prefix, floor))
             except FileNotFoundError:
                 return
-        for _, name, is_folder in found:
+        for _, name, is_folder in children:
             key = f"{folder}/{name}" if folder else name
             if is_folder:
                 yield from self._list(key, prefix, floor)
@@ -433,11 +433,11 @@ def _sort_keys(
         is_folder = entry.is_dir(follow_symlinks=False)
         path = start + os.fsencode(entry.name) + (b"/" if is_folder else b"")
         if is_folder:
-            wanted = path.startswith(prefix) or prefix.startswith(path)
-            wanted = wanted and (path > floor or floor.startswith(path))
+            belongs = path.startswith(prefix) or prefix.startswith(path)
+            belongs = belongs and (path > floor or floor.startswith(path))
         else:
-            wanted = path.startswith(prefix) and path > floor
-        if wanted and b"\\" not in path and _is_unicode(entry.name):
+            belongs = path.startswith(prefix) and path > floor
+        if belongs and b"\\" not in path and _is_unicode(entry.name):
             yield path, entry.name, is_folder
 
 

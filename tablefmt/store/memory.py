@@ -64,10 +64,10 @@ class MemoryStore:
         return f"{self._root}/{check_key(key)}"
 
     def _file(self, key: str) -> MemoryFile:
-        found = self._files.store.get(self._path(key))
-        if found is None:
+        file = self._files.store.get(self._path(key))
+        if file is None:
             raise KeyNotFoundError(key)
-        return found
+        return file
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
         """Look and create under one lock."""
@@ -102,8 +102,8 @@ class MemoryStore:
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another."""
         self.tally.add(Request.GET, len(keys))
-        found = [self._files.store.get(self._path(key)) for key in keys]
-        return [None if one is None else bytes(one.getvalue()) for one in found]
+        files = [self._files.store.get(self._path(key)) for key in keys]
+        return [None if one is None else bytes(one.getvalue()) for one in files]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """A slice."""
@@ -111,14 +111,14 @@ class MemoryStore:
         check_range(start, length)
         return bytes(self._file(key).getbuffer()[start : start + length])
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """One after another."""
-        self.tally.add(Request.GET, len(wanted))
+        self.tally.add(Request.GET, len(ranges))
         parts: list[bytes | None] = []
-        for key, start, length in wanted:
+        for key, start, length in ranges:
             check_range(start, length)
-            found = self._files.store.get(self._path(key))
-            part = None if found is None else bytes(found.getbuffer()[start : start + length])
+            file = self._files.store.get(self._path(key))
+            part = None if file is None else bytes(file.getbuffer()[start : start + length])
             parts.append(part)
         return parts
 
@@ -133,7 +133,7 @@ class MemoryStore:
         start = f"{self._root}/"
         below = start + check_prefix(prefix)
         with _LOCK:
-            found = [
+            objects = [
                 StoredObject(
                     path[len(start) :],
                     len(file.getbuffer()),
@@ -143,8 +143,8 @@ class MemoryStore:
                 if path.startswith(below)
             ]
         floor = b"" if after is None else after.encode("utf-8", "surrogatepass")
-        found = [one for one in found if one.key.encode("utf-8") > floor]
-        return iter(sorted(found, key=lambda one: one.key.encode("utf-8")))
+        objects = [one for one in objects if one.key.encode("utf-8") > floor]
+        return iter(sorted(objects, key=lambda one: one.key.encode("utf-8")))
 
     def delete(self, key: str) -> None:
         """Forget the object."""

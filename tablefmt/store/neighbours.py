@@ -81,13 +81,13 @@ class Slate:
             return []
         if not 0 <= _clock() - when <= LEFT_SECONDS:
             return []
-        found, at = [], 0
+        entries, at = [], 0
         while at < size:
             version, length = _ENTRY.unpack_from(body, at)
             at += _ENTRY.size
-            found.append((version, body[at : at + length]))
+            entries.append((version, body[at : at + length]))
             at += length
-        return found
+        return entries
 
     def leave(self, entries: Sequence[tuple[int, bytes]]) -> None:
         """Add entries, in order, that are in the log; those that are there already are skipped."""
@@ -234,8 +234,8 @@ def _ticket(fd: int, until: float) -> int | None:
 
 
 def _header(fd: int) -> tuple[int, int]:
-    found = os.pread(fd, _HEADER.size, 0)
-    following, serving = _HEADER.unpack(found.ljust(_HEADER.size, b"\0"))
+    header = os.pread(fd, _HEADER.size, 0)
+    following, serving = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
     return following, serving
 
 
@@ -249,9 +249,9 @@ def _are_over(fd: int, first: int, end: int) -> bool:
 
 def _lock(fd: int, kind: int, ticket: int, count: int = 1) -> bool:
     assert _SET_LOCK is not None
-    wanted = struct.pack("hhqqi4x", kind, os.SEEK_SET, _TICKETS_FROM + ticket, count, 0)
+    request = struct.pack("hhqqi4x", kind, os.SEEK_SET, _TICKETS_FROM + ticket, count, 0)
     try:
-        fcntl.fcntl(fd, _SET_LOCK, wanted)
+        fcntl.fcntl(fd, _SET_LOCK, request)
     except OSError as error:
         if error.errno in _BUSY:
             return False

@@ -137,8 +137,8 @@ def _fault(
         kept = store.get_many([one.key for one in contests])
     except StoreError as error:
         raise CommitRejectedError(f"what was written cannot be read: {error}") from None
-    found = (one.fault(body) for one, body in zip(contests, kept, strict=True))
-    return next(filter(None, found), "")
+    faults = (one.fault(body) for one, body in zip(contests, kept, strict=True))
+    return next(filter(None, faults), "")
 
 
 def _contest(key: str, size: int) -> Contest:

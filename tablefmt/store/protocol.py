@@ -171,7 +171,7 @@ class Store(Protocol):
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Bytes `start` .. `start + length`, clipped at the end. Raises KeyNotFoundError."""
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """What `get_range` gives of each, in order; None where absent; one round trip in depth."""
 
     def size(self, key: str) -> int:

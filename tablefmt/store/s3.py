@@ -236,27 +236,27 @@ class S3Store:
         if not names:
             return []
         shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
-        wanted = [(name, None) for name in names]
-        return cast("list[bytes | None]", self._run("read", shown, lambda: self._fetch_all(wanted)))
+        whole = [(name, None) for name in names]
+        return cast("list[bytes | None]", self._run("read", shown, lambda: self._fetch_all(whole)))
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Ranged GETs side by side, as `get_many`."""
         parts: list[tuple[str, str | None]] = []
-        for key, start, length in wanted:
+        for key, start, length in ranges:
             check_range(start, length)
             # There is no range of nothing.
             parts.append((self._key(key), f"bytes={start}-{start + max(length, 1) - 1}"))
         if not parts:
             return []
-        key = wanted[0][0]
-        shown = key if len(wanted) == 1 else f"{key} and {len(wanted) - 1} more"
-        found = self._run("read", shown, lambda: self._fetch_all(parts))
+        key = ranges[0][0]
+        shown = key if len(ranges) == 1 else f"{key} and {len(ranges) - 1} more"
+        bodies = self._run("read", shown, lambda: self._fetch_all(parts))
         return [
             None if part is None else part[:length]
-            for part, (_, _, length) in zip(found, wanted, strict=True)
+            for part, (_, _, length) in zip(bodies, ranges, strict=True)
         ]
 
-    async def _fetch_all(self, wanted: Sequence[tuple[str, str | None]]) -> list[bytes | None]:
+    async def _fetch_all(self, names: Sequence[tuple[str, str | None]]) -> list[bytes | None]:
         """Whole objects, or ranges of them; None where there is none."""
         gate = asyncio.Semaphore(_PARALLEL_GETS)
 
@@ -273,7 +273,7 @@ class S3Store:
                         return None
                     raise
 
-        return list(await asyncio.gather(*(one(*each) for each in wanted)))
+        return list(await asyncio.gather(*(one(*each) for each in names)))
 
     async def _fetch(self, name: str, **parameters: Any) -> bytes:
         for attempt in range(1, _BODY_ATTEMPTS + 1):
@@ -294,11 +294,11 @@ class S3Store:
             self.size(key)
             return b""
         name = self._key(key)
-        wanted = f"bytes={start}-{start + length - 1}"
+        header = f"bytes={start}-{start + length - 1}"
 
         async def fetch() -> bytes:
             try:
-                return await self._fetch(name, Range=wanted)
+                return await self._fetch(name, Range=header)
             except Exception as error:
                 if failure_of(error).status == 416:
                     return b""

@@ -128,13 +128,13 @@ def _scoped(session: Any) -> dict[str, Any]:
 def _configured_endpoint(session: Any) -> str | None:
     from botocore.configprovider import ConfiguredEndpointProvider
 
-    found: str | None = ConfiguredEndpointProvider(
+    endpoint: str | None = ConfiguredEndpointProvider(
         full_config=session.full_config,
         scoped_config=_scoped(session),
         client_name="s3",
         environ=os.environ,
     ).provide()
-    return found
+    return endpoint
 
 
 def _style_of(session: Any) -> str | None:
@@ -151,10 +151,10 @@ def _credentials(given: Mapping[str, Any], session: Any) -> tuple[Credentials, s
     # They ask the network; who runs on such a machine can ask by itself.
     for machine in ("iam-role", "container-role"):
         chain.remove(machine)
-    found = chain.load_credentials()
-    if found is None:
+    credentials = chain.load_credentials()
+    if credentials is None:
         return "ambient", "", "", ""
-    if found.method == "assume-role-with-web-identity":
+    if credentials.method == "assume-role-with-web-identity":
         return "web identity", "", "", ""
-    frozen = found.get_frozen_credentials()
+    frozen = credentials.get_frozen_credentials()
     return "keys", frozen.access_key, frozen.secret_key, frozen.token or ""

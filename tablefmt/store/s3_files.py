@@ -96,22 +96,22 @@ def shared_files(options: Mapping[str, Any]) -> S3Files:
     Raises:
         TypeError, ValueError, KeyError: s3fs refuses the options.
     """
-    wanted = apply_config(s3fs.S3FileSystem, dict(options))
+    arguments = apply_config(s3fs.S3FileSystem, dict(options))
     # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
-    wanted.setdefault("default_cache_type", "none")
-    wanted["use_listings_cache"] = False
-    wanted["config_kwargs"] = {**_CONFIG, **(wanted.get("config_kwargs") or {})}
-    if wanted.pop("skip_instance_cache", False):
-        return S3Files(**wanted)
-    token = tokenize(wanted, _surroundings())
+    arguments.setdefault("default_cache_type", "none")
+    arguments["use_listings_cache"] = False
+    arguments["config_kwargs"] = {**_CONFIG, **(arguments.get("config_kwargs") or {})}
+    if arguments.pop("skip_instance_cache", False):
+        return S3Files(**arguments)
+    token = tokenize(arguments, _surroundings())
     with _LOCK:
-        found = _KEPT.get(token)
-        if found is None:
-            found = _KEPT[token] = S3Files(**wanted)
+        files = _KEPT.get(token)
+        if files is None:
+            files = _KEPT[token] = S3Files(**arguments)
         _KEPT.move_to_end(token)
         if len(_KEPT) > _MOST_KEPT:
             _KEPT.popitem(last=False)
-        return found
+        return files
 
 
 def _surroundings() -> list[tuple[str, str]]:

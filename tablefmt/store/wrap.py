@@ -68,9 +68,9 @@ class ForwardingStore:
         """As the inner store."""
         return self.inner.get_range(key, start, length)
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """As the inner store."""
-        return self.inner.get_ranges(wanted)
+        return self.inner.get_ranges(ranges)
 
     def size(self, key: str) -> int:
         """As the inner store."""
@@ -178,11 +178,11 @@ class CountingStore(ForwardingStore):
         self._count("get_range", key)
         return self.inner.get_range(key, start, length)
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Counted as one round of `get_range`; nothing asked is no round."""
-        if wanted:
-            self._count("get_range", *(key for key, _, _ in wanted))
-        return self.inner.get_ranges(wanted)
+        if ranges:
+            self._count("get_range", *(key for key, _, _ in ranges))
+        return self.inner.get_ranges(ranges)
 
     def size(self, key: str) -> int:
         """Counted."""
