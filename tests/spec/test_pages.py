@@ -1,0 +1,83 @@
+"""How the pages of the specification are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+SPEC = ROOT / "spec"
+FORMAT_PAGES = sorted(
+    p for p in SPEC.glob("*.md") if p.name not in ("README.md", "architecture.md")
+)
+PAGES = [p for kind in ("*.md", "decisions/*.md", "examples/*.md") for p in sorted(SPEC.glob(kind))]
+WIDTH = 120
+
+FOREIGN = re.compile(
+    r"\.py\b|\btablefmt\.|\btests?/|\bPython|\bpandas|\bpyarrow|\bDuckDB"
+    r"|this version (of|cannot|does|can)|\bcurrently\b|\bnot yet implemented\b",
+    re.IGNORECASE,
+)
+"""Words of one implementation, and of one day."""
+
+
+def name(path: Path) -> str:
+    return path.relative_to(SPEC).as_posix()
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines outside of tables and fences, which Markdown cannot break."""
+    inside = False
+    for at, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        inside ^= line.startswith("```")
+        if not inside and not line.startswith("|"):
+            yield at, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_lines_are_short(page: Path) -> None:
+    assert {at: line for at, line in prose(page) if len(line) > WIDTH} == {}
+
+
+@pytest.mark.parametrize("page", FORMAT_PAGES, ids=name)
+def test_the_format_speaks_of_no_implementation_and_of_no_day(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [m[0] for m in FOREIGN.finditer(text)] == []
+
+
+def test_decisions_are_numbered_without_a_gap_and_each_is_titled_so() -> None:
+    pages = sorted((SPEC / "decisions").glob("*.md"))
+    assert [int(p.name[:4]) for p in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:4]} ")
+
+
+def cited() -> Iterator[tuple[str, str]]:
+    """Decisions that are named anywhere, with where."""
+    places = [p for top in ("tablefmt", "tests", "tools", "benchmarks") for p in
+              [*(ROOT / top).rglob("*.py"), *(ROOT / top).rglob("*.java")]]  # fmt: skip
+    places += [ROOT / "README.md", *SPEC.rglob("*.md"), *(ROOT / ".github").glob("*.md")]
+    for path in places:
+        for number in re.findall(r"decisions?/(\d{4}[\w-]*)", path.read_text(encoding="utf-8")):
+            yield number, path.relative_to(ROOT).as_posix()
+
+
+def test_every_decision_that_is_named_is_there() -> None:
+    there = {p.stem for p in (SPEC / "decisions").glob("*.md")}
+    there |= {stem[:4] for stem in there}
+    named = list(cited())
+    assert len(named) > 3
+    assert [(number, where) for number, where in named if number not in there] == []
+
+
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in [*PAGES, ROOT / "README.md"]:
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
