@@ -45,14 +45,14 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
     """
     if properties_value is None:
         return [f for f in schema.fields if not is_nested(f.type)][:STATS_COLUMNS]
-    wanted: set[int] = set()
+    chosen: set[int] = set()
     for name in _split_names(properties_value):
         field = schema.find(name)
         if field is None or is_nested(field.type):
             reason = "is not there" if field is None else "is nested and has no bounds"
             raise SchemaMismatchError(f"statsColumns: column {name!r} {reason}", [name])
-        wanted.add(field.id)
-    return [f for f in schema.fields if f.id in wanted]
+        chosen.add(field.id)
+    return [f for f in schema.fields if f.id in chosen]
 
 
 def stats_of(metadata: Metadata) -> list[Field]:
@@ -86,14 +86,14 @@ def file_bounds(
     parquet = metadata.schema
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     groups = [g for g in groups if g.num_rows]
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for field in fields:
         place, identity = places.get(field.physical, (None, None))
         if place is None or identity not in (None, field.id):
             continue
         column = parquet.column(place)
-        _merge(found, field, groups, place, _converter(field.type, column))
-    return found
+        _merge(bounds, field, groups, place, _converter(field.type, column))
+    return bounds
 
 
 def _leaf_places(metadata: pq.FileMetaData) -> dict[str, tuple[int, int | None]]:
@@ -121,7 +121,7 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 def _merge(
-    found: dict[str, Any], field: Field, groups: list[Any], place: int, convert: Convert | None
+    bounds: dict[str, Any], field: Field, groups: list[Any], place: int, convert: Convert | None
 ) -> None:
     """Add what all row groups together say about one column."""
     nulls: int | None = 0
@@ -147,16 +147,16 @@ def _merge(
         lower = low if lower is None or low < lower else lower
         upper = high if upper is None or high > upper else upper
     if nulls is not None:
-        found[f"nulls.{field.id}"] = nulls
+        bounds[f"nulls.{field.id}"] = nulls
     if known and lower is not None:
         kind = kind_name(field.type)
         if is_float(field.type):
             # The two zeros are equal, so either may be a bound of the other. Spec: PRN-13.
             lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-        found[f"lower.{field.id}"] = encode_value(lower_bound(lower), kind)
+        bounds[f"lower.{field.id}"] = encode_value(lower_bound(lower), kind)
         upper = upper_bound(upper)
         if upper is not None:
-            found[f"upper.{field.id}"] = encode_value(upper, kind)
+            bounds[f"upper.{field.id}"] = encode_value(upper, kind)
 
 
 def _converter(kind: Type, column: Any) -> Convert | None:
@@ -177,8 +177,8 @@ def _converter(kind: Type, column: Any) -> Convert | None:
     if name in ("timestamp", "timestamp_ntz"):
         return _timestamp_converter(physical, logical)
     if name in ("float", "double"):
-        wanted = ("FLOAT",) if name == "float" else ("FLOAT", "DOUBLE")
-        return _number if physical in wanted else None
+        widths = ("FLOAT",) if name == "float" else ("FLOAT", "DOUBLE")
+        return _number if physical in widths else None
     plain = {
         "boolean": (("BOOLEAN",), ("None",), _same),
         "date": (("INT32",), ("Date",), _same),
@@ -209,14 +209,14 @@ def _decimal_converter(kind: Decimal, column: Any, physical: str, logical: str) 
         return None
     scale = column.scale
     end = decimal.Decimal(10 ** (kind.precision - kind.scale))
-    wanted = -kind.scale
+    exponent = -kind.scale
 
     def convert(raw: Any, _: bool) -> Any:
         unscaled = raw if type(raw) is int else int.from_bytes(raw, "big", signed=True)
         value = decimal.Decimal(unscaled).scaleb(-scale, _EXACT)
         if not -end < value < end:
             return None
-        return value.quantize(decimal.Decimal(1).scaleb(wanted), context=_EXACT)
+        return value.quantize(decimal.Decimal(1).scaleb(exponent), context=_EXACT)
 
     return convert if physical in ("INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "BYTE_ARRAY") else None
 

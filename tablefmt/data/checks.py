@@ -32,12 +32,12 @@ class Checks:
             InvalidPredicateError: a condition has no result for a row (an overflow, …).
         """
         for name, test in self._tests.items():
-            found = _chosen(rows, test)
-            if found.num_rows:
+            failing = _chosen(rows, test)
+            if failing.num_rows:
                 fields = shown_columns(self._metadata.schema)
-                row = {f.name: shown_value(found.column(f.physical)[0]) for f in fields}
+                row = {f.name: shown_value(failing.column(f.physical)[0]) for f in fields}
                 condition = self._metadata.constraints[name].condition
-                raise broken(name, condition, row, f"{found.num_rows} of {rows.num_rows} rows")
+                raise broken(name, condition, row, f"{failing.num_rows} of {rows.num_rows} rows")
 
 
 def _test(name: str, metadata: Metadata) -> RowFilter:

@@ -78,10 +78,10 @@ def read_ends(
     """
     starts = [0 if size <= whole else max(0, size - END_BYTES) for _, size in files]
     # One byte more than there should be tells a file that is longer.
-    wanted = [(p, start, size + 1 - start) for (p, size), start in zip(files, starts, strict=True)]
-    found = store.get_ranges(wanted)
+    ranges = [(p, start, size + 1 - start) for (p, size), start in zip(files, starts, strict=True)]
+    bodies = store.get_ranges(ranges)
     again = []
-    for at, ((_, size), body) in enumerate(zip(files, found, strict=True)):
+    for at, ((_, size), body) in enumerate(zip(files, bodies, strict=True)):
         if body is not None and starts[at] and starts[at] + len(body) == size:
             footer = _length(body)
             if len(body) < footer <= size:
@@ -90,10 +90,10 @@ def read_ends(
     if again:
         longer = [(files[at][0], starts[at], files[at][1] + 1 - starts[at]) for at in again]
         for at, body in zip(again, store.get_ranges(longer), strict=True):
-            found[at] = body
+            bodies[at] = body
     return [
         None if body is None else End(start, body, size)
-        for body, start, (_, size) in zip(found, starts, files, strict=True)
+        for body, start, (_, size) in zip(bodies, starts, files, strict=True)
     ]
 
 

@@ -39,9 +39,9 @@ def check_file(
         if not end.is_sound(size, footer):
             return "its bytes are not those that were written"
         # A footer is found from the end of a file, so the end alone will do for the file.
-        found = pq.read_metadata(pa.BufferReader(end.body)).num_rows
-        if found != rows:
-            return f"it holds {found} rows, and the log says {rows}"
+        held = pq.read_metadata(pa.BufferReader(end.body)).num_rows
+        if held != rows:
+            return f"it holds {held} rows, and the log says {rows}"
         if deep:
             with open_data_file(store, path, size) as source:
                 file = pq.ParquetFile(source, page_checksum_verification=True)

@@ -269,7 +269,7 @@ def column_ranges(
     if ends and ends[-1] != footer.num_columns:
         # A shape of another writer's that is not understood here: everything, then.
         leaves = list(range(footer.num_columns))
-    found = []
+    ranges = []
     for group in groups:
         described = footer.row_group(group)
         for leaf in leaves:
@@ -277,8 +277,8 @@ def column_ranges(
             start = chunk.data_page_offset
             if chunk.has_dictionary_page:
                 start = min(start, chunk.dictionary_page_offset)
-            found.append((start, chunk.total_compressed_size))
-    return found
+            ranges.append((start, chunk.total_compressed_size))
+    return ranges
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -292,12 +292,12 @@ def _leaves(kind: pa.DataType) -> int:
 
 def ahead(items: Callable[[], Iterator[_Item]]) -> Iterator[_Item]:
     """The same items; the next one is made while one is used. It is let go with the iterator."""
-    made = items()
+    remaining = items()
     pool = ThreadPoolExecutor(1, thread_name_prefix="tablefmt-read")
     try:
-        coming = pool.submit(next, made, None)
+        coming = pool.submit(next, remaining, None)
         while (item := coming.result()) is not None:
-            coming = pool.submit(next, made, None)
+            coming = pool.submit(next, remaining, None)
             yield item
             del item
     finally:

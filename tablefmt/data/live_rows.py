@@ -74,12 +74,12 @@ def live_batches(
         batch, positions = tagged.record_batch, cursor.take(tagged.record_batch.num_rows)
         keep = cursor.live[positions]
         if pushed is not None:
-            said = batch.column(len(names)).fill_null(False)
-            keep &= said.to_numpy(zero_copy_only=False)
+            passes = batch.column(len(names)).fill_null(False)
+            keep &= passes.to_numpy(zero_copy_only=False)
         if keep.any():
             arrays = [*batch.columns[: len(names)], pa.array(positions)]
-            found = pa.RecordBatch.from_arrays(arrays, names=[*names, POSITION])
-            yield place, found if keep.all() else found.filter(pa.array(keep))
+            located = pa.RecordBatch.from_arrays(arrays, names=[*names, POSITION])
+            yield place, located if keep.all() else located.filter(pa.array(keep))
     cursor.finish()
 
 
@@ -101,8 +101,8 @@ class _Cursor:
         self.place = place
         self.live: NDArray[np.bool_] = np.ones(rows, bool)
         if vector is not None:
-            gone = np.asarray(unpack_positions(vector).to_array(), np.int64)
-            self.live[gone] = False
+            removed = np.asarray(unpack_positions(vector).to_array(), np.int64)
+            self.live[removed] = False
         self._rest = _positions(spans)
         self._end = rows
 

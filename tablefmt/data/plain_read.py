@@ -39,7 +39,7 @@ def plain_batches(
     pushed: pc.Expression | None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `live_batches`, for files of that schema. Raises the same."""
-    wanted = file_schema(schema)
+    physical = file_schema(schema)
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
             file = pq.ParquetFile(source, page_checksum_verification=True)
@@ -53,9 +53,11 @@ def plain_batches(
             for batch in file.iter_batches():
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
-                columns = [_column(batch, f, w) for f, w in zip(schema.fields, wanted, strict=True)]
+                columns = [
+                    _column(batch, f, w) for f, w in zip(schema.fields, physical, strict=True)
+                ]
                 shaped = pa.RecordBatch.from_arrays(
-                    [*columns, pa.array(positions)], names=[*wanted.names, POSITION]
+                    [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))
                 if pushed is not None:
                     shaped = shaped.filter(pushed)
@@ -63,10 +65,10 @@ def plain_batches(
                     yield place, shaped.select([*names, POSITION])
 
 
-def _column(batch: pa.RecordBatch, field: Field, wanted: pa.Field) -> pa.Array:
-    at = batch.schema.get_field_index(wanted.name)
+def _column(batch: pa.RecordBatch, field: Field, target: pa.Field) -> pa.Array:
+    at = batch.schema.get_field_index(target.name)
     if at >= 0:
-        return batch.column(at).cast(wanted.type)
+        return batch.column(at).cast(target.type)
     if field.initial is None:
-        return pa.nulls(batch.num_rows, wanted.type)
+        return pa.nulls(batch.num_rows, target.type)
     return pa.repeat(default_array(field.initial, field.type)[0], batch.num_rows)

@@ -164,8 +164,8 @@ def _fetched(
             length += 0 if file is None else file.promised
             stop += 1
         chosen = [(f, f.missing()) for f in promised[start:stop] if f is not None]
-        wanted = [one for file, parts in chosen for one in file.wanted(parts)]
-        bodies = iter(store.get_ranges(wanted))
+        ranges = [one for file, parts in chosen for one in file.wanted(parts)]
+        bodies = iter(store.get_ranges(ranges))
         for file, parts in chosen:
             file.give(parts, [next(bodies) for _ in parts])
         dataset = replace_fragments(group.dataset, fragments[start:stop])

@@ -89,7 +89,7 @@ def read_files(
         StoreError: a remote store cannot answer.
         InvalidPredicateError: Arrow cannot evaluate the condition on these rows.
     """
-    wanted = answer_schema(columns)
+    answer = answer_schema(columns)
     condition = condition or RowFilter(None)
     # Those of the condition first: it may name them by place.
     names = dict.fromkeys([*condition.reads, *(f.physical for f in columns)])
@@ -99,7 +99,7 @@ def read_files(
                 rows = _kept(batch, condition)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
-                    yield _as_wanted(arrays, rows.num_rows, wanted)
+                    yield _as_answer(arrays, rows.num_rows, answer)
             _check_rows(portion)
         except InvalidPredicateError:
             raise
@@ -121,7 +121,7 @@ def locate_rows(
     A file's rows come in one or more pieces, in the order of their positions. For `readahead` see
     `live_batches`.
     """
-    wanted = answer_schema(columns)
+    answer = answer_schema(columns)
     condition = condition or RowFilter(None)
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     for portion in portions(store, files, condition.needs(schema, names)):
@@ -130,9 +130,9 @@ def locate_rows(
                 rows = _kept(batch, condition)
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
-                    found = _as_wanted(arrays, rows.num_rows, wanted)
+                    located = _as_answer(arrays, rows.num_rows, answer)
                     positions = rows.column(POSITION).to_numpy()
-                    yield LocatedRows(portion.start + place, positions, found)
+                    yield LocatedRows(portion.start + place, positions, located)
             _check_rows(portion)
         except InvalidPredicateError:
             raise
@@ -178,8 +178,8 @@ def _live(
 def _check_rows(portion: Portion) -> None:
     """DAT-5. After the scan, when Arrow has the footers."""
     rows = portion.files["rows"].to_pylist()
-    for fragment, said in zip(portion.dataset.get_fragments(), rows, strict=True):
-        if fragment.metadata.num_rows != said:
+    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
+        if fragment.metadata.num_rows != expected:
             raise ValueError("a file does not hold the rows that the log says")
 
 
@@ -187,36 +187,36 @@ def _is_whole(files: pa.Table) -> bool:
     """Whether no row of these files is gone."""
     if "vector" in files.column_names:
         return bool(files["vector"].null_count == files.num_rows)
-    gone = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
-    assert not gone, "files with rows that are gone come with their vectors"
+    removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+    assert not removed, "files with rows that are gone come with their vectors"
     return True
 
 
-def _as_wanted(arrays: list[pa.Array], rows: int, wanted: pa.Schema) -> pa.RecordBatch:
+def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
     """The columns under their logical names and nullability."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    columns = [relabelled(a, f.type) for a, f in zip(arrays, wanted, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    columns = [relabelled(a, f.type) for a, f in zip(arrays, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
     """How many rows `read_files` would give. Raises the same."""
     if condition is None:
-        gone = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
-        return int(pc.sum(files["rows"]).as_py() or 0) - int(gone or 0)
+        removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+        return int(pc.sum(files["rows"]).as_py() or 0) - int(removed or 0)
     if condition.exact is not None or not _is_whole(files) or needs_plain(schema):
         read = [f for f in schema.fields if f.physical in condition.reads]
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
-    found = 0
+    count = 0
     for portion in portions(store, files, condition.needs(schema, [])):
         try:
-            found += portion.dataset.count_rows(filter=condition.pushed)
+            count += portion.dataset.count_rows(filter=condition.pushed)
             _check_rows(portion)
         except DAMAGE as error:
             raise _diagnosis(store, portion, schema, condition, error) from None
         portion.drop()
-    return found
+    return count
 
 
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:
@@ -230,9 +230,9 @@ def _diagnosis(
     """Which file it was: Arrow's own message may name none. Or else it was the condition."""
     if isinstance(error, TablefmtError) and is_no_answer(store, error):
         return error
-    found = first_problem(store, portion.files) or _scan_problem(portion, schema)
-    if found is not None:
-        return CorruptDataError(found[1], key=found[0], rule="DAT-5")
+    problem = first_problem(store, portion.files) or _scan_problem(portion, schema)
+    if problem is not None:
+        return CorruptDataError(problem[1], key=problem[0], rule="DAT-5")
     if condition.pushed is not None or condition.exact is not None:
         return InvalidPredicateError(f"the condition cannot be evaluated: {first_line(error)}")
     return CorruptDataError(f"the data files could not be read: {first_line(error)}", rule="DAT-5")
@@ -241,11 +241,11 @@ def _diagnosis(
 def _scan_problem(portion: Portion, schema: Schema) -> tuple[str, str] | None:
     """What keeps a whole file from being scanned under this schema."""
     rows = portion.files["rows"].to_pylist()
-    for fragment, said in zip(portion.dataset.get_fragments(), rows, strict=True):
+    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
         try:
             file = replace_fragments(portion.dataset, [fragment])
             if needs_plain(schema):
-                batches = plain_batches(file, schema, [said], [None], [], None)
+                batches = plain_batches(file, schema, [expected], [None], [], None)
                 for _ in batches:
                     pass
             else:
