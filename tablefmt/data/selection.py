@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tablefmt.data.engine import RowTest, check_engine, now_us
 from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.analysis import analyze
 from tablefmt.expressions.arrow_to_predicate import predicates_of
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import Predicate, all_of, fields
@@ -116,7 +117,8 @@ def _by_engine(where: str, schema: Schema) -> Chosen:
     pushed = None if predicate is None else to_scan_expression(predicate, names)
     seen = None if predicate is None else _physical(predicate, schema)
     rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used), seen)
-    columns = None if condition.nested else frozenset(f.id for f in used)
+    analysis = analyze(where, Relation(schema))
+    columns = analysis.columns[0] if analysis.follows_from_columns else None
     return Chosen(predicate, rows, exact=False, columns=columns)
 
 
@@ -139,12 +141,21 @@ def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:
     """An expression of the user's own: pushed into the scan unless it looks at floats."""
     if not any(is_float(kind) for field in schema.fields for kind in walk(field.type)):
         return RowFilter(where)
-    # A column named by its place, as pc.field(1), keeps it only if every column is read.
-    by_place = "FieldPath(" in str(where)
-    reads = list(schema.fields) if by_place else _columns_of(where, schema)
+    reads = list(schema.fields) if _names_places(where) else _columns_of(where, schema)
     if not any(is_float(kind) for field in reads for kind in walk(field.type)):
         return RowFilter(where)
     return RowFilter(None, where, tuple(field.physical for field in reads))
+
+
+def _names_places(where: pc.Expression) -> bool:
+    """Whether a column is named by its place, as pc.field(1): then all have to be there. Arrow
+    tells by not writing it down.
+    """
+    try:
+        where.__reduce__()
+    except pa.ArrowException:
+        return True
+    return False
 
 
 def _columns_of(where: pc.Expression, schema: Schema) -> list[Field]:

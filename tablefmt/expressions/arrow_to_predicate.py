@@ -1,4 +1,4 @@
-"""A pyarrow expression as predicates, by way of the Substrait bytes that Arrow makes of it. Pure.
+"""A pyarrow expression as predicates, by way of the Substrait message that Arrow makes of it. Pure.
 
 Arrow binds the expression to the schema first, so names, columns and the types of literals are
 what Arrow itself would compare. Only what is known here is taken; everything else is left out, and
@@ -8,8 +8,7 @@ no input makes it fail. Spec: PRN-15 (spec/pruning.md).
 from __future__ import annotations
 
 import decimal
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,14 +30,12 @@ from tablefmt.expressions.predicate import (
     all_of,
     any_of,
 )
+from tablefmt.expressions.substrait_messages import Message, extended_expression, has_only
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema import Decimal, Field, Schema, all_fields, is_float, is_nested
 
 BYTES_MAX = 4 << 20
 """A longer message is not read: no condition a person writes comes near."""
-
-DEPTH_MAX = 64
-"""Nesting beyond this is not read. Chains of one AND or OR count once."""
 
 WEIGHT_MAX = 1 << 13
 """An expression that weighs more is not read: a chain of 12 comparisons weighs 8,189.
@@ -46,9 +43,6 @@ WEIGHT_MAX = 1 << 13
 The bytes that Arrow makes double with every level of nesting (apache/arrow#48761), about 94 of them
 for each unit, so that without this limit a chain of 40 never ends.
 """
-
-FIELDS_MAX = 1 << 20
-"""Protobuf fields in one message; the schema and long value lists are the largest."""
 
 _COMPARISON = "functions_comparison.yaml"
 _BOOLEAN = "functions_boolean.yaml"
@@ -65,36 +59,27 @@ _PAGES = {
 
 _WHOLE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIXED_SIZE = {_FIXED64: 8, _FIXED32: 4}
-
-_LITERALS: dict[int, tuple[str, int]] = {
-    1: ("boolean", _VARINT),
-    2: ("byte", _VARINT),
-    3: ("short", _VARINT),
-    5: ("integer", _VARINT),
-    7: ("long", _VARINT),
-    10: ("float", _FIXED32),
-    11: ("double", _FIXED64),
-    12: ("string", _BYTES),
-    13: ("binary", _BYTES),
-    14: ("timestamp_ntz", _VARINT),
-    16: ("date", _VARINT),
-    24: ("decimal", _BYTES),
-    27: ("timestamp", _VARINT),
-    29: ("null", _BYTES),
+_KINDS = {
+    "boolean": "boolean",
+    "i8": "byte",
+    "i16": "short",
+    "i32": "integer",
+    "i64": "long",
+    "fp32": "float",
+    "fp64": "double",
+    "string": "string",
+    "binary": "binary",
+    "timestamp": "timestamp_ntz",
+    "date": "date",
+    "decimal": "decimal",
+    "timestamp_tz": "timestamp",
+    "null": "null",
 }
-"""Number in Expression.Literal: our type, and how it is on the wire."""
-
-_LITERAL_NULLABLE = 50
+"""Field of Literal: our type. A variation of a type, which none of them says, is left out."""
 
 
 class _NotConvertedError(Exception):
     """The message holds something that is not understood. Never leaves this module."""
-
-
-_Message = dict[int, list[tuple[int, Any]]]
-"""By field number: wire type and value, an int for a varint and a memoryview for all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +116,18 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
 def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicate], bool]:
     """As `predicates_of`, of a Substrait ExtendedExpression with one condition; any bytes do."""
     try:
-        if len(message) > BYTES_MAX:
-            raise _NotConvertedError("too long")
-        outer = _read(memoryview(message))
-        functions = _functions(outer)
-        referred = _read(_one(outer, 3, _BYTES))
-        root = _read(_one(referred, 1, _BYTES))
-        reader = _Reader(schema, functions)
-        parts = reader.chain(root, "and")
+        outer = extended_expression(message) if len(message) <= BYTES_MAX else None
+        if outer is None or len(outer.referred_expr) != 1:
+            return [], False
+        reader = _Reader(schema, _functions(outer))
+        parts = reader.chain(outer.referred_expr[0].expression, "and")
     except _NotConvertedError:
         return [], False
     found: list[Predicate] = []
     complete = True
     for part in parts:
         try:
-            found.append(reader.truth(part, True, 1))
+            found.append(reader.truth(part, True))
         except _NotConvertedError:
             complete = False
     return found, complete and reader.exact
@@ -174,95 +156,39 @@ def _weight(expression: pc.Expression) -> int:
     return weights[0] if len(weights) == 1 else WEIGHT_MAX + 1
 
 
-def _read(message: memoryview) -> _Message:
-    """The fields of one protobuf message, not looking into those that hold messages."""
-    fields: _Message = {}
-    at = count = 0
-    while at < len(message):
-        count += 1
-        key, at = _varint(message, at)
-        number, wire = key >> 3, key & 7
-        value: Any
-        if wire == _VARINT:
-            value, at = _varint(message, at)
-        else:
-            if wire == _BYTES:
-                size, at = _varint(message, at)
-            else:
-                size = _FIXED_SIZE.get(wire, -1)
-            if size < 0 or size > len(message) - at:
-                raise _NotConvertedError("cut short, or a group")
-            value, at = message[at : at + size], at + size
-        if number == 0 or count > FIELDS_MAX:
-            raise _NotConvertedError("no field number, or too many fields")
-        fields.setdefault(number, []).append((wire, value))
-    return fields
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number of at most 64 bits at `at`, and where it ends."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(message):
-            break
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if value >> 64:
-                break
-            return value, at
-    raise _NotConvertedError("not a number")
-
-
-def _only(message: _Message, *numbers: int) -> None:
-    if not message.keys() <= set(numbers):
+def _only(message: Message, *names: str) -> None:
+    if not has_only(message, *names):
         raise _NotConvertedError("fields that are not known")
 
 
-def _one(message: _Message, number: int, wire: int) -> Any:
-    """The value of a field that has to be there once."""
-    values = message.get(number, [])
-    if len(values) != 1 or values[0][0] != wire:
-        raise _NotConvertedError("a field is missing, doubled or of another type")
-    return values[0][1]
+def _inner(message: Message, name: str) -> Message:
+    """What a message holds that has this field, and nothing else."""
+    _only(message, name)
+    if not message.HasField(name):
+        raise _NotConvertedError("a field is missing")
+    return getattr(message, name)
 
 
-def _number(message: _Message, number: int) -> int:
-    """An integer field; 0 is what protobuf leaves out."""
-    value: int = _one(message, number, _VARINT) if number in message else 0
-    return value
-
-
-def _all(message: _Message, number: int) -> list[_Message]:
-    """A repeated field of messages."""
-    values = message.get(number, [])
-    if any(wire != _BYTES for wire, _ in values):
-        raise _NotConvertedError("a field is of another type")
-    return [_read(value) for _, value in values]
-
-
-def _text(value: memoryview) -> str:
+def _text(value: bytes) -> str:
     try:
-        return str(value, "utf-8")
+        return value.decode("utf-8")
     except UnicodeDecodeError:
         raise _NotConvertedError("not UTF-8") from None
 
 
-def _functions(outer: _Message) -> dict[int, str]:
+def _functions(outer: Message) -> dict[int, str]:
     """The understood functions that the message declares, by anchor."""
-    pages = {_number(page, 1): _text(_one(page, 2, _BYTES)) for page in _all(outer, 1)}
+    pages = {page.anchor: _text(page.uri) for page in outer.extension_uris}
     names: dict[int, str] = {}
-    for declaration in _all(outer, 2):
-        if 3 not in declaration:
+    for declaration in outer.extensions:
+        if not declaration.HasField("extension_function"):
             continue
-        function = _read(_one(declaration, 3, _BYTES))
-        anchor = _number(function, 2)
-        name = _text(_one(function, 3, _BYTES))
-        page = pages.get(_number(function, 1), "").rpartition("/")[2]
-        if anchor in names:
+        function = declaration.extension_function
+        name = _text(function.name)
+        page = pages.get(function.uri_reference, "").rpartition("/")[2]
+        if function.anchor in names:
             raise _NotConvertedError("two functions have one anchor")
-        names[anchor] = name if _PAGES.get(name) == page else ""
+        names[function.anchor] = name if _PAGES.get(name) == page else ""
     return names
 
 
@@ -275,27 +201,25 @@ class _Reader:
         self.exact = True
         """False once a predicate is TRUE for more rows than Arrow's condition."""
 
-    def truth(self, node: _Message, wanted: bool, depth: int) -> Predicate:
+    def truth(self, node: Message, wanted: bool) -> Predicate:
         """TRUE for the rows for which `node` is `wanted`; for others FALSE or NULL.
 
-        Raises _NotConvertedError.
+        Raises _NotConvertedError. It nests no deeper than protobuf reads.
         """
-        if depth > DEPTH_MAX:
-            raise _NotConvertedError("nested too deep")
-        if 1 in node:
+        if node.HasField("literal"):
             return self._constant(node, wanted)
-        if 2 in node:
+        if node.HasField("selection"):
             field = self._field(node)
             if str(field.type) != "boolean":
                 raise _NotConvertedError("a column that is no condition")
             return Comparison(field, "=", wanted)
-        if 8 in node:
+        if node.HasField("singular_or_list"):
             return self._membership(node, wanted)
         name, arguments = self._call(node)
         if name == "not" and len(arguments) == 1:
-            return self.truth(arguments[0], not wanted, depth + 1)
+            return self.truth(arguments[0], not wanted)
         if name in ("and", "or"):
-            items = [self.truth(item, wanted, depth + 1) for item in self.chain(node, name)]
+            items = [self.truth(item, wanted) for item in self.chain(node, name)]
             return all_of(items) if (name == "and") == wanted else any_of(items)
         if name in _OPERATORS and len(arguments) == 2:
             return self._comparison(_OPERATORS[name], arguments, wanted)
@@ -311,9 +235,9 @@ class _Reader:
             return And((Not(IsNaN(field)), Not(IsNull(field))))
         raise _NotConvertedError("a function that is not known")
 
-    def chain(self, node: _Message, name: str) -> list[_Message]:
+    def chain(self, node: Message, name: str) -> list[Message]:
         """The operands of `name`, through all of its calls that are nested directly."""
-        operands: list[_Message] = []
+        operands: list[Message] = []
         waiting = [node]
         while waiting:
             item = waiting.pop()
@@ -325,51 +249,43 @@ class _Reader:
             raise _NotConvertedError("a call without arguments")
         return operands
 
-    def _is_call_of(self, node: _Message, name: str) -> bool:
+    def _is_call_of(self, node: Message, name: str) -> bool:
         try:
             return self._call(node)[0] == name
         except _NotConvertedError:
             return False
 
-    def _call(self, node: _Message) -> tuple[str, list[_Message]]:
+    def _call(self, node: Message) -> tuple[str, list[Message]]:
         """The name and arguments of a call without options."""
-        _only(node, 3)
-        call = _read(_one(node, 3, _BYTES))
-        _only(call, 1, 3, 4)
-        arguments = []
-        for argument in _all(call, 4):
-            _only(argument, 3)
-            arguments.append(_read(_one(argument, 3, _BYTES)))
-        return self.functions.get(_number(call, 1), ""), arguments
+        call = _inner(node, "scalar_function")
+        _only(call, "function_reference", "output_type", "arguments")
+        arguments = [_inner(argument, "value") for argument in call.arguments]
+        return self.functions.get(call.function_reference, ""), arguments
 
-    def _field(self, node: _Message) -> Field:
+    def _field(self, node: Message) -> Field:
         """A top-level column that is not nested."""
-        _only(node, 2)
-        reference = _read(_one(node, 2, _BYTES))
-        _only(reference, 1, 4)
-        if _one(reference, 4, _BYTES):
-            raise _NotConvertedError("a root reference with content")
-        segment = _read(_one(reference, 1, _BYTES))
-        _only(segment, 2)
-        member = _read(_one(segment, 2, _BYTES))
-        _only(member, 1)
-        position = _number(member, 1)
-        if position >= len(self.schema.fields):
+        reference = _inner(node, "selection")
+        _only(reference, "direct_reference", "root_reference")
+        if not reference.HasField("root_reference") or reference.root_reference:
+            raise _NotConvertedError("not a column of the rows")
+        member = _inner(reference.direct_reference, "struct_field")
+        _only(member, "field")
+        if not 0 <= member.field < len(self.schema.fields):
             raise _NotConvertedError("a column that is not there")
-        field = self.schema.fields[position]
+        field = self.schema.fields[member.field]
         if is_nested(field.type):
             raise _NotConvertedError("a nested column")
         return field
 
-    def _constant(self, node: _Message, wanted: bool) -> Predicate:
+    def _constant(self, node: Message, wanted: bool) -> Predicate:
         literal = _literal(node)
         if literal.kind not in ("boolean", "null"):
             raise _NotConvertedError("a value that is no condition")
         return Constant(literal.value is wanted)
 
-    def _comparison(self, op: str, arguments: Sequence[_Message], wanted: bool) -> Predicate:
+    def _comparison(self, op: str, arguments: Sequence[Message], wanted: bool) -> Predicate:
         left, right = arguments
-        if 1 in left:
+        if left.HasField("literal"):
             left, right, op = right, left, _MIRRORED[op]
         field, literal = self._field(left), _literal(right)
         if literal.kind == "null":
@@ -379,13 +295,12 @@ class _Reader:
             return _float_comparison(field, op, value, wanted)
         return Comparison(field, op if wanted else _OPPOSITE[op], value)
 
-    def _membership(self, node: _Message, wanted: bool) -> Predicate:
+    def _membership(self, node: Message, wanted: bool) -> Predicate:
         """Arrow's is_in is never NULL: without a null among the options, it is false for a null."""
-        _only(node, 8)
-        membership = _read(_one(node, 8, _BYTES))
-        _only(membership, 1, 2)
-        field = self._field(_read(_one(membership, 1, _BYTES)))
-        options = [_literal(option) for option in _all(membership, 2)]
+        membership = _inner(node, "singular_or_list")
+        _only(membership, "value", "options")
+        field = self._field(membership.value)
+        options = [_literal(option) for option in membership.options]
         values = tuple(_option(o, field) for o in options if o.kind != "null")
         if is_float(field.type) and any(v != v or v == 0 for v in values):
             # Arrow takes two zeros, and two NaN of other bits, for different values here.
@@ -412,64 +327,50 @@ def _float_comparison(field: Field, op: str, value: float, wanted: bool) -> Pred
     return And((plain, Not(IsNaN(field)))) if wanted else Or((plain, IsNaN(field)))
 
 
-def _literal(node: _Message) -> _Literal:
+def _literal(node: Message) -> _Literal:
     """Raises _NotConvertedError for types, variations and parts that are not known."""
-    _only(node, 1)
-    literal = _read(_one(node, 1, _BYTES))
-    _only(literal, _LITERAL_NULLABLE, *_LITERALS)
-    numbers = literal.keys() - {_LITERAL_NULLABLE}
-    if len(numbers) != 1:
+    literal = _inner(node, "literal")
+    _only(literal, "nullable", *_KINDS)
+    given = [(field.name, value) for field, value in literal.ListFields()]
+    values = [(_KINDS[name], value) for name, value in given if name in _KINDS]
+    if len(values) != 1:
         raise _NotConvertedError("not one value")
-    number = numbers.pop()
-    kind, wire = _LITERALS[number]
-    return _Literal(kind, _DECODERS[kind](_one(literal, number, wire)))
+    kind, value = values[0]
+    decode = _DECODERS.get(kind)
+    return _Literal(kind, value if decode is None else decode(value))
 
 
-def _signed(bits: int) -> Callable[[int], int]:
-    """Decodes a varint that holds a number of so many bits, in two's complement of 64."""
+def _whole(kind: str) -> Callable[[int], int]:
+    """Checks a number that the message may hold in more bits than its type has."""
+    end = 1 << _WHOLE[kind] - 1
 
     def decode(value: int) -> int:
-        signed = value - (1 << 64) if value >> 63 else value
-        if not -(1 << bits - 1) <= signed < 1 << bits - 1:
+        if not -end <= value < end:
             raise _NotConvertedError("beyond its type")
-        return signed
+        return value
 
     return decode
 
 
-def _boolean(value: int) -> bool:
-    if value > 1:
-        raise _NotConvertedError("neither true nor false")
-    return value == 1
-
-
-def _decimal(value: memoryview) -> decimal.Decimal:
-    message = _read(value)
-    _only(message, 1, 2, 3)
-    unscaled = _one(message, 1, _BYTES)
-    precision, scale = _number(message, 2), _number(message, 3)
-    if len(unscaled) != 16 or not 0 < precision <= 38 or scale > precision:
+def _decimal(message: Message) -> decimal.Decimal:
+    _only(message, "value", "precision", "scale")
+    precision, scale = message.precision, message.scale
+    if len(message.value) != 16 or not 0 < precision <= 38 or not 0 <= scale <= precision:
         raise _NotConvertedError("not a decimal")
-    whole = int.from_bytes(unscaled, "little", signed=True)
+    whole = int.from_bytes(message.value, "little", signed=True)
     digits = tuple(map(int, str(abs(whole))))
     if len(digits) > precision:
         raise _NotConvertedError("beyond its precision")
     return decimal.Decimal((int(whole < 0), digits, -scale))
 
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "boolean": _boolean,
-    **{kind: _signed(bits) for kind, bits in _WHOLE.items()},
-    "float": lambda value: struct.unpack("<f", value)[0],
-    "double": lambda value: struct.unpack("<d", value)[0],
+_DECODERS: Mapping[str, Callable[[Any], Any]] = {
+    **{kind: _whole(kind) for kind in ("byte", "short")},
     "string": _text,
-    "binary": bytes,
-    "timestamp_ntz": _signed(64),
-    "date": _signed(32),
     "decimal": _decimal,
-    "timestamp": _signed(64),
-    "null": lambda value: None,
+    "null": lambda kind: None,
 }
+"""What is not the value as it stands."""
 
 
 def _value(literal: _Literal, field: Field) -> Any:
@@ -485,7 +386,7 @@ def _option(literal: _Literal, field: Field) -> Any:
     """As `_value`; whole numbers may be of another width, since Arrow widens and narrows sets."""
     bits = _WHOLE.get(str(field.type))
     if bits and literal.kind in _WHOLE:
-        return _signed(bits)(literal.value % (1 << 64))
+        return _whole(str(field.type))(literal.value)
     return _value(literal, field)
 
 

@@ -17,8 +17,9 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.expressions.check_functions import CHANGING_FUNCTIONS
-from tablefmt.expressions.check_text import rewritten
+from tablefmt.expressions.analysis import Kind, analyze_tree, kind_of
+from tablefmt.expressions.log_text.grammar import rewritten
+from tablefmt.expressions.names import Relation
 from tablefmt.expressions.parse import parse_tree
 from tablefmt.model.entry import Constraint, Metadata
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
@@ -31,16 +32,14 @@ ROW_MAX = 500
 
 COLUMNS_SHOWN = 20
 
-_CHANGING_NODES = (
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.CurrentTimestamp,
-    exp.CurrentUser,
-    exp.Rand,
-    exp.Randn,
-    exp.Uuid,
-)
-_OTHER_ROWS = (exp.Query, exp.Exists, exp.AggFunc, exp.Window, exp.Star, exp.Placeholder)
+_NO_CONDITION = {
+    Kind.SUBQUERY: "a constraint looks at one row by itself",
+    Kind.SEVERAL_ROWS: "a constraint looks at one row by itself",
+    Kind.CHANCE: "a constraint that holds today has to hold tomorrow",
+    Kind.CLOCK: "a constraint that holds today has to hold tomorrow",
+    Kind.SESSION: "a constraint that holds today has to hold tomorrow",
+}
+"""Why a construct cannot be in one; which of the others can, is for `log_text` to say."""
 
 
 def with_constraint(metadata: Metadata, name: str, condition: str) -> Metadata:
@@ -126,39 +125,17 @@ def violation_of(name: str, metadata: Metadata) -> str:
 def columns_of(condition: str, schema: Schema) -> list[Field]:
     """The top-level columns that a condition looks at, each once. Raises as `with_constraint`."""
     for node in parse_tree(condition).walk():
-        _check_node(node)
-    tree = parse_tree(violation(condition, schema))
-    own = {
-        parameter.name.casefold()
-        for found in tree.find_all(exp.Lambda)
-        for parameter in found.expressions
-    }
-    columns: dict[int, Field] = {}
-    for node in tree.find_all(exp.Column):
-        names = [part.name for part in node.parts]
-        field = schema.find(names[0])
-        if field is not None and (len(names) == 1 or is_nested(field.type)):
-            columns[field.id] = field
-        elif names[0].casefold() not in own:
-            shown = ", ".join(map(repr, schema.names[:20]))
-            raise InvalidPredicateError(
-                f"a constraint cannot look at {'.'.join(names)!r}; there are columns {shown}"
-            )
-    return list(columns.values())
-
-
-def _check_node(node: exp.Expression) -> None:
-    if isinstance(node, _OTHER_ROWS):
+        reason = _NO_CONDITION.get(kind_of(node))
+        if reason is not None or isinstance(node, exp.Placeholder):
+            why = reason or _NO_CONDITION[Kind.SUBQUERY]
+            raise InvalidPredicateError(f"{node.sql('spark')[:200]}: {why}")
+    found = analyze_tree(parse_tree(violation(condition, schema)), Relation(schema))
+    for name in found.unresolved:
+        shown = ", ".join(map(repr, schema.names[:20]))
         raise InvalidPredicateError(
-            f"{node.sql('spark')[:200]}: a constraint looks at one row by itself"
+            f"a constraint cannot look at {'.'.join(name)!r}; there are columns {shown}"
         )
-    name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else node.key
-    if isinstance(node, _CHANGING_NODES) or (
-        isinstance(node, exp.Func) and name in CHANGING_FUNCTIONS
-    ):
-        raise InvalidPredicateError(
-            f"{node.sql('spark')[:200]}: a constraint that holds today has to hold tomorrow"
-        )
+    return [field for field in schema.fields if field.id in found.columns[0]]
 
 
 def check_columns_stay(constraints: Mapping[str, Constraint], old: Schema, new: Schema) -> None:

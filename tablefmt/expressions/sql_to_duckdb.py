@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import duckdb_types
+from tablefmt.expressions.analysis import Kind, kind_of
 from tablefmt.expressions.casts import cast_target
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
@@ -100,8 +101,7 @@ def _made(node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(node, exp.Anonymous) and str(node.this).lower() == "now":
         return _now(node, scope)
     function = FUNCTIONS.get(type(node))
-    chance = isinstance(node, exp.Anonymous) and str(node.this).lower() in _CHANCE
-    if function is None or chance:
+    if function is None or kind_of(node) is Kind.CHANCE:
         raise _refused(node)
     return function(node, lambda operand: _read(operand, scope))
 
@@ -110,22 +110,20 @@ def _said(node: exp.Expression) -> str:
     return str(node.sql("spark"))[:200]
 
 
-_CHANCE = frozenset({"rand", "randn", "uuid", "monotonically_increasing_id", "random", "shuffle"})
-
-
 def _refused(node: exp.Expression) -> UnsupportedFeatureError:
-    if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+    kind = kind_of(node)
+    if kind is Kind.SUBQUERY:
         return UnsupportedFeatureError(
             f"{_said(node)}: sub-queries are not carried out here; compute their rows first",
             ["sql:subquery"],
         )
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
-    if name in _CHANCE:
+    if kind is Kind.CHANCE:
         return UnsupportedFeatureError(
             f"{_said(node)} gives another value each time", ["sql:non-deterministic"]
         )
-    if isinstance(node, exp.AggFunc | exp.Window):
+    if kind is Kind.SEVERAL_ROWS:
         return UnsupportedFeatureError(f"{_said(node)} needs several rows", ["sql:aggregate"])
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
     return UnsupportedFeatureError(
         f"{_said(node)} ({name}) is not carried out here; with Spark it is", [f"sql:{name}"]
     )
@@ -443,3 +441,7 @@ _READERS: dict[type[exp.Expression], Reader] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
 }
+
+assert all(
+    kind_of(made()) in (Kind.ROW, Kind.CLOCK) for made in {*_READERS, *FUNCTIONS} - {exp.Anonymous}
+), "what is carried out here is known to depend on the row and the statement's time alone"

@@ -145,6 +145,7 @@ def test_every_module_is_in_a_room() -> None:
         ({"pyspark", "py4j"}, "spark"),
         ({"click", "rich"}, "cli"),
         ({"sqlglot"}, "expressions"),
+        ({"google"}, "expressions"),
         ({"duckdb"}, "data"),
         ({"pandas"}, "demo"),  # pyarrow.dataset imports it by itself where it is installed
     ],

@@ -37,6 +37,7 @@ from tablefmt.expressions.predicate import (
 )
 from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
+from tablefmt.expressions.substrait_messages import extended_expression
 from tablefmt.model.arrow_types import arrow_type, from_arrow, to_arrow
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
 from tablefmt.testing.conditions import evaluate, schemas, to_array, values
@@ -240,6 +241,27 @@ def test_every_prefix_of_a_message_is_read_without_failing() -> None:
         for end in range(len(message)):
             found, exact = predicates_from_bytes(message[:end], SCHEMA)
             assert (found, exact) in (([], False), (expected, True))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda part: part.ClearField("scalar_function"),
+        lambda part: part.scalar_function.arguments[0].ClearField("value"),
+        lambda part: part.scalar_function.arguments[0].value.ClearField("selection"),
+        lambda part: part.scalar_function.arguments[0].value.selection.ClearField("root_reference"),
+        lambda part: part.scalar_function.arguments[1].value.literal.ClearField("i32"),
+        lambda part: part.scalar_function.arguments[1].MergeFromString(b"\x08\x01"),
+        lambda part: part.scalar_function.MergeFromString(b"\x32\x00"),
+    ],
+)
+def test_a_part_that_lacks_something_or_has_more_is_left_out(spoil: Any) -> None:
+    """PRN-15: protobuf reads what is missing as nothing, and passes over what it does not know."""
+    both = (F("i") == 1) & (F("l") == 2)
+    outer = extended_expression(bytes(both.to_substrait(ARROW)))
+    spoil(outer.referred_expr[0].expression.scalar_function.arguments[0].value)
+    found = predicates_from_bytes(outer.SerializeToString(), SCHEMA)
+    assert found == ([compare("l", "=", 2)], False)
 
 
 _OPERATORS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.check_functions import BY_KIND
-from tablefmt.expressions.check_text import rewritten
+from tablefmt.expressions.functions import BY_KIND
+from tablefmt.expressions.log_text.grammar import rewritten
 from tablefmt.expressions.parse import parse_tree
 from tests.places import ROOT
 

@@ -15,7 +15,12 @@ from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, commit_options
 from tablefmt.spark.columns.assignment import new_column
-from tablefmt.spark.columns.conditions import as_column, session_zone, target_of_text
+from tablefmt.spark.columns.conditions import (
+    as_column,
+    is_plain,
+    session_zone,
+    target_of_text,
+)
 from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.changes import changes_dataframe
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
@@ -159,6 +164,7 @@ class SparkTable:
                 values,
                 parse_options(options),
                 [f"{name}={value}" for name, value in set.items()],
+                by_row=all(map(is_plain, set.values())),
             )
 
     def merge(

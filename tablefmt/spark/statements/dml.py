@@ -83,6 +83,8 @@ def update_rows(
     values: Sequence[tuple[Field, Any]],
     options: WriteOptions,
     said: Sequence[str] = (),
+    *,
+    by_row: bool = True,
 ) -> Commit:
     """Give the rows of a condition new values, in one commit.
 
@@ -93,6 +95,8 @@ def update_rows(
         values: columns, each once, with their new values as Spark has them.
         options: of the commit and the files.
         said: the text of the values, for the digest.
+        by_row: whether every value is known to be one of a row by itself; those of a resolved
+            statement are.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: a new value does not fit.
@@ -100,8 +104,6 @@ def update_rows(
     """
     head = context.begin()
     check_may_remove(head.metadata)
-    # A resolved statement was looked through; only what has a bracket can be a call.
-    by_row = all("(" not in text for text in said)
 
     def stage(pinned: TransactionSnapshot) -> Plan:
         with under_ansi(spark) as ansi:

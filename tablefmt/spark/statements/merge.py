@@ -428,7 +428,7 @@ class _Work:
         self, rows: Any, given: Sequence[tuple[str, Any]], clauses: Sequence[SparkClause]
     ) -> None:
         """Refuse what has no value for a row by itself: InvalidPredicateError."""
-        # A resolved statement was looked through; text without a bracket calls nothing.
+        # A resolved statement was looked through, and so was text that is known to call nothing.
         if not (self.merge.by_name and self.merge.may_query):
             return
         named = list(given)

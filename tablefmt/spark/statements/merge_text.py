@@ -30,7 +30,13 @@ from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import new_column, refitted, same_type, spark_types
-from tablefmt.spark.columns.conditions import as_column, either, session_zone, target_of_text
+from tablefmt.spark.columns.conditions import (
+    as_column,
+    either,
+    is_plain,
+    session_zone,
+    target_of_text,
+)
 from tablefmt.spark.columns.projection import check_frame, check_inner, incoming, misfit
 from tablefmt.spark.runtime.failures import raised_for
 from tablefmt.spark.runtime.frames import functions_of
@@ -178,8 +184,8 @@ class _Text:
                 )
             ),
             by_source=either(by_source),
-            may_query=not all(map(_is_plain, _expressions(statement.on, steps))),
-            may_be_chance=not all(_is_plain(step.clause.condition) for step in steps),
+            may_query=not all(map(is_plain, _expressions(statement.on, steps))),
+            may_be_chance=not all(is_plain(step.clause.condition) for step in steps),
             bind_source=lambda rows: rows.alias(statement.source_alias),
             by_name=True,
             fits=fitted,
@@ -232,11 +238,6 @@ def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
         yield step.clause.condition
         for _, value in step.assignments:
             yield plain(value)
-
-
-def _is_plain(expression: Any | None) -> bool:
-    """Whether it has neither a function nor a sub-query: both need a bracket."""
-    return expression is None or (isinstance(expression, str) and "(" not in expression)
 
 
 def _is_same(value: Any, equated: str | None) -> bool:

@@ -13,8 +13,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.check_functions import PURE_FUNCTIONS
-from tablefmt.expressions.check_text import rewritten
+from tablefmt.expressions.functions import PURE_FUNCTIONS
+from tablefmt.expressions.log_text.grammar import rewritten
 from tests.hostile import HOSTILE, PROPERTY, poisoned
 from tests.spark.looking import rows_of
 

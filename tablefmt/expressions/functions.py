@@ -1,7 +1,8 @@
-"""Functions that the text of a CHECK may call: Spark's, of one row, the same for the same row.
+"""Functions of Spark by what their values depend on, and which of them a CHECK may call. Pure.
 
-None of them runs code that a name chooses, reads a file, the session or the clock, leaves a trace,
-or is a matter of chance. Spec: SQL-6 (spec/changing.md has the same table).
+Those that it may are of one row, and the same for the same row: none of them runs code that a name
+chooses, reads a file, the session or the clock, leaves a trace, or is a matter of chance.
+Spec: SQL-6 (spec/changing.md has the same table).
 """
 
 from __future__ import annotations
@@ -69,13 +70,25 @@ def words(text: str) -> frozenset[str]:
 
 PURE_FUNCTIONS = words(" ".join(BY_KIND.values()))
 
-CHANGING_FUNCTIONS = words("""
-    curdate current_catalog current_database current_date current_path current_schema current_time
-    current_timestamp current_timezone current_user input_file_block_length input_file_block_start
-    input_file_name localtime localtimestamp monotonically_increasing_id now rand randn random
-    randstr session_user shuffle spark_partition_id uniform user uuid version
+CHANCE_FUNCTIONS = words("""
+    input_file_block_length input_file_block_start input_file_name monotonically_increasing_id rand
+    randn random randstr shuffle spark_partition_id uniform uuid
 """)
-"""Known for another value each time, or in another session: told apart for the error alone."""
+"""Another value each time, or by where a row happens to be read."""
+
+CLOCK_FUNCTIONS = words("""
+    curdate current_date current_time current_timestamp localtime localtimestamp now
+""")
+"""Another value in another statement."""
+
+SESSION_FUNCTIONS = words("""
+    current_catalog current_database current_path current_schema current_timezone current_user
+    session_user user version
+""")
+"""Another value in another session."""
+
+CHANGING_FUNCTIONS = CHANCE_FUNCTIONS | CLOCK_FUNCTIONS | SESSION_FUNCTIONS
+"""Known for values that change by themselves."""
 
 assert not PURE_FUNCTIONS & CHANGING_FUNCTIONS
 assert sum(len(names.split()) for names in BY_KIND.values()) == len(PURE_FUNCTIONS)

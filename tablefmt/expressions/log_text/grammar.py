@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import NoReturn
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.check_functions import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
-from tablefmt.expressions.check_tokens import END, Token, tokens_of
+from tablefmt.expressions.functions import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
 from tablefmt.expressions.literals import literal_sql
+from tablefmt.expressions.log_text.tokens import END, Token, tokens_of
 from tablefmt.expressions.predicate import quote_name
 
 DEPTH_MAX = 64

@@ -1,0 +1,214 @@
+"""What an expression looks at, and on what else its value depends, read off its syntax tree. Pure.
+
+The tables here are closed: a construct that none of them has may do anything, and whoever asks has
+to take it so. They speak of text; of a condition that Spark has resolved, Spark's classes tell.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions.functions import (
+    CHANCE_FUNCTIONS,
+    CLOCK_FUNCTIONS,
+    SESSION_FUNCTIONS,
+)
+from tablefmt.expressions.names import Relation, resolve
+from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.predicate import to_sql
+from tablefmt.expressions.sql_to_predicate import predicate_of
+from tablefmt.model.schema import Schema, is_nested
+
+
+class Kind(enum.Enum):
+    """What one construct, without those inside it, makes a value depend on."""
+
+    ROW = "one row alone, the same for the same row"
+    SUBQUERY = "other rows, by a query"
+    SEVERAL_ROWS = "other rows, or it makes several: aggregates, windows, generators"
+    CHANCE = "chance: another value each time"
+    CLOCK = "the time of the statement"
+    SESSION = "the session: its user, its catalog"
+    UNKNOWN = "anything"
+
+
+_OF_ONE_ROW: frozenset[type[exp.Expression]] = frozenset(
+    {
+        *(exp.Column, exp.Identifier, exp.Dot, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var),
+        *(exp.Literal, exp.RawString, exp.HexString, exp.Boolean, exp.Null),
+        *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
+        *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.EqualNull, exp.Between, exp.In, exp.Is, exp.IsNan),
+        *(exp.Like, exp.Escape, exp.StartsWith, exp.EndsWith, exp.Contains),
+        *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Nvl2),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg),
+        *(exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Greatest, exp.Least),
+        *(exp.Concat, exp.DPipe, exp.Upper, exp.Lower, exp.Trim, exp.Length, exp.Substring),
+        *(exp.Left, exp.Right, exp.Replace),
+        *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.TsOrDsAdd, exp.DateDiff),
+    }
+)
+"""What the engines are held to Spark by tests; a name that a session may give to a function of its
+own is known as the function that Spark has under it."""
+
+_NAMED_OF_ONE_ROW = frozenset({"isnull", "isnotnull"})
+"""The same that the parser has no class for."""
+
+_QUERIES = (exp.Query, exp.Subquery, exp.Exists)
+_SEVERAL = (exp.AggFunc, exp.Window, exp.UDTF, exp.Star)
+_BY_NAME = {
+    **dict.fromkeys(_NAMED_OF_ONE_ROW, Kind.ROW),
+    **dict.fromkeys(CHANCE_FUNCTIONS, Kind.CHANCE),
+    **dict.fromkeys(CLOCK_FUNCTIONS, Kind.CLOCK),
+    **dict.fromkeys(SESSION_FUNCTIONS, Kind.SESSION),
+}
+
+
+def kind_of(node: exp.Expression) -> Kind:
+    """What a construct by itself makes a value depend on."""
+    if type(node) in _OF_ONE_ROW:
+        return Kind.ROW
+    if isinstance(node, _QUERIES):
+        return Kind.SUBQUERY
+    if isinstance(node, _SEVERAL):
+        return Kind.SEVERAL_ROWS
+    return next((_BY_NAME[name] for name in names_of(node) if name in _BY_NAME), Kind.UNKNOWN)
+
+
+def names_of(node: exp.Expression) -> list[str]:
+    """Names under which text may call a function, in lower case; none if it is no function."""
+    if isinstance(node, exp.Anonymous):
+        return [str(node.this).lower()]
+    if isinstance(node, exp.Func):
+        return [node.key, *(name.lower() for name in type(node).sql_names())]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What is known of one expression."""
+
+    columns: tuple[frozenset[int], ...]
+    """By relation, the ids of its top-level columns that are named."""
+    looks_inside: bool
+    """One of them is nested."""
+    unresolved: tuple[tuple[str, ...], ...]
+    """Names, part by part, that mean no column, or several; parameters of lambdas are none."""
+    kinds: frozenset[Kind]
+    """Of all constructs, those of sub-queries aside."""
+
+    @property
+    def follows_from_columns(self) -> bool:
+        """Whether rows with the same values in `columns` have the same value, in one statement.
+
+        The conflict rules look at rows only then (CFL-7).
+        """
+        if self.looks_inside or self.unresolved:
+            return False
+        return self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is known to have one value for a row by itself, and to ask nothing else."""
+        return self.kinds <= {Kind.ROW, Kind.CLOCK}
+
+    @property
+    def may_query(self) -> bool:
+        """Whether it may have a sub-query."""
+        return not self.kinds.isdisjoint({Kind.SUBQUERY, Kind.UNKNOWN})
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether it may say one thing once and another the next time."""
+        return not self.kinds.isdisjoint({Kind.CHANCE, Kind.SUBQUERY, Kind.UNKNOWN})
+
+    @property
+    def may_need_rows(self) -> bool:
+        """Whether it may have no value for a row by itself, or several."""
+        return not self.kinds.isdisjoint({Kind.SEVERAL_ROWS, Kind.UNKNOWN})
+
+
+def unknown(relations: int = 1) -> Analysis:
+    """What is known of an expression that nobody here can read."""
+    return Analysis((frozenset(),) * relations, True, (), frozenset({Kind.UNKNOWN}))
+
+
+def analyze(text: str, *relations: Relation) -> Analysis:
+    """What is known of an expression over relations; of text that cannot be parsed, nothing."""
+    try:
+        return analyze_tree(parse_tree(text), *relations)
+    except InvalidPredicateError:
+        return unknown(len(relations))
+
+
+def analyze_tree(tree: exp.Expression, *relations: Relation) -> Analysis:
+    """The same of what `parse_tree` read, or a part of it."""
+    found = _Found(relations, [set() for _ in relations])
+    for node in _without_queries(tree):
+        found.take(node)
+    return Analysis(
+        tuple(map(frozenset, found.columns)),
+        found.looks_inside,
+        tuple(n for n in found.unresolved if n[0].casefold() not in found.parameters),
+        frozenset(found.kinds),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    relations: tuple[Relation, ...]
+    columns: list[set[int]]
+    looks_inside: bool = False
+    unresolved: list[tuple[str, ...]] = field(default_factory=list)
+    parameters: set[str] = field(default_factory=set)
+    kinds: set[Kind] = field(default_factory=set)
+
+    def take(self, node: exp.Expression) -> None:
+        self.kinds.add(kind_of(node))
+        if isinstance(node, exp.Column):
+            self._name(node)
+        elif isinstance(node, exp.Lambda):
+            self.parameters.update(each.name.casefold() for each in node.expressions)
+
+    def _name(self, column: exp.Column) -> None:
+        meant = resolve(column, self.relations)
+        if len(meant) != 1:
+            self.unresolved.append(tuple(part.name for part in column.parts))
+            return
+        self.looks_inside |= is_nested(meant[0].field.type)
+        self.columns[self.relations.index(meant[0].relation)].add(meant[0].field.id)
+
+
+def _without_queries(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """The tree's nodes; of a sub-query only itself, since the names in it are of other rows too."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, exp.Column):
+            # Its parts are names; a star is what it looks at.
+            pending += [node.this] if isinstance(node.this, exp.Star) else []
+        elif not isinstance(node, _QUERIES):
+            pending += node.iter_expressions()
+
+
+_FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
+"""Midnight of a day in one of them is after that in the next, and before it."""
+
+
+def depends_on_zone(text: str, schema: Schema) -> bool:
+    """Whether a condition means something else in a session with another time zone. Spec: SQL-4.
+
+    Args:
+        text: a condition that `parse_predicate` understands.
+        schema: the columns.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `parse_predicate`.
+    """
+    tree = parse_tree(text)
+    return len({to_sql(predicate_of(tree, schema, zone)) for zone in _FAR_ZONES}) > 1
