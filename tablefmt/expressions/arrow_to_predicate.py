@@ -270,9 +270,10 @@ class _Reader:
             raise _NotConvertedError("not a column of the rows")
         member = _inner(reference.direct_reference, "struct_field")
         _only(member, "field")
-        if not 0 <= member.field < len(self.schema.fields):
+        position: int = member.field
+        if not 0 <= position < len(self.schema.fields):
             raise _NotConvertedError("a column that is not there")
-        field = self.schema.fields[member.field]
+        field = self.schema.fields[position]
         if is_nested(field.type):
             raise _NotConvertedError("a nested column")
         return field
