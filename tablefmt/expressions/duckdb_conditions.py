@@ -1,0 +1,234 @@
+"""Conditions, casts and branches from Spark's dialect to DuckDB's, typed as Spark types them. Pure.
+
+Spec: SQL-1, SQL-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions import duckdb_types
+from tablefmt.expressions.casts import cast_target
+from tablefmt.expressions.duckdb_operands import (
+    Read,
+    Write,
+    not_carried_out,
+    shown,
+    text_literal,
+    texts,
+    truth,
+)
+from tablefmt.expressions.duckdb_types import BOOLEAN, Typed
+from tablefmt.expressions.like_patterns import like_pattern
+from tablefmt.model.schema import Type, is_float, is_nested, is_variant
+
+
+def _logic(word: str) -> Write:
+    def write(node: exp.Expression, read: Read) -> Typed:
+        items, pending = [], [node]
+        while pending:
+            part = pending.pop()
+            if type(part) is type(node):
+                pending += (part.expression, part.this)
+            else:
+                items.append(truth(part, read))
+        return Typed("(" + f" {word} ".join(items) + ")", BOOLEAN)
+
+    return write
+
+
+def _not(node: exp.Not, read: Read) -> Typed:
+    return Typed(f"(NOT {truth(node.this, read)})", BOOLEAN)
+
+
+def _compared(one: Typed, op: str, two: Typed, node: exp.Expression) -> str:
+    for side in (one.type, two.type):
+        if side is not None and is_variant(side):
+            raise _not_compared(node, side)
+    kind = duckdb_types.common_type(one, two, shown(node))
+    if kind is None:
+        return "CAST(NULL AS BOOLEAN)" if "DISTINCT" not in op else "TRUE"
+    if is_nested(kind):
+        raise _not_compared(node, kind)
+    sides = [one.sql, two.sql]
+    if not duckdb_types.is_integer(one.type) or not duckdb_types.is_integer(two.type):
+        sides = [duckdb_types.cast(side, kind).sql for side in (one, two)]
+    return f"({sides[0]} {op} {sides[1]})"
+
+
+def _not_compared(node: exp.Expression, kind: Type) -> UnsupportedFeatureError:
+    names = ", ".join(repr(column.name) for column in node.find_all(exp.Column))
+    return UnsupportedFeatureError(
+        f"{shown(node)} compares {kind} ({names}), which has no order here",
+        ["sql:nested-comparison"],
+    )
+
+
+def _comparison(op: str) -> Write:
+    def write(node: exp.Expression, read: Read) -> Typed:
+        one, two = read(node.this), read(node.expression)
+        return Typed(_compared(one, op, two, node), BOOLEAN)
+
+    return write
+
+
+def _between(node: exp.Between, read: Read) -> Typed:
+    if node.args.get("symmetric"):
+        raise UnsupportedFeatureError("BETWEEN SYMMETRIC", ["sql:between-symmetric"])
+    value = read(node.this)
+    low, high = read(node.args["low"]), read(node.args["high"])
+    parts = _compared(value, ">=", low, node), _compared(value, "<=", high, node)
+    return Typed(f"({parts[0]} AND {parts[1]})", BOOLEAN)
+
+
+def _in(node: exp.In, read: Read) -> Typed:
+    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+        raise UnsupportedFeatureError(f"{shown(node)}: IN with a sub-query", ["sql:subquery"])
+    if not node.expressions:
+        raise InvalidPredicateError("IN needs at least one value")
+    value = read(node.this)
+    items = [read(item) for item in node.expressions]
+    kind = duckdb_types.common_of([value, *items], shown(node))
+    if kind is None:
+        return Typed("CAST(NULL AS BOOLEAN)", BOOLEAN)
+    if is_nested(kind):
+        raise _not_compared(node, kind)
+    first, *rest = (duckdb_types.cast(item, kind).sql for item in (value, *items))
+    return Typed(f"({first} IN ({', '.join(rest)}))", BOOLEAN)
+
+
+def _is(node: exp.Is, read: Read) -> Typed:
+    value = read(node.this)
+    if isinstance(node.expression, exp.Null):
+        return Typed(f"({value.sql} IS NULL)", BOOLEAN)
+    if isinstance(node.expression, exp.Boolean) and value.type in (None, BOOLEAN):
+        word = "TRUE" if node.expression.this else "FALSE"
+        return Typed(f"({value.sql} IS NOT DISTINCT FROM {word})", BOOLEAN)
+    raise not_carried_out(node)
+
+
+def _is_nan(node: exp.IsNan, read: Read) -> Typed:
+    value = read(node.this)
+    if not duckdb_types.is_number(value.type):
+        raise InvalidPredicateError(f"{shown(node)}: isnan needs a number")
+    assert value.type is not None
+    held = value.sql if is_float(value.type) else "CAST(0 AS DOUBLE)"
+    return Typed(f"coalesce(isnan({held}), FALSE)", BOOLEAN)
+
+
+def _like(node: exp.Like, read: Read, escape: str = "\\") -> Typed:
+    pattern = read(node.expression)
+    if pattern.text is None:
+        raise UnsupportedFeatureError(f"{shown(node)}: a pattern that varies", ["sql:like"])
+    (value,) = texts(node, read, node.this)
+    return Typed(
+        f"({value} LIKE {text_literal(like_pattern(pattern.text, escape))} ESCAPE '\\')", BOOLEAN
+    )
+
+
+def _escape(node: exp.Escape, read: Read) -> Typed:
+    mark = read(node.expression).text
+    if not isinstance(node.this, exp.Like) or mark is None or len(mark) != 1:
+        raise not_carried_out(node)
+    made = _like(node.this, read, mark)
+    return Typed(f"(NOT {made.sql})", BOOLEAN) if node.this.args.get("negate") else made
+
+
+def _match(function: str) -> Write:
+    def write(node: exp.Expression, read: Read) -> Typed:
+        one, two = texts(node, read, node.this, node.expression)
+        return Typed(f"{function}({one}, {two})", BOOLEAN)
+
+    return write
+
+
+# --- casts and branches --------------------------------------------------------------------------
+
+
+def _cast(node: exp.Cast, read: Read) -> Typed:
+    if node.args.get("safe"):
+        raise UnsupportedFeatureError(f"{shown(node)}: TRY_CAST", ["sql:try_cast"])
+    target = cast_target(node.to)
+    if target is None:
+        raise UnsupportedFeatureError(f"{shown(node)} (cast)", ["sql:cast"])
+    value = read(node.this)
+    return duckdb_types.cast(value, target)
+
+
+def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[str], Type | None]:
+    """The text of each in the type that all meet in."""
+    kind = duckdb_types.common_of(values, shown(node))
+    if kind is None:
+        return [value.sql for value in values], None
+    return [duckdb_types.cast(value, kind).sql for value in values], kind
+
+
+def _case(node: exp.Case, read: Read) -> Typed:
+    subject = read(node.this) if node.this is not None else None
+    tests = []
+    for part in node.args["ifs"]:
+        if subject is None:
+            tests.append(truth(part.this, read))
+        else:
+            tests.append(_compared(subject, "=", read(part.this), part.this))
+    values = [read(part.args["true"]) for part in node.args["ifs"]]
+    default = node.args.get("default")
+    values.append(Typed("NULL", None) if default is None else read(default))
+    made, kind = _branches(values, node)
+    pairs = " ".join(f"WHEN {t} THEN {v}" for t, v in zip(tests, made, strict=False))
+    return Typed(f"(CASE {pairs} ELSE {made[-1]} END)", kind)
+
+
+def _if(node: exp.If, read: Read) -> Typed:
+    test = truth(node.this, read)
+    other = node.args.get("false")
+    values = [read(node.args["true"])]
+    values.append(Typed("NULL", None) if other is None else read(other))
+    made, kind = _branches(values, node)
+    return Typed(f"(CASE WHEN {test} THEN {made[0]} ELSE {made[1]} END)", kind)
+
+
+def _coalesce(node: exp.Coalesce, read: Read) -> Typed:
+    values = [read(part) for part in (node.this, *node.expressions)]
+    made, kind = _branches(values, node)
+    return Typed(f"coalesce({', '.join(made)})", kind)
+
+
+def _nullif(node: exp.Nullif, read: Read) -> Typed:
+    one, two = read(node.this), read(node.expression)
+    same = _compared(one, "=", two, node)
+    return Typed(f"(CASE WHEN {same} THEN NULL ELSE {one.sql} END)", one.type)
+
+
+CONDITIONS: Mapping[type[exp.Expression], Write] = {
+    exp.And: _logic("AND"),
+    exp.Or: _logic("OR"),
+    exp.Not: _not,
+    exp.EQ: _comparison("="),
+    exp.NEQ: _comparison("<>"),
+    exp.LT: _comparison("<"),
+    exp.LTE: _comparison("<="),
+    exp.GT: _comparison(">"),
+    exp.GTE: _comparison(">="),
+    exp.NullSafeEQ: _comparison("IS NOT DISTINCT FROM"),
+    exp.NullSafeNEQ: _comparison("IS DISTINCT FROM"),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.IsNan: _is_nan,
+    exp.Like: _like,
+    exp.Escape: _escape,
+    exp.StartsWith: _match("starts_with"),
+    exp.EndsWith: _match("ends_with"),
+    exp.Contains: _match("contains"),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+}
+"""By construct, what makes its text."""
