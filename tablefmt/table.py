@@ -21,7 +21,8 @@ from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
-from tablefmt.operations.alter import Alter, Alteration, alter
+from tablefmt.operations.alter import Alter, alter
+from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.delete import delete

@@ -23,7 +23,8 @@ from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.integers import whole_number
 from tablefmt.model.properties import duration_seconds
-from tablefmt.operations.alter import Alter, Alteration, stage_alter
+from tablefmt.operations.alter import Alter, stage_alter
+from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
 from tablefmt.operations.delete import stage_delete

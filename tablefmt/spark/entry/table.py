@@ -10,7 +10,8 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.times import Time
-from tablefmt.operations.alter import Alter, Alteration, alter
+from tablefmt.operations.alter import Alter, alter
+from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, commit_options

@@ -14,8 +14,8 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field, Schema, Type, number_fields
 from tablefmt.model.schema_views import nullable
-from tablefmt.operations import alter
-from tablefmt.operations.alter import Alteration
+from tablefmt.operations import alter, alterations
+from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.create import definition
 from tablefmt.session import metadata_changes
 from tablefmt.session.context import Commit, CommitOptions, TableContext
@@ -131,7 +131,7 @@ def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     default = None
     if change["default"] is not None:
         default = evaluated(spark, change["default"], metadata_changes.type_of(name, kind))
-    return alter.add_column(
+    return alterations.add_column(
         name,
         kind,
         after=change["after"],
@@ -143,24 +143,24 @@ def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
 
 
 def _rename(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.rename_column(_path(change), change["to"])
+    return alterations.rename_column(_path(change), change["to"])
 
 
 def _drop(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.drop_column(_path(change))
+    return alterations.drop_column(_path(change))
 
 
 def _move(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.move_column(_path(change), after=change["after"], first=change["first"])
+    return alterations.move_column(_path(change), after=change["after"], first=change["first"])
 
 
 def _widen(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.widen_column(_path(change), _Given(change["type"]))
+    return alterations.widen_column(_path(change), _Given(change["type"]))
 
 
 def _nullability(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     name = _path(change)
-    return alter.drop_not_null(name) if change["nullable"] else alter.set_not_null(name)
+    return alterations.drop_not_null(name) if change["nullable"] else alterations.set_not_null(name)
 
 
 def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
@@ -168,16 +168,16 @@ def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     column = metadata.schema.find(change["path"][0])
     if not text or column is None or len(change["path"]) > 1:
         # Who reads the column's name says that it is none.
-        return alter.set_default(name, None)
-    return alter.set_default(name, evaluated(spark, text, column.type))
+        return alterations.set_default(name, None)
+    return alterations.set_default(name, evaluated(spark, text, column.type))
 
 
 def _comment(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.set_comment(change["comment"], _path(change))
+    return alterations.set_comment(change["comment"], _path(change))
 
 
 def _add_constraint(spark: Any, metadata: Metadata, change: Change) -> Alteration:
-    return alter.add_constraint(*check_of(change["constraint"]))
+    return alterations.add_constraint(*check_of(change["constraint"]))
 
 
 def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
@@ -208,12 +208,12 @@ def _drop_constraint(spark: Any, metadata: Metadata, change: Change) -> Alterati
     known = {each.casefold() for each in metadata.constraints}
     if change["ifExists"] and name.casefold() not in known:
         return Alteration("DROP CONSTRAINT", lambda metadata: metadata, {"name": name})
-    return alter.drop_constraint(name)
+    return alterations.drop_constraint(name)
 
 
 def _property(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     if change["name"] == "comment":
-        return alter.set_comment(change["value"])
+        return alterations.set_comment(change["value"])
     if change["name"] in _CATALOGS:
         name = change["name"]
         raise UnsupportedFeatureError(
@@ -221,8 +221,8 @@ def _property(spark: Any, metadata: Metadata, change: Change) -> Alteration:
             [f"sql:{name}"],
         )
     if change["value"] is None:
-        return alter.unset_properties([change["name"]])
-    return alter.set_properties({change["name"]: change["value"]})
+        return alterations.unset_properties([change["name"]])
+    return alterations.set_properties({change["name"]: change["value"]})
 
 
 _CATALOGS = {
