@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.places import ROOT
+from tests.places import GOLDEN, ROOT
 
 SPEC = ROOT / "spec"
 FORMAT_PAGES = sorted(
@@ -72,6 +73,37 @@ def test_every_decision_that_is_named_is_there() -> None:
     named = list(cited())
     assert len(named) > 3
     assert [(number, where) for number, where in named if number not in there] == []
+
+
+HEADING = re.compile(r"^### ([A-Z]{3}-\d+)  (.+)$", re.MULTILINE)
+BOUND = re.compile(
+    r"^\| ([A-Z]{3}-\d+) \| (.+) \| \[(\w+)\]\(\3\.md\) \| ([RPCWS ]+) \|$", re.MULTILINE
+)
+
+
+def test_every_rule_is_listed_with_who_is_bound() -> None:
+    """A rule without a row in spec/rules.md is one that an implementation forgets."""
+    headings = {
+        rule: (title, page.stem)
+        for page in FORMAT_PAGES
+        for rule, title in HEADING.findall(page.read_text(encoding="utf-8"))
+    }
+    rows = BOUND.findall((SPEC / "rules.md").read_text(encoding="utf-8"))
+    assert {rule: (title, page) for rule, title, page, _ in rows} == headings
+    assert len(rows) == len(headings)
+    assert {letter for *_, letters in rows for letter in letters.split()} == set("RPCWS")
+
+
+def test_what_readers_are_told_and_what_they_refuse_by_binds_readers() -> None:
+    text = (SPEC / "rules.md").read_text(encoding="utf-8")
+    letters = {rule: bound.split() for rule, _, _, bound in BOUND.findall(text)}
+    steps = text.partition("## A reader in a day")[2].partition("Not needed")[0]
+    named = set(re.findall(r"\b[A-Z]{3}-\d+\b", steps))
+    assert len(named) > 25
+    broken = [json.loads(p.read_text("utf-8")) for p in GOLDEN.glob("*/expected.json")]
+    refused = {rule for case in broken if "error" in case for rule in case["rules"]}
+    assert len(refused) > 25
+    assert {rule for rule in named | refused if "R" not in letters[rule]} == set()
 
 
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)(?:#[^)]*)?\)")
