@@ -108,4 +108,4 @@ def make(
 
 def _spark_can(spark: Any, uri: str, storage_options: Mapping[str, Any] | None) -> bool:
     """Asked before anything is made."""
-    return choose(spark, open_store(uri, storage_options)).kind == "native"
+    return choose(spark, open_store(uri, storage_options)).name == "native"

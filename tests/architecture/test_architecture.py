@@ -35,10 +35,11 @@ LINES = [
 """From low to high; rooms on one line know nothing of each other. "" is the package itself."""
 
 SPARK_LINES = [
-    ["jvm"],
+    ["jvm", "options"],
     ["runtime"],
     ["columns"],
-    ["backends.base", "backends.groups"],
+    ["backends.layout", "backends.task_results"],
+    ["backends.base"],
     ["backends.native", "backends.arrow"],
     ["backends"],
     ["statements"],
@@ -129,6 +130,36 @@ def test_rooms_of_spark_know_only_lower_rooms() -> None:
         and SPARK_LEVEL[spark_room(wanted)] >= SPARK_LEVEL[spark_room(name)]
     ]
     assert wrong == []
+
+
+BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
+
+KNOWS_A_BACKEND = {
+    ("tablefmt.spark.entry.session", "native.jars"),  # s3=True brings the jars of Hadoop's S3A
+    ("tablefmt.spark.entry.session", "native.s3"),
+    ("tablefmt.spark.entry.python_source", "arrow.tasks"),  # Spark calls it with Arrow batches
+}
+"""Modules that need something of one backend alone, and what."""
+
+
+def test_statements_and_entry_do_not_know_the_backends() -> None:
+    """Which one there is, `backends.choice` alone decides."""
+    known = {
+        (name, wanted.removeprefix("tablefmt.spark.backends."))
+        for name in MODULES
+        if spark_room(name) in ("statements", "entry")
+        for wanted, _ in imports(name)
+        if wanted.startswith(BACKENDS)
+    }
+    named = [
+        f"{name}:{node.lineno}: {node.value}"
+        for name, tree in TREES.items()
+        if spark_room(name) in ("statements", "entry")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in ("native", "arrow")
+    ]
+    assert known == KNOWS_A_BACKEND
+    assert named == []
 
 
 def test_every_module_is_in_a_room() -> None:

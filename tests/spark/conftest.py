@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
+from tablefmt.spark.backends.choice import SETTING
 from tablefmt.spark.backends.native.relation import Files, pruner
 from tablefmt.spark.jvm.loader import problem
 
@@ -54,6 +55,25 @@ def sessions(spark: Any) -> list[Any]:
     for session in both:
         tablefmt.spark.register(session)
     return both
+
+
+UseBackend = Callable[..., None]
+"""`use_backend(name, *sessions)`; without sessions, the one of all tests."""
+
+
+@pytest.fixture
+def use_backend(spark: Any) -> Iterator[UseBackend]:
+    """Says who reads and writes the files in a session, until the test ends."""
+    told = []
+
+    def use(name: str, *sessions: Any) -> None:
+        for session in sessions or (spark,):
+            session.conf.set(SETTING, name)
+            told.append(session)
+
+    yield use
+    for session in told:
+        session.conf.unset(SETTING)
 
 
 @pytest.fixture

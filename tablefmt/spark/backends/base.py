@@ -1,16 +1,164 @@
-"""What both backends are told."""
+"""What statements and verbs need of whoever reads and writes data files: one protocol.
+
+`choice.backend_for` gives the one for a session and a store; nobody above that room knows which it
+is. Spec: DAT-1 .. DAT-7, DEL-1, ADD-5.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.changes.read import Changes
+from tablefmt.data.bounds import stats_of
+from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.schema import Field, Schema
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.layout import Layout
+from tablefmt.spark.runtime.frames import DataFrame
+
+FILE = "__tablefmt_file"
+"""The place of a row's file among those given, from 0: an int."""
+
+ROW = "__tablefmt_row"
+"""The position of a row in its file, from 0: a long."""
+
+SOURCE = "__tablefmt_source"
+"""The number of the source row that a row of the table matched: a long."""
+
+ACTION = "__tablefmt_action"
+"""What becomes of a row: an int."""
+
+KEPT, DELETED, UPDATED = range(3)
+"""Values of ACTION."""
+
+ROW_COLUMNS = {
+    FILE: pa.field(FILE, pa.int32()),
+    ROW: pa.field(ROW, pa.int64()),
+    SOURCE: pa.field(SOURCE, pa.int64()),
+    ACTION: pa.field(ACTION, pa.int32()),
+}
+"""Columns of the kind that no schema of a table names."""
+
+_SPARK_NAMES = {pa.int32(): "integer", pa.int64(): "long"}
+
+
+def spark_fields(columns: pa.Schema) -> list[dict[str, object]]:
+    """Spark's JSON forms of some of ROW_COLUMNS."""
+    return [
+        {"name": field.name, "type": _SPARK_NAMES[field.type], "nullable": True, "metadata": {}}
+        for field in columns
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How rows are spread over files."""
+class Destination:
+    """Where the rows of a query go, and how."""
 
-    compression: str = "zstd"
-    rows_max: int | None = None
-    """Rows a file; None: as the session says."""
-    shuffle_bytes: int | None = None
-    """Bytes a task of the shuffle that `optimizeWrite` asks for; None: no shuffle."""
+    transaction: str
+    """Names the folder."""
+    metadata: Metadata
+    """Schema, partitioning and constraints to write under."""
+    layout: Layout
+
+    @property
+    def stats(self) -> tuple[Field, ...]:
+        """Columns to keep bounds of."""
+        return tuple(stats_of(self.metadata))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewritten:
+    """What came of a query of rows with their positions."""
+
+    files: AddedFiles | None
+    """Of the rows written; with ACTION of those with UPDATED there."""
+    positions: pa.Table
+    """Those of ROW_COLUMNS that the query had, of all its rows."""
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """One of them, as numbers; NULL is -1."""
+        values = self.positions[name]
+        if values.null_count:
+            values = values.fill_null(-1)
+        numbers: NDArray[np.int64] = values.to_numpy().astype(np.int64)
+        return numbers
+
+
+class Backend(Protocol):
+    """Reads and writes the data files of one store's table for one session.
+
+    Every method raises UnsupportedFeatureError where this backend cannot do what is asked, and what
+    runs a query Spark's own exceptions if it fails.
+    """
+
+    def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
+        """The rows of a version, columns under their logical names.
+
+        Args:
+            snapshot: the version.
+            asked: somebody asked for it by number or time, so that no commit will change it.
+        """
+
+    def read_changes(self, changes: Changes) -> DataFrame:
+        """The rows of a range, each with its change columns (INC-3); in no order."""
+
+    def read_positions(
+        self,
+        files: pa.Table,
+        schema: Schema,
+        columns: Schema,
+        partition_ids: frozenset[int],
+        version: int | None,
+    ) -> DataFrame:
+        """The live rows of files, each with FILE and ROW as its last columns (DEL-1).
+
+        Args:
+            files: live files of one version, with the snapshot's columns; `vector` as
+                `Snapshot.with_vectors` gives it.
+            schema: the version's.
+            columns: those to read, of that schema.
+            partition_ids: ids of its partition columns.
+            version: shown in plans.
+        """
+
+    def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
+        """Run the query and write its rows under the transaction's folder, durably (ADD-5).
+
+        Args:
+            frame: its columns go to the table's by name.
+            to: a transaction with no file yet.
+
+        Returns:
+            The files; None if there were no rows.
+
+        Raises:
+            SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the
+            files are not all that was written. Then nothing stays under the folder.
+        """
+
+    def rewrite_rows(
+        self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
+    ) -> Rewritten:
+        """Run a query over rows with positions; write rows, and give the positions of all.
+
+        Args:
+            frame: the table's columns by name, and those of `names`.
+            to: what files are written.
+            names: of ROW_COLUMNS, those there are; with ACTION only rows with UPDATED are written.
+            part: names the folder below the transaction's: one for every call.
+
+        Raises:
+            As `write_rows`; but the files stay.
+        """
+
+    def remove_losers(self, transaction: str, kept: AddedFiles | None) -> None:
+        """Remove what attempts wrote that lost: all of the transaction's but these files."""
+
+    def remove_transaction(self, transaction: str) -> None:
+        """Remove whatever a transaction wrote. For one never committed; best effort."""

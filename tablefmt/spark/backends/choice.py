@@ -1,15 +1,25 @@
-"""Who reads and writes a table's data files: Spark itself, or Arrow in Spark's Python workers."""
+"""Which backend a session has for a store: the one place that decides, and the setting for it."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, get_args
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.spark.backends.arrow.backend import ArrowBackend
+from tablefmt.spark.backends.base import Backend
 from tablefmt.spark.backends.native import s3
+from tablefmt.spark.backends.native.backend import NativeBackend
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.protocol import Store
+
+SETTING = "spark.tablefmt.backend"
+"""A session's setting of who reads and writes data files: native, arrow or auto (the default)."""
+
+Name = Literal["native", "arrow"]
+"""native: Spark itself, in its own Parquet code. arrow: Arrow in Spark's Python workers."""
 
 NO_JARS = (
     "this Spark session lacks the classes of Hadoop's S3A and its committers; stop it and make one "
@@ -20,47 +30,103 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
-    """The choice, and why."""
+class Choice:
+    """A backend by name, and why."""
 
-    kind: Literal["native", "arrow"]
+    name: Name
     reason: str
     lacking: bool = False
     """True if something is missing that could be had."""
 
 
-def plane_for(spark: Any, store: Store) -> Plane:
-    """Choose, and log a choice of Arrow: WARNING if something is missing for native, else INFO.
+def backend_for(spark: Session, store: Store) -> Backend:
+    """The backend for a table. A choice of arrow is logged: WARNING if something is missing for
+    native, else INFO.
 
     Raises:
-        UnsupportedFeatureError: memory://, which neither can reach.
+        UnsupportedFeatureError: memory://, which neither can reach; `SETTING` asks for native, and
+            that cannot be. InvalidRangeError: it asks for something else.
     """
     check_shared(store)
-    plane = choose(spark, store)
-    if plane.kind == "arrow":
-        level = logging.WARNING if plane.lacking else logging.INFO
-        _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, plane.reason)
-    return plane
+    choice = choose(spark, store)
+    if choice.name == "native":
+        return NativeBackend(spark, store)
+    level = logging.WARNING if choice.lacking else logging.INFO
+    _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason)
+    return ArrowBackend(spark, store)
 
 
-def choose(spark: Any, store: Store) -> Plane:
-    """The same without a word."""
+def choose(spark: Session, store: Store) -> Choice:
+    """The same by name, without a word. Raises as `backend_for`, but for memory://."""
+    asked = asked_for(spark)
+    if asked == "arrow":
+        return Choice("arrow", f"{SETTING} says so")
+    choice = for_session(spark) or _for_store(spark, store)
+    if asked == "native":
+        _check_native(choice)
+    return choice
+
+
+def spark_reads_files(spark: Session, store: Store) -> bool:
+    """Whether Spark itself reads and writes the files. Logs, and raises, as `backend_for`."""
+    return isinstance(backend_for(spark, store), NativeBackend)
+
+
+def for_session(spark: Session) -> Choice | None:
+    """What a session has whatever the store is; None: it goes by the store."""
     if getattr(spark, "_jsparkSession", None) is None:
-        return Plane("arrow", "a Spark Connect session has no JVM at hand")
-    kind = store.identity.partition(":")[0]
-    if kind not in ("file", "s3"):
-        return Plane("arrow", f"Hadoop has no file system for {kind}://")
+        return Choice("arrow", "a Spark Connect session has no JVM at hand")
     missing = loader.problem(spark)
-    if missing:
-        return Plane("arrow", missing)
-    if kind == "file":
-        return Plane("native", "Hadoop opens local paths")
+    return Choice("arrow", missing) if missing else None
+
+
+def fallback(reason: str) -> Choice:
+    """What there is where Spark itself cannot, for a reason that is no session's own."""
+    return Choice("arrow", reason, lacking=True)
+
+
+def asked_for(spark: Session) -> Name | None:
+    """What the session's `SETTING` says; None: auto.
+
+    Raises:
+        InvalidRangeError: nothing that there is.
+    """
+    given = str(spark.conf.get(SETTING, "auto")).casefold()
+    names: tuple[Name, ...] = get_args(Name)
+    for name in names:
+        if given == name:
+            return name
+    if given != "auto":
+        raise InvalidRangeError(f"{SETTING} is {given!r:.100}; it is native, arrow or auto")
+    return None
+
+
+def check_asked(spark: Session, choice: Choice) -> None:
+    """Refuse a choice that is not what the session's setting asks for. Raises as `backend_for`."""
+    if asked_for(spark) == "native":
+        _check_native(choice)
+
+
+def _check_native(choice: Choice) -> None:
+    if choice.name != "native":
+        raise UnsupportedFeatureError(
+            f"{SETTING} is native, and that cannot be: {choice.reason}. Set it to auto or arrow",
+            ["spark:native"],
+        )
+
+
+def _for_store(spark: Session, store: Store) -> Choice:
+    scheme = store.identity.partition(":")[0]
+    if scheme == "file":
+        return Choice("native", "Hadoop opens local paths")
+    if scheme != "s3":
+        return Choice("arrow", f"Hadoop has no file system for {scheme}://")
     problem = s3.why_not(store)
     if problem:
-        return Plane("arrow", problem, lacking=True)
+        return fallback(problem)
     if not s3.has_s3a(spark):
-        return Plane("arrow", NO_JARS, lacking=True)
-    return Plane("native", "Hadoop opens the bucket with S3A")
+        return fallback(NO_JARS)
+    return Choice("native", "Hadoop opens the bucket with S3A")
 
 
 def check_shared(store: Store) -> None:

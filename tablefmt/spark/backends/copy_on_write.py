@@ -27,8 +27,8 @@ from tablefmt.model.schema import Field, Schema
 from tablefmt.session.change_plan import CopyRows, Rows
 from tablefmt.session.row_changes import flagged, runs_of
 from tablefmt.session.snapshot import TransactionSnapshot, joined
-from tablefmt.spark.backends.arrow.tasks import described, read_back
-from tablefmt.spark.backends.choice import plane_for
+from tablefmt.spark.backends.choice import check_shared
+from tablefmt.spark.backends.task_results import described, read_back
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.runtime.jobs import job_description
@@ -80,7 +80,7 @@ class CopyRowsTask:
 
 
 def copy_rows_in_tasks(spark: Any) -> CopyRows:
-    """What `changed_plan` calls to write rows that stay; in tasks of this session, either plane.
+    """What `changed_plan` calls to write rows that stay; in tasks of this session.
 
     If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
     the tasks wrote is removed.
@@ -92,7 +92,7 @@ def copy_rows_in_tasks(spark: Any) -> CopyRows:
         if not len(ids):
             return None, ()
         failures.install()
-        plane_for(spark, pinned.store)
+        check_shared(pinned.store)
         step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
         try:

@@ -1,4 +1,4 @@
-"""Where rows are: from the columns that `located` adds to sets of positions by file id.
+"""Where rows are: from the columns that `with_positions` adds to sets of positions by file id.
 
 Spark counts or lists them; what comes to the driver is a bit or a pair of numbers a row.
 """
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.spark.backends.row_positions import FILE, ROW
+from tablefmt.spark.backends.base import FILE, ROW
 
 LISTED_MAX = 1 << 24
 """In files of up to so many rows together positions are listed, without a shuffle; in larger ones

@@ -5,34 +5,20 @@ Spec: DEL-1, DEL-4.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema
-from tablefmt.spark.backends.arrow.plane import located_arrow
-from tablefmt.spark.backends.choice import plane_for
-from tablefmt.spark.backends.groups import single_groups
-from tablefmt.spark.backends.native.relation import POSITION, Files, to_dataframe
+from tablefmt.spark.backends.base import FILE, ROW
+from tablefmt.spark.backends.choice import backend_for
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
-FILE = "__tablefmt_file"
-"""The place of a row's file among those given, from 0: an int."""
 
-ROW = "__tablefmt_row"
-"""The position of a row in its file, from 0: a long."""
-
-PLACES = pa.schema([pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False)])
-
-_numbers = itertools.count(1)
-
-
-def located(
-    spark: Any,
+def with_positions(
+    spark: Session,
     store: Store,
     files: pa.Table,
     schema: Schema,
@@ -40,11 +26,11 @@ def located(
     *,
     columns: Sequence[Field] | None = None,
     version: int | None = None,
-) -> Any:
+) -> DataFrame:
     """The rows that files still have as a DataFrame, each with FILE and ROW as its last columns.
 
-    A condition on the DataFrame leaves out whole files, as in `tablefmt.spark.read`; on the native
-    plane a column that nobody asks for is not read.
+    A condition on the DataFrame leaves out whole files, as in `tablefmt.spark.read`; where Spark
+    itself reads the files, a column that nobody asks for is not read.
 
     Args:
         spark: a session, classic or Connect.
@@ -53,31 +39,18 @@ def located(
             `Snapshot.with_vectors` gives it.
         schema: the version's.
         partition_ids: its partition columns.
-        columns: those wanted; None: all.
+        columns: those to read; None: all.
         version: shown in plans.
 
     Raises:
         SchemaMismatchError: a column of the table is called as one of the two.
-        UnsupportedFeatureError: neither plane reaches the store.
+        UnsupportedFeatureError: no backend reaches the store.
     """
-    wanted = Schema(tuple(schema.fields if columns is None else columns), schema.last_id)
     taken = [f.name for f in schema.fields if f.name.casefold() in (FILE, ROW)]
     if taken:
         raise SchemaMismatchError(
             f"the column {taken[0]!r} has a name that changes of rows need; rename it", taken
         )
-    if plane_for(spark, store).kind == "arrow":
-        return located_arrow(spark, store, files, schema, wanted, PLACES)
-    number = next(_numbers)
-    scanned = Files(
-        # No two are the same, so that Spark never takes one for another.
-        identity=f"{store.identity}#located {number}@{'' if version is None else version}",
-        columns=files,
-        schema=schema,
-        partition_ids=partition_ids,
-        groups=single_groups(files, schema, partition_ids, FILE),
-        positions=True,
-    )
-    frame = to_dataframe(spark, store, scanned)
-    names = [quote_name(f.name) for f in wanted.fields]
-    return frame.selectExpr(*names, FILE, f"{POSITION} AS {ROW}")
+    read = schema if columns is None else Schema(tuple(columns), schema.last_id)
+    backend = backend_for(spark, store)
+    return backend.read_positions(files, schema, read, partition_ids, version)

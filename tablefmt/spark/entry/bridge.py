@@ -25,9 +25,8 @@ from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.session.context import CommitOptions, TableContext
-from tablefmt.spark.backends.choice import plane_for
-from tablefmt.spark.backends.groups import live_partitions
-from tablefmt.spark.backends.native.relation import kept_relation
+from tablefmt.spark.backends.choice import spark_reads_files
+from tablefmt.spark.backends.sql_relation import live_partitions, sql_relation
 from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.columns.evolution import made_here, widened_columns
 from tablefmt.spark.entry.define import (
@@ -41,12 +40,11 @@ from tablefmt.spark.entry.define import (
 from tablefmt.spark.entry.refusals import REFUSALS
 from tablefmt.spark.entry.write import write
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.options import parse_options, parse_read_options
 from tablefmt.spark.runtime.ansi import wrapped
 from tablefmt.spark.runtime.failures import cause_of, hand_over
-from tablefmt.spark.runtime.options import parse_options, parse_read_options
 from tablefmt.spark.statements.alter import alter_table
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
-from tablefmt.spark.statements.snapshots import snapshot_files
 from tablefmt.spark.statements.sql import change_rows, counts
 from tablefmt.store.open import open_store
 
@@ -150,14 +148,16 @@ def _open(
 def _relation(session: Any, uri: str, storage: Mapping[str, Any], version: Any, at: Any) -> Any:
     spark = _session(session)
     context = open_context(open_store(uri, storage))
-    files = snapshot_files(context, version, at)
+    point = context.resolve_point(version, at)
+    snapshot = context.view.snapshot(point)
+    asked = version is not None or at is not None
     texts = {
         f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in storage.items()
     }
-    relation = kept_relation(spark, context.store, files, uri, texts)
+    relation = sql_relation(spark, context.store, snapshot, uri, texts, asked=asked)
     if relation.described() is None:
-        metadata = context.view.metadata_at(context.resolve_point(version, at))
+        metadata = context.view.metadata_at(point)
         relation.describe(json.dumps(_described(metadata)))
     return relation
 
@@ -338,11 +338,11 @@ def _truncate(session: Any, uri: str, storage: Any, where: str | None) -> None:
     overwrite(context, None, CommitOptions(), where=where)
 
 
-def _native(session: Any, path: str, given: Any) -> bool:
+def _reads_files(session: Any, path: str, given: Any) -> bool:
     """Whether Spark itself reads and writes the files of the table there."""
     stored = {k: v for k, v in json.loads(given).items() if k.casefold().startswith("storage")}
     storage = parse_read_options(stored).storage_options
-    return plane_for(_session(session), open_store(path, storage)).kind == "native"
+    return spark_reads_files(_session(session), open_store(path, storage))
 
 
 def _change(ansi: Any, session: Any, command: Any) -> str:
@@ -402,7 +402,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "exists": _exists,
     "partitions": _partitions,
     "truncate": _truncate,
-    "native": _native,
+    "reads_files": _reads_files,
     "change": _change,
     **REFUSALS,
     "options": _options,

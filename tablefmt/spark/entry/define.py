@@ -23,7 +23,7 @@ from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.metadata_changes import afresh, redefined
 from tablefmt.spark.columns.declared import declared_by, different, shown
 from tablefmt.spark.entry.write import overwrite_rows, write_first
-from tablefmt.spark.runtime.options import WriteOptions
+from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.statements.alter import check_of, with_defaults
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.protocol import Store

@@ -40,22 +40,19 @@ from tablefmt.spark.backends.arrow.tasks import (
     ReadTask,
     WriteTask,
     check_columns,
-    described,
     groups_of,
-    merged,
     packed,
-    read_back,
     remove_losers,
     unpacked,
 )
-from tablefmt.spark.backends.base import Layout
 from tablefmt.spark.backends.choice import check_shared
-from tablefmt.spark.backends.native.writer import layout
+from tablefmt.spark.backends.layout import Layout, layout
+from tablefmt.spark.backends.task_results import described, merged, read_back
 from tablefmt.spark.columns.conditions import check_zoned
 from tablefmt.spark.entry.write import check_partitioning, commit_first, evolved, prepare_first
+from tablefmt.spark.options import WriteOptions, parse_options, parse_read_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
-from tablefmt.spark.runtime.options import WriteOptions, parse_options, parse_read_options
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
@@ -249,7 +246,7 @@ def _active(spark: Any) -> Iterator[None]:
             sessions.setActiveSession(before.get())
 
 
-def register_arrow(spark: Any, name: str = "tablefmt") -> None:
+def register_source(spark: Any, name: str = "tablefmt") -> None:
     """Make `format("tablefmt")` known to a session, and its errors to PySpark. Idempotent.
 
     Options of the storage are kept out of the plans that Spark shows.

@@ -1,8 +1,7 @@
-"""`format("tablefmt")` and SQL for a session: the native plane, or where that cannot be the other.
+"""`format("tablefmt")` and SQL for a session.
 
-Native is what design and measurements ask for: Spark writes and scans the files itself. A session
-without a JVM at hand, or one whose Spark lacks a class that this needs, gets the Python data
-source; either way a log line says which.
+In one with a JVM at hand Spark asks classes of ours. A session without, or one whose Spark lacks a
+class that this needs, gets the Python data source; either way a log line says which.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ import threading
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.spark.backends import choice
 from tablefmt.spark.entry import bridge, insert_options
 from tablefmt.spark.entry.session import check_classic, is_connect
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime import failures
-from tablefmt.spark.runtime.options import parse_options
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
 
@@ -46,24 +46,24 @@ def _register(spark: Any) -> None:
 
     failures.install()
     insert_options.install()
-    if is_connect(spark):
-        python_source.register_arrow(spark)
-        _log.info("tablefmt: Arrow plane, a Spark Connect session has no JVM at hand")
-        return
-    check_classic(spark)
-    if loader.problem(spark):
-        python_source.register_arrow(spark)
-        return
-    try:
-        _native(spark)
-    except UnsupportedFeatureError as error:
-        python_source.register_arrow(spark)
-        _log.warning("Arrow plane: rows go through Python, because %s", error)
-        return
-    python_source.register_arrow(spark, "tablefmt_arrow")
+    if not is_connect(spark):
+        check_classic(spark)
+    without_jvm = choice.for_session(spark)
+    if without_jvm is None:
+        try:
+            _register_classes(spark)
+        except UnsupportedFeatureError as error:
+            without_jvm = choice.fallback(str(error))
+        else:
+            python_source.register_source(spark, "tablefmt_arrow")
+            return
+    choice.check_asked(spark, without_jvm)
+    python_source.register_source(spark)
+    level = logging.WARNING if without_jvm.lacking else logging.INFO
+    _log.log(level, "arrow backend: rows go through Python, because %s", without_jvm.reason)
 
 
-def _native(spark: Any) -> None:
+def _register_classes(spark: Any) -> None:
     if not loader.on_class_path(spark):
         raise UnsupportedFeatureError(
             "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
@@ -83,7 +83,7 @@ def _native(spark: Any) -> None:
             CATALOG,
             there,
         )
-    _log.info("tablefmt: native plane, Spark %s reads and writes the files itself", spark.version)
+    _log.info("tablefmt: Spark %s reads and writes the files itself", spark.version)
 
 
 def sync(spark: Any, name: str) -> None:

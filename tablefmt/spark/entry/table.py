@@ -15,6 +15,7 @@ from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.context import Commit, commit_options
+from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import (
     as_column,
@@ -23,10 +24,9 @@ from tablefmt.spark.columns.conditions import (
     target_of_text,
 )
 from tablefmt.spark.columns.evolution import note
-from tablefmt.spark.entry.changes import changes_dataframe
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
+from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.runtime.options import parse_options
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_files import explained
@@ -230,7 +230,8 @@ class SparkTable:
 
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
         """
-        return changes_dataframe(self.spark, self.table.changes(**bounds))
+        changes = self.table.changes(**bounds)
+        return backend_for(self.spark, changes.view.store).read_changes(changes)
 
     def history(self, limit: int | None = None) -> Any:
         """`Table.history` as a DataFrame, newest first; errors as there."""

@@ -1,4 +1,4 @@
-"""Writing a DataFrame as one commit, whoever writes its files: Spark itself, or Arrow."""
+"""Writing a DataFrame as one commit, whoever writes its files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.data.bounds import stats_of
 from tablefmt.errors import (
     CommitRejectedError,
     InvalidRangeError,
@@ -27,13 +26,13 @@ from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.staging import commit_plan
 from tablefmt.snapshot.head import Head
-from tablefmt.spark.backends.arrow.plane import files_arrow
-from tablefmt.spark.backends.choice import plane_for
-from tablefmt.spark.backends.native.writer import layout, write_native
+from tablefmt.spark.backends.base import Destination
+from tablefmt.spark.backends.choice import backend_for
+from tablefmt.spark.backends.layout import session_layout
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
 from tablefmt.spark.entry.session import is_stopped
+from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
-from tablefmt.spark.runtime.options import WriteOptions, parse_options
 from tablefmt.spark.statements.open_logs import open_if_there
 from tablefmt.spark.statements.replace import replace_rows, replaced_by
 from tablefmt.spark.statements.source_versions import pin_query, with_query
@@ -66,7 +65,7 @@ def write(
             nothing if there is a table.
         partition_by: columns to partition a new table by. For a table that is there it has to be
             left out, or name the same; with overwriteSchema it names others, or `[]` for none.
-        options: see `tablefmt.spark.runtime.options.OPTIONS`.
+        options: see `tablefmt.spark.options.OPTIONS`.
 
     Raises:
         TableExistsError: mode is error.
@@ -279,15 +278,12 @@ def _files(
     options: WriteOptions,
     head: Head | None,
 ) -> AddedFiles | None:
-    """The one choice of a plane."""
+    """Run the query and write its rows."""
     spark = df.sparkSession
-    native = plane_for(spark, store).kind == "native"
-    stats = stats_of(metadata)
-    session_rows = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
-    spread = layout(options.files, metadata, head, session_rows)
+    backend = backend_for(spark, store)
+    layout = session_layout(spark, options.files, metadata, head)
     try:
-        produce = write_native if native else files_arrow
-        return produce(df, store, transaction, metadata, stats, spread)
+        return backend.write_rows(df, Destination(transaction, metadata, layout))
     except TablefmtError:
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The Java classes of the native plane: compiled once in the driver's JVM, and found there by name.
+"""The Java classes: compiled once in the driver's JVM, and found there by name.
 
 Spark ships the Janino compiler, so no jar has to be installed. What it compiles goes into a private
 folder that is put on the class path of the driver; executors need none of it.
@@ -37,7 +37,6 @@ SOURCES = (
     "NativeScan",
     "NativeWrite",
     "Plain",
-    "Queried",
     "RowCommand",
     "RowCommands",
     "SessionCatalog",
@@ -47,6 +46,7 @@ SOURCES = (
     "SnapshotScan",
     "SnapshotTable",
     "SnapshotWrite",
+    "SourceVersions",
     "StagedSnapshotTable",
     "TableChanges",
     "TableCommand",
@@ -118,7 +118,7 @@ def problem(spark: Any) -> str | None:
             except (UnsupportedFeatureError, Py4JError, TypeError) as error:
                 _withdraw()
                 _problems[jvm] = str(error).splitlines()[0]
-                _log.warning("Arrow plane: rows go through Python, because %s", _problems[jvm])
+                _log.warning("arrow backend: rows go through Python, because %s", _problems[jvm])
         return _problems[jvm]
 
 
@@ -250,7 +250,7 @@ def _compiled(spark: Any) -> dict[str, bytes]:
     except (Py4JError, TypeError) as error:
         first = str(getattr(error, "java_exception", error)).splitlines()[0]
         raise UnsupportedFeatureError(
-            f"this Spark cannot compile the native plane ({first}); it needs Spark 4.1 or later",
+            f"this Spark cannot compile tablefmt's classes ({first}); Spark 4.1 or later is needed",
             ["spark:janino"],
         ) from None
 

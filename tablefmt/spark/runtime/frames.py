@@ -1,12 +1,24 @@
-"""DataFrames of either kind of session."""
+"""DataFrames of either kind of session, and what PySpark's types are called here."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import SparkSession as Session
+else:
+    # PySpark is not imported until it is needed.
+    Column = DataFrame = Session = Any
+
+__all__ = ["Column", "DataFrame", "Functions", "Session", "functions_of"]
+
+Functions = Any
+"""The module `pyspark.sql.functions`, or its namesake for Spark Connect."""
 
 
-def functions_of(frame: Any) -> Any:
+def functions_of(frame: DataFrame | Session) -> Functions:
     """`pyspark.sql.functions` for the kind of session that a DataFrame is of.
 
     One process may have sessions of both kinds; the plain module serves one of them.

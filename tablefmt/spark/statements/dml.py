@@ -30,16 +30,18 @@ from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.measurements import SCAN
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import run
+from tablefmt.spark.backends.base import FILE, ROW, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import by_file, find_places
-from tablefmt.spark.backends.rewrite import Rewritten, finish, forget, rewrite
-from tablefmt.spark.backends.row_positions import FILE, ROW, located
+from tablefmt.spark.backends.query_versions import version_read
+from tablefmt.spark.backends.rewrite import finish, forget, rewrite
+from tablefmt.spark.backends.row_positions import with_positions
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
+from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.failures import DOES_NOT_FIT
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.runtime.options import WriteOptions
-from tablefmt.spark.statements.source_versions import pinned_to, version_read, with_query
+from tablefmt.spark.statements.source_versions import pinned_to, with_query
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -176,7 +178,7 @@ def stage_update(
             finish(spark, pinned, [written.files])
             if written.files is None:
                 forget(spark, pinned)
-        _log.info("UPDATE: %d rows of %d files", written.places.num_rows, files.num_rows)
+        _log.info("UPDATE: %d rows of %d files", written.positions.num_rows, files.num_rows)
         changed = Changed(
             target=target,
             files=files,
@@ -192,7 +194,7 @@ def located_rows(spark: Any, pinned: TransactionSnapshot, files: pa.Table, where
     """The rows of files that are live, with their places, as `where` knows them."""
     snapshot = pinned.snapshot
     vectors = snapshot.with_vectors(files)
-    rows = located(
+    rows = with_positions(
         spark,
         pinned.store,
         vectors,

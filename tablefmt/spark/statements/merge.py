@@ -32,31 +32,31 @@ from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import commit_plan, with_metadata
 from tablefmt.snapshot.files import added_table
-from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
-from tablefmt.spark.backends.position_sets import by_file
-from tablefmt.spark.backends.rewrite import (
+from tablefmt.spark.backends.base import (
     ACTION,
     DELETED,
+    FILE,
     KEPT,
+    ROW,
     SOURCE,
     UPDATED,
     Rewritten,
-    finish,
-    forget,
-    rewrite,
 )
-from tablefmt.spark.backends.row_positions import FILE, ROW
+from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
+from tablefmt.spark.backends.position_sets import by_file
+from tablefmt.spark.backends.query_versions import version_read
+from tablefmt.spark.backends.rewrite import finish, forget, rewrite
 from tablefmt.spark.columns.assignment import overlaid, refitted, spark_types
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic
+from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.dml import cleaning, ids_of, located_rows
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause, plain
 from tablefmt.spark.statements.merge_files import opened_files
 from tablefmt.spark.statements.source_rows import SourceRows
-from tablefmt.spark.statements.source_versions import version_read, with_query
+from tablefmt.spark.statements.source_versions import with_query
 
 NAME = "MERGE"
 
@@ -359,10 +359,10 @@ class _Work:
         return refitted(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
 
     def _actions(self, found: Rewritten) -> NDArray[np.int64]:
-        if ACTION in found.places.column_names:
+        if ACTION in found.positions.column_names:
             said: NDArray[np.int64] = found.column(ACTION)
             return said
-        every: NDArray[np.int64] = np.full(found.places.num_rows, UPDATED, np.int64)
+        every: NDArray[np.int64] = np.full(found.positions.num_rows, UPDATED, np.int64)
         return every
 
     def _check_cardinality(self, found: Rewritten, taken: NDArray[np.bool_]) -> None:

@@ -18,18 +18,18 @@ from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import commit_plan, with_metadata
+from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_places
 from tablefmt.spark.backends.rewrite import finish, rewrite
-from tablefmt.spark.backends.row_positions import FILE, ROW
 from tablefmt.spark.columns.assignment import spark_types
 from tablefmt.spark.columns.conditions import session_zone, target_of_text
 from tablefmt.spark.columns.projection import with_lengths
+from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.failures import marked
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.runtime.options import WriteOptions
 from tablefmt.spark.statements.dml import Where, chosen, cleaning, ids_of, located_rows
 from tablefmt.spark.statements.merge_text import named
 from tablefmt.spark.statements.source_versions import pin_query, with_query

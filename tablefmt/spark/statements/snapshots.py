@@ -1,4 +1,4 @@
-"""One version of an open table as a DataFrame, as files, or looked into for a row."""
+"""One version of an open table as a DataFrame, or looked into for a row."""
 
 from __future__ import annotations
 
@@ -11,46 +11,23 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.times import Time
 from tablefmt.session.context import TableContext
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.snapshot.load import LogView
-from tablefmt.spark.backends.arrow.plane import read_arrow
-from tablefmt.spark.backends.choice import plane_for
-from tablefmt.spark.backends.native.relation import Files, to_dataframe
+from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.display import shown_rows
-from tablefmt.store.protocol import Store
+from tablefmt.spark.runtime.frames import DataFrame, Session
 
 
-def read_at(spark: Any, context: TableContext, version: int | None, timestamp: Time | None) -> Any:
-    """The same on an open table."""
-    if plane_for(spark, context.store).kind == "arrow":
-        snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
-        asked = version is not None or timestamp is not None
-        return read_arrow(spark, context.store, snapshot, asked=asked)
-    files = snapshot_files(context, version, timestamp)
-    return to_dataframe(spark, context.store, files, keep=True)
-
-
-def snapshot_files(context: TableContext, version: int | None, timestamp: Time | None) -> Files:
-    """The files of one version of an open table. Raises as `read`."""
+def read_at(
+    spark: Session, context: TableContext, version: int | None, timestamp: Time | None
+) -> DataFrame:
+    """A version of an open table; the newest one known for neither. Raises as `read`."""
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
     asked = version is not None or timestamp is not None
-    table = snapshot_identity(context.store, context.view, asked=asked)
-    return Files(
-        identity=f"{table}@{snapshot.version}",
-        columns=snapshot.files,
-        schema=snapshot.schema,
-        partition_ids=snapshot.partition_ids,
-        vectors=snapshot.with_vectors,
-    )
-
-
-def snapshot_identity(store: Store, view: LogView, *, asked: bool = False) -> str:
-    """Names a table's files; `asked` tells a version that somebody asked for from the newest."""
-    return f"{store.identity}#{view.head.table}{'!' if asked else ''}"
+    return backend_for(spark, context.store).read_snapshot(snapshot, asked=asked)
 
 
 def find_row(
-    spark: Any, context: TableContext, pinned: TransactionSnapshot, where: str
+    spark: Session, context: TableContext, pinned: TransactionSnapshot, where: str
 ) -> Mapping[str, Any] | None:
     """A live row of the pinned version for which SQL text is TRUE, found by Spark.
 

@@ -23,7 +23,7 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.cached import cached_property
 from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
 from tablefmt.model.schema import Field, Schema, is_nested
-from tablefmt.spark.backends.rewrite import SOURCE
+from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.runtime.display import shown_rows
 from tablefmt.spark.runtime.frames import functions_of
 

@@ -25,8 +25,8 @@ from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
 from tablefmt.spark.columns.conditions import either, non_deterministic, target_of_parts
 from tablefmt.spark.columns.projection import incoming
+from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.runtime.options import parse_options
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause

@@ -1,8 +1,9 @@
-"""What the Arrow plane hands to Spark's workers; and the plane itself on a classic session."""
+"""What the arrow backend hands to Spark's workers; and that backend on a classic session."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,19 +14,16 @@ import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.entry import AddedFiles
 from tablefmt.spark import read, write
-from tablefmt.spark.backends import choice
 from tablefmt.spark.backends.arrow.tasks import (
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
     TASKS_WANTED,
-    described,
     groups_of,
-    merged,
     packed,
-    read_back,
     unpacked,
 )
-from tablefmt.spark.runtime.options import parse_read_options
+from tablefmt.spark.backends.task_results import described, merged, read_back
+from tablefmt.spark.options import parse_read_options
 from tests.spark.looking import data_files, rows_of
 
 
@@ -125,14 +123,13 @@ def test_read_options_that_make_no_sense_are_refused_by_name(
 
 
 @pytest.fixture
-def arrow_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No store is one that Spark opens itself."""
-    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def arrow_alone(use_backend: Callable[..., None]) -> None:
+    use_backend("arrow")
 
 
 @pytest.mark.usefixtures("arrow_alone")
-def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: str) -> None:
-    """The same rows as the native plane; every attempt's files have names of their own."""
+def test_a_classic_session_reads_and_writes_by_arrow(spark: Any, uri: str) -> None:
+    """The same rows as the native backend; every attempt's files have names of their own."""
     rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 3 as p", "string(id) as s")
     commit = write(rows, uri, partition_by=["p"])
     assert commit.metrics["numOutputRows"] == 1000
@@ -145,7 +142,7 @@ def test_a_classic_session_reads_and_writes_on_the_arrow_plane(spark: Any, uri: 
 
 
 @pytest.mark.usefixtures("arrow_alone")
-def test_options_of_files_hold_on_the_arrow_plane_too(spark: Any, uri: str) -> None:
+def test_options_of_files_hold_by_arrow_too(spark: Any, uri: str) -> None:
     rows = spark.range(0, 1000, 1, 1)
     commit = write(rows, uri, maxRecordsPerFile=300, compression="snappy")
     assert commit.metrics["numFiles"] == 4
@@ -175,9 +172,7 @@ def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:
 
 
 @pytest.mark.usefixtures("arrow_alone")
-def test_a_query_of_the_table_itself_is_no_blind_append_on_the_arrow_plane(
-    spark: Any, uri: str
-) -> None:
+def test_a_query_of_the_table_itself_is_no_blind_append_by_arrow(spark: Any, uri: str) -> None:
     """CFL-8: what the text of a plan says."""
     write(spark.range(3), uri)
     table = tablefmt.open(uri)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import tablefmt.spark
 from tablefmt.data.read import read_files
 from tablefmt.session.row_changes import copy_rows
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.backends import choice, copy_on_write
+from tablefmt.spark.backends import copy_on_write
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tests.spark.looking import everything
 
@@ -46,9 +46,8 @@ def pinned(table: tablefmt.Table) -> TransactionSnapshot:
 
 
 @pytest.fixture(params=["native", "arrow"])
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
+    use_backend(request.param)
     return str(request.param)
 
 
@@ -78,7 +77,7 @@ def test_tasks_write_what_one_process_would(
 
 
 def test_statements_keep_the_mode_of_the_table(
-    spark: Any, table: tablefmt.Table, plane: str
+    spark: Any, table: tablefmt.Table, backend: str
 ) -> None:
     """DEL-1: no bitmap stays behind in a table whose deleteMode is copy-on-write."""
     table.alter.set_properties({"deleteMode": "copy-on-write"})

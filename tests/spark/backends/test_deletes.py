@@ -13,9 +13,9 @@ import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.spark.backends import choice
+from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.native import relation
-from tablefmt.spark.backends.row_positions import FILE, ROW, located
+from tablefmt.spark.backends.row_positions import with_positions
 from tests.rows import StagedTable
 from tests.spark.looking import rows_of
 
@@ -47,8 +47,8 @@ def named(spark: Any) -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture
-def arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def arrow(use_backend: Callable[..., None]) -> None:
+    use_backend("arrow")
 
 
 def ways(spark: Any, named: Callable[[str], Any], uri: str) -> list[Any]:
@@ -272,7 +272,9 @@ def test_columns_that_the_files_call_otherwise_are_read_under_their_names(
         assert pairs(frame.where("b > 14 AND `p.q` = 2")) == [(5, 15, 2), (8, 18, 2)]
     snapshot = tablefmt.open(uri).context.view.snapshot(2)
     files = snapshot.with_vectors(snapshot.files)
-    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    frame = with_positions(
+        spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
+    )
     places = snapshot.files["partition.3"].to_pylist()
     assert pairs(frame) == [(a, b, p, places.index(p), a // 3) for a, b, p in left]
 
@@ -296,7 +298,9 @@ def test_files_older_than_the_schema_lose_their_rows_too(
     table.refresh()
     snapshot = table.context.view.snapshot(table.version)
     files = snapshot.with_vectors(snapshot.files)
-    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    frame = with_positions(
+        spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
+    )
     assert pairs(frame) == [(*row, int(row[0] > 9), row[1] % 6) for row in left]
 
 
@@ -338,13 +342,12 @@ def test_the_arrow_plane_leaves_the_rows_out(spark: Any, staged: StagedTable, ar
     assert sorted((row.id, row._change_type) for row in changes) == [(1, "delete"), (2, "delete")]
 
 
-@pytest.mark.parametrize("plane", ["native", "arrow"])
-def test_rows_are_told_with_their_places(
-    spark: Any, staged: StagedTable, plane: str, request: pytest.FixtureRequest
+@pytest.mark.parametrize("backend", ["native", "arrow"])
+def test_rows_come_with_their_positions(
+    spark: Any, staged: StagedTable, backend: str, use_backend: Callable[..., None]
 ) -> None:
     """DEL-1: positions count rows as written, whatever is gone or not read."""
-    if plane == "arrow":
-        request.getfixturevalue("arrow")
+    use_backend(backend)
     snapshot = staged.table.context.view.snapshot(4)
     files = snapshot.with_vectors(snapshot.files)
     expected = sorted(
@@ -352,13 +355,13 @@ def test_rows_are_told_with_their_places(
         for place, file in enumerate(staged.live)
         for position, row in staged.rows(file)
     )
-    frame = located(spark, staged.store, files, snapshot.schema, snapshot.partition_ids)
+    frame = with_positions(spark, staged.store, files, snapshot.schema, snapshot.partition_ids)
     assert frame.columns == ["id", "v", FILE, ROW]
     assert pairs(frame) == expected
     assert pairs(frame.where("v = 2")) == [r for r in expected if r[1] == 2]
     at = {(r[2], r[3]) for r in expected if r[0] > 5}
     assert set(pairs(frame.where("id > 5").select(FILE, ROW))) == at
-    ids = located(
+    ids = with_positions(
         spark,
         staged.store,
         files,
@@ -377,7 +380,9 @@ def test_places_are_told_of_partitioned_files_too(spark: Any, uri: str) -> None:
     table.refresh()
     snapshot = table.context.view.snapshot(table.version)
     files = snapshot.with_vectors(snapshot.files)
-    frame = located(spark, table.context.store, files, snapshot.schema, snapshot.partition_ids)
+    frame = with_positions(
+        spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
+    )
     partitions = snapshot.files["partition.2"].to_pylist()
     found = pairs(frame.select("id", "p", FILE, ROW).where("p IS NULL OR p < 9"))
     assert found == sorted(
@@ -394,4 +399,4 @@ def test_a_column_called_as_a_place_is_refused_by_name(
     table = tablefmt.create(uri, pa.schema([(FILE.upper(), pa.int64())]))
     snapshot = table.context.view.snapshot(0)
     with pytest.raises(SchemaMismatchError, match=FILE.upper()):
-        located(spark, table.context.store, snapshot.files, snapshot.schema, frozenset())
+        with_positions(spark, table.context.store, snapshot.files, snapshot.schema, frozenset())

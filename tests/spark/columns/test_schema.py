@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +18,6 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.backends.choice import Plane
 
 COLUMNS = (
     "id INT, b BYTE, i INT, l BIGINT, f FLOAT, d DECIMAL(5,2), day DATE, p STRING, gone STRING, "
@@ -184,7 +182,7 @@ def test_a_write_brings_its_columns_along(spark: Any, uri: str) -> None:
 
 
 def test_the_arrow_plane_writes_as_the_native_one(
-    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+    spark: Any, uri: str, use_backend: Callable[..., None]
 ) -> None:
     """SCH-7, SCH-8: columns brought along, and defaults of columns that are not given."""
     table = tablefmt.create(uri, "id INT, s STRUCT<a: INT>, p STRING", partition_by=["p"])
@@ -195,9 +193,7 @@ def test_the_arrow_plane_writes_as_the_native_one(
     frame.write.format("tablefmt_arrow").mode("append").option("mergeSchema", "true").save(uri)
     given = spark.sql("SELECT 1 AS id, 'x' AS part, named_struct('b', 2) AS s, 3L AS more")
     native = tablefmt.spark.write(given, uri, mergeSchema=True)
-    arrow = Plane("arrow", "the test says so")
-    # The function of that name hides the module.
-    monkeypatch.setattr(sys.modules["tablefmt.spark.write"], "plane_for", lambda *_: arrow)
+    use_backend("arrow")
     tablefmt.spark.write(given.withColumn("more", lit(3)), uri, mergeSchema=True)
     assert native.version == table.refresh().version - 1
     rows = [repr(row) for row in table.to_arrow().to_pylist()]

@@ -12,16 +12,14 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_ddl
-from tablefmt.spark.backends import choice
 from tests.lengths import GOOD, stored
 
 DDL = "id BIGINT, c CHAR(3), v VARCHAR(4)"
 
 
 @pytest.fixture
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
+    use_backend(request.param)
     return str(request.param)
 
 
@@ -89,19 +87,19 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("plane", "name"),
+    ("backend", "name"),
     [
         *(("native", name) for name in ("format", "replace", "merge", "sql insert")),
         *(("arrow", name) for name in ("function", "python", "sql merge")),
     ],
-    indirect=["plane"],
+    indirect=["backend"],
 )
-def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, plane: str, name: str) -> None:
+def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, backend: str, name: str) -> None:
     """DAT-14: as the plain model has it; a value that is too long leaves no commit."""
     table = tablefmt.create(uri, DDL)
     WRITES[name](spark, frame_of(spark, GOOD), uri)
     assert found(uri) == expected(GOOD)
-    column, said = ("c", "abcd") if plane == "native" else ("v", "a    b")
+    column, said = ("c", "abcd") if backend == "native" else ("v", "a    b")
     bad = (said, None) if column == "c" else (None, said)
     message = rf"'{column}' is (VAR)?CHAR\([34]\), and a value has {len(said)} characters"
     with pytest.raises(ConstraintViolationError, match=message) as caught:
@@ -110,8 +108,8 @@ def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, plane: str, na
     assert table.refresh().version == 1
 
 
-@pytest.mark.parametrize("plane", ["arrow"], indirect=True)
-def test_update_and_delete(spark: Any, uri: str, plane: str) -> None:
+@pytest.mark.parametrize("backend", ["arrow"], indirect=True)
+def test_update_and_delete(spark: Any, uri: str, backend: str) -> None:
     """DAT-14, SCH-10: a CHAR is compared with its spaces."""
     table = tablefmt.spark.create(spark, uri, DDL)
     table.append(frame_of(spark, [("a", "x"), ("b", "y"), ("c", "z")]))

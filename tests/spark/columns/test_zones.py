@@ -6,6 +6,7 @@ The session is in New York, where 2020-01-01 begins at 05:00 UTC.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.spark.backends import choice
 from tablefmt.spark.columns.conditions import check_zoned
 
 DDL = "s STRING, c TIMESTAMP, n BIGINT"
@@ -52,7 +52,7 @@ def new_row(spark: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("plane", "kind"),
+    ("backend", "kind"),
     [
         ("native", "partition"),
         ("native", "unknown"),
@@ -61,10 +61,9 @@ def new_row(spark: Any, name: str) -> Any:
     ],
 )
 def test_every_verb_takes_them_for_those_of_the_session(
-    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, plane: str, kind: str
+    spark: Any, uri: str, use_backend: Callable[..., None], backend: str, kind: str
 ) -> None:
-    if plane == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+    use_backend(backend)
     made(uri, "dumrt", kind)
     table = tablefmt.spark.open(spark, uri)
     where = CONDITIONS[kind].format

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.spark.entry.python_source import register_arrow
+from tablefmt.spark.entry.python_source import register_source
 from tests.places import ROOT
 
 ZONE = "America/New_York"
@@ -103,6 +103,6 @@ def new_session(address: str) -> Any:
 def connect(connect_address: str) -> Iterator[Any]:
     """A registered Connect session."""
     session = new_session(connect_address)
-    register_arrow(session)
+    register_source(session)
     yield session
     session.stop()

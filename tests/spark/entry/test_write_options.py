@@ -15,9 +15,8 @@ import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.spark.backends.base import Layout
-from tablefmt.spark.backends.native.writer import layout
-from tablefmt.spark.runtime.options import FileOptions, parse_options
+from tablefmt.spark.backends.layout import Layout, layout
+from tablefmt.spark.options import FileOptions, parse_options
 from tests.spark.looking import data_files, everything
 
 

@@ -1,4 +1,4 @@
-"""A Spark that lacks a class which the native plane needs: the other plane, and one warning."""
+"""A Spark that lacks a class which its own reading needs: the other backend, and one warning."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def test_a_lacking_class_means_the_other_plane_the_same_answers_and_one_warning(
     assert [len(rows) for rows in answers] == [4, 12]
     assert found["answers"] == answers
     (warning,) = found["warnings"]
-    assert warning.startswith("Arrow plane")
+    assert warning.startswith("arrow backend")
     assert "HadoopFsRelationIsGone" in warning

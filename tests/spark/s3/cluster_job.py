@@ -26,7 +26,7 @@ def without_jars(uri: str, options: dict[str, Any]) -> None:
     """A session that lacks them says so, and keeps those of S3 away until it is stopped."""
     spark = tablefmt.spark.session("plain", master="local[1]", **QUIET)
     spark.sparkContext.setLogLevel("OFF")
-    assert choose(spark, open_store(uri, options)).kind == "arrow"
+    assert choose(spark, open_store(uri, options)).name == "arrow"
     with pytest.raises(UnsupportedFeatureError, match="stop it first"):
         tablefmt.spark.session("again", s3=True)
     spark.stop()

@@ -14,7 +14,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.backends import choice
-from tablefmt.spark.backends.choice import plane_for
+from tablefmt.spark.backends.choice import backend_for, choose
 from tablefmt.spark.backends.native import s3
 from tablefmt.store.open import open_store
 from tests.s3server import S3Server
@@ -214,7 +214,7 @@ def test_plans_and_settings_show_no_credentials(spark: Any, s3_server: S3Server,
     assert "hidden" not in repr(open_store(root, options).access())  # type: ignore[attr-defined]
 
 
-def test_a_session_without_the_jars_takes_the_arrow_plane_and_says_what_to_do(
+def test_a_session_without_the_jars_goes_through_arrow_and_says_what_to_do(
     spark: Any,
     root: str,
     options: dict[str, Any],
@@ -222,24 +222,25 @@ def test_a_session_without_the_jars_takes_the_arrow_plane_and_says_what_to_do(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = open_store(root, options)
-    assert plane_for(spark, store).kind == "native"
+    assert choose(spark, store).name == "native"
     monkeypatch.setattr(s3, "has_s3a", lambda spark: False)
     with caplog.at_level(logging.INFO, "tablefmt.spark"):
-        plane = plane_for(spark, store)
-    assert (plane.kind, plane.reason) == ("arrow", choice.NO_JARS)
+        backend_for(spark, store)
+    chosen = choose(spark, store)
+    assert (chosen.name, chosen.reason) == ("arrow", choice.NO_JARS)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "tablefmt.spark.session(s3=True)" in record.getMessage()
 
 
-def test_options_that_hadoop_lacks_lead_to_the_arrow_plane_by_name(
+def test_options_that_hadoop_lacks_lead_to_arrow_by_name(
     spark: Any, root: str, options: dict[str, Any]
 ) -> None:
     options["s3_additional_kwargs"] = {"StorageClass": "GLACIER_IR"}
     store = open_store(root, options)
-    plane = plane_for(spark, store)
-    assert plane.kind == "arrow"
-    assert "'s3_additional_kwargs'" in plane.reason
+    chosen = choose(spark, store)
+    assert chosen.name == "arrow"
+    assert "'s3_additional_kwargs'" in chosen.reason
     with pytest.raises(UnsupportedFeatureError, match="s3_additional_kwargs"):
         s3.s3_place(store)
 

@@ -22,8 +22,8 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
-from tablefmt.spark.backends import choice, position_sets
-from tablefmt.spark.backends.row_positions import FILE, ROW
+from tablefmt.spark.backends import position_sets
+from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.entry.table import SparkTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
@@ -40,14 +40,13 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 
 @pytest.fixture(params=["native", "arrow"])
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
+    use_backend(request.param)
     return str(request.param)
 
 
 @pytest.fixture
-def table(spark: Any, uri: str, plane: str) -> SparkTable:
+def table(spark: Any, uri: str, backend: str) -> SparkTable:
     """Forty rows in four files; rows 3 and 13 are gone already."""
     made = tablefmt.create(uri, SCHEMA)
     rows = start()
@@ -133,7 +132,7 @@ def test_every_row_can_be_updated_and_updated_again(table: SparkTable) -> None:
 
 
 def test_files_of_the_table_hold_the_places_and_no_reader_sees_them(
-    table: SparkTable, plane: str
+    table: SparkTable, backend: str
 ) -> None:
     """DAT-11: hidden columns are neither in the schema nor in any answer."""
     before = data_files(table)
@@ -143,7 +142,7 @@ def test_files_of_the_table_hold_the_places_and_no_reader_sees_them(
     assert table.table.verify(deep=True).ok
     (made,) = sorted(data_files(table) - before)
     names = pq.read_schema(Path(table.table.uri) / made).names
-    assert names == ([*SCHEMA.names, FILE, ROW] if plane == "native" else SCHEMA.names)
+    assert names == ([*SCHEMA.names, FILE, ROW] if backend == "native" else SCHEMA.names)
 
 
 def test_all_clauses_of_a_merge_apply_in_order(spark: Any, table: SparkTable) -> None:
@@ -253,7 +252,7 @@ def test_a_column_that_one_of_several_inserts_leaves_out_has_its_default(
     same(table, [*live(), (100, None, 1.0), (101, "y", 7.5)])
 
 
-def test_a_row_moves_to_the_partition_of_its_new_value(spark: Any, uri: str, plane: str) -> None:
+def test_a_row_moves_to_the_partition_of_its_new_value(spark: Any, uri: str, backend: str) -> None:
     """ADD-4: files hold rows of one partition; conditions on partitions take whole files."""
     tablefmt.create(uri, SCHEMA, partition_by=["p"]).append(arrow(start()))
     table = tablefmt.spark.open(spark, uri)
@@ -266,7 +265,7 @@ def test_a_row_moves_to_the_partition_of_its_new_value(spark: Any, uri: str, pla
     same(table, [(i, "b" if i < 10 else p, v) for i, p, v in start() if i not in before])
 
 
-def test_copy_on_write_leaves_no_deletion_vector(spark: Any, uri: str, plane: str) -> None:
+def test_copy_on_write_leaves_no_deletion_vector(spark: Any, uri: str, backend: str) -> None:
     tablefmt.create(uri, SCHEMA, properties={"deleteMode": "copy-on-write"}).append(arrow(start()))
     table = tablefmt.spark.open(spark, uri)
     table.delete("id % 2 = 0")
@@ -506,7 +505,9 @@ def test_two_ways_to_say_what_is_replaced_are_an_error(spark: Any, table: SparkT
         )
 
 
-def test_an_empty_frame_replaces_no_partition_dynamically(spark: Any, uri: str, plane: str) -> None:
+def test_an_empty_frame_replaces_no_partition_dynamically(
+    spark: Any, uri: str, backend: str
+) -> None:
     tablefmt.create(uri, SCHEMA, partition_by=["p"]).append(arrow(start()))
     table = tablefmt.spark.open(spark, uri)
     done = table.overwrite(source(spark, []), dynamic_partitions=True)
@@ -535,7 +536,7 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
 
 
 def test_columns_that_only_the_source_has_come_into_the_table(
-    spark: Any, uri: str, plane: str
+    spark: Any, uri: str, backend: str
 ) -> None:
     """MRG-2, SCH-8: one commit of columns and rows; older versions stay as they were."""
     tablefmt.create(uri, SCHEMA).append(arrow(start(4)))

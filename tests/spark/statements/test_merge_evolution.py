@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,6 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.spark.backends import choice
 from tests import overlays
 from tests.overlays import Row
 
@@ -43,7 +42,7 @@ def undone(uri: str) -> None:
 
 
 def test_fields_that_the_source_lacks_stay(
-    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+    spark: Any, uri: str, use_backend: Callable[..., None]
 ) -> None:
     """MRG-1: in SQL, and by SparkTable on both planes; beside plain Python."""
     for at, kind in enumerate((overlays.LACKING, overlays.COMPLETE)):
@@ -57,17 +56,15 @@ def test_fields_that_the_source_lacks_stay(
         )
         assert found(place) == overlays.expected(kind)
         spark.sql("DROP TABLE t")
-        for plane in ("native", "arrow"):
-            place = f"{uri}{at}{plane}"
+        for backend in ("native", "arrow"):
+            place = f"{uri}{at}{backend}"
             filled(spark, place, overlays.DDL, overlays.target_rows())
             spark.sql("DROP TABLE t")
-            with monkeypatch.context() as patch:
-                chosen = choice.Plane(plane, "a test")  # type: ignore[arg-type]
-                patch.setattr(choice, "choose", lambda spark, store, p=chosen: p)
-                table = tablefmt.spark.open(spark, place)
-                merge = table.merge(source, "t.id = s.id", merge_schema=True)
-                merge.when_matched_update_all().when_not_matched_insert_all().execute()
-            assert found(place) == overlays.expected(kind), plane
+            use_backend(backend)
+            table = tablefmt.spark.open(spark, place)
+            merge = table.merge(source, "t.id = s.id", merge_schema=True)
+            merge.when_matched_update_all().when_not_matched_insert_all().execute()
+            assert found(place) == overlays.expected(kind), backend
 
 
 DAY, OTHER = dt.date(2020, 1, 1), dt.date(2021, 1, 1)

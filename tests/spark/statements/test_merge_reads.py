@@ -5,14 +5,13 @@ CFL-8, CFL-10: class UPDATE, and a look at the whole table at the version of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends import choice
 from tests.races import race
 from tests.system.transactions.test_row_level import Rows, rows_of, source
 
@@ -49,16 +48,16 @@ def summed(spark: Any, uri: str, key: int, by: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "by", ["SQL", pytest.param("verb", marks=pytest.mark.soak), "verb on the Arrow plane"]
+    "by", ["SQL", pytest.param("verb", marks=pytest.mark.soak), "verb by Arrow"]
 )
 def test_two_that_each_write_what_the_other_has_read_have_an_order(
-    spark: Any, own: str, monkeypatch: pytest.MonkeyPatch, by: str
+    spark: Any, own: str, use_backend: Callable[..., None], by: str
 ) -> None:
     """The one that comes later would have to see the other's value, and has not."""
     other = spark.newSession()
     tablefmt.spark.register(other)
-    if by == "verb on the Arrow plane":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+    if by == "verb by Arrow":
+        use_backend("arrow", spark, other)
         for session in (spark, other):
             tablefmt.spark.read(session, own).createOrReplaceTempView("own")
     ended = race(lambda: summed(spark, own, 1, by), lambda: summed(other, own, 11, by))

@@ -13,7 +13,6 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends import choice
 from tests.races import Ended, race
 from tests.spark.looking import everything, strays
 from tests.system.transactions.test_row_level import (
@@ -158,11 +157,11 @@ def test_of_six_at_once_each_goes_on_top_of_all_before_it(
     assert tablefmt.open(table).verify().ok
 
 
-def test_of_three_at_once_on_the_arrow_plane_each_goes_on_top_of_all_before_it(
-    sessions: list[Any], table: str, monkeypatch: pytest.MonkeyPatch
+def test_of_three_at_once_by_arrow_each_goes_on_top_of_all_before_it(
+    sessions: list[Any], table: str, use_backend: Callable[..., None]
 ) -> None:
     """CMT-6, CFL-10, CFL-17, CFL-18: every third row each."""
-    monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+    use_backend("arrow", *sessions)
     works = [
         lambda how=how, at=at: how(sessions[at % 2], table, list(KEYS[at::3]), 100 * at + 7)
         for at, how in enumerate(VERBS.values())
@@ -203,18 +202,17 @@ def test_of_one_row_that_both_change_the_later_statement_of_sql_is_told(
     check_later_was_told(table, names, ended, before)
 
 
-@pytest.mark.parametrize("plane", ["native", "arrow"])
+@pytest.mark.parametrize("backend", ["native", "arrow"])
 @pytest.mark.parametrize("names", [("UPDATE", "MERGE"), ("MERGE", "UPDATE")])
 def test_of_one_row_that_both_change_the_later_verb_is_told(
     sessions: list[Any],
     table: str,
     names: tuple[str, str],
-    plane: str,
-    monkeypatch: pytest.MonkeyPatch,
+    backend: str,
+    use_backend: Callable[..., None],
 ) -> None:
     """CFL-8, CFL-10: nothing of it stays, and what the first did stands."""
-    if plane == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+    use_backend(backend, *sessions)
     before = everything(table)
     changes = [VERBS[name] for name in names]
     ended = both(sessions, table, changes, [*EVEN, ODD[3]], ODD)

@@ -5,7 +5,7 @@ Spec: CFL-5.
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,16 +13,14 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import MetadataChangedException
-from tablefmt.spark.backends import choice
+from tablefmt.spark.backends.arrow.backend import ArrowBackend
+from tablefmt.spark.backends.native.backend import NativeBackend
 
-PLANES = ["native", "arrow"]
 
-
-@pytest.fixture(params=PLANES)
-def plane(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(params=["native", "arrow"])
+def backend(request: Any, use_backend: Callable[..., None]) -> str:
     """Who writes the files."""
-    if request.param == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+    use_backend(request.param)
     return str(request.param)
 
 
@@ -31,7 +29,7 @@ def swap(table: Any) -> None:
         table.alter.rename_column(name, to)
 
 
-def test_a_stale_handle_writes_by_the_newest_schema(spark: Any, uri: str, plane: str) -> None:
+def test_a_stale_handle_writes_by_the_newest_schema(spark: Any, uri: str, backend: str) -> None:
     """CFL-5: names, defaults and new columns are those of now, for every verb."""
     made = tablefmt.create(uri, "a INT, b INT")
     stale = tablefmt.spark.open(spark, uri)
@@ -50,15 +48,13 @@ def test_a_stale_handle_writes_by_the_newest_schema(spark: Any, uri: str, plane:
 
 
 def test_a_change_of_names_while_tasks_write_is_concurrent(
-    spark: Any, uri: str, plane: str, monkeypatch: pytest.MonkeyPatch
+    spark: Any, uri: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CFL-5: what an append began from is known, so it fails; it goes on top of what it fits."""
     made = tablefmt.create(uri, "a INT, b INT")
     frame = spark.sql("SELECT 1 AS a, 2 AS b")
-    name = "write_native" if plane == "native" else "files_arrow"
-    # The package's name for it is the function's.
-    writing = sys.modules["tablefmt.spark.write"]
-    inner = getattr(writing, name)
+    kind = {"native": NativeBackend, "arrow": ArrowBackend}[backend]
+    inner = kind.write_rows
     changes = [swap, lambda table: table.alter.add_column("c", "INT")]
 
     def produce(*arguments: Any) -> Any:
@@ -66,7 +62,7 @@ def test_a_change_of_names_while_tasks_write_is_concurrent(
         changes.pop(0)(made)
         return found
 
-    monkeypatch.setattr(writing, name, produce)
+    monkeypatch.setattr(kind, "write_rows", produce)
     with pytest.raises(MetadataChangedException, match="renamed"):
         tablefmt.spark.write(frame, uri)
     assert tablefmt.open(uri).scan().count() == 0

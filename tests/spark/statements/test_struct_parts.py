@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,6 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.backends import choice
 from tablefmt.spark.entry import bridge
 from tablefmt.spark.entry.table import SparkTable
 from tests.parts import DDL, Row, with_parts
@@ -32,9 +31,8 @@ ROWS: list[Row] = [
 
 
 @pytest.fixture(params=["native", "arrow"])
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "arrow":
-        monkeypatch.setattr(choice, "choose", lambda spark, store: choice.Plane("arrow", "a test"))
+def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
+    use_backend(request.param)
     return str(request.param)
 
 
@@ -65,7 +63,7 @@ def named(spark: Any, uri: str) -> None:
     spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')")
 
 
-def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, plane: str) -> None:
+def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, backend: str) -> None:
     """SQL-5: all from the old row; a NULL struct becomes one; types by store assignment."""
     filled(uri)
     table = tablefmt.spark.open(spark, uri)
@@ -349,7 +347,7 @@ def test_a_merge_that_fails_leaves_the_columns_as_they_were(spark: Any, uri: str
     assert spark.table("t").columns == ["id", "v", "s"]
 
 
-def test_fields_that_are_new_inside_arrays_and_maps(spark: Any, uri: str, plane: str) -> None:
+def test_fields_that_are_new_inside_arrays_and_maps(spark: Any, uri: str, backend: str) -> None:
     """MRG-1, SCH-8: rows that a clause leaves alone, or sets in other columns, keep theirs."""
     ddl = "id BIGINT, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>, n INT"
     rows: list[Row] = [

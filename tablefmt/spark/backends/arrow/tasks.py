@@ -1,6 +1,6 @@
-"""What Spark's workers do on the Arrow plane: read a group of files, write the rows of a task.
+"""What Spark's workers do for Arrow: read a group of files, write the rows of a task.
 
-Both are values that travel to the workers pickled, so what a store needs to be opened with is in no
+They are values that travel to the workers pickled, so what a store needs to be opened with is in no
 plan. Spec: DAT-1 .. DAT-7.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +22,7 @@ from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.snapshot import joined
+from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -80,7 +79,7 @@ class LocateTask:
                 rows = found.rows
                 file = pa.repeat(pa.scalar(first + found.file, pa.int32()), len(found.positions))
                 columns = [*rows.columns, file, pa.array(found.positions, pa.int64())]
-                names = [*rows.schema.names, "file", "row"]
+                names = [*rows.schema.names, FILE, ROW]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
@@ -229,19 +228,3 @@ def unpacked(body: bytes) -> pa.Table:
     """The reverse of `packed`."""
     with pa.ipc.open_stream(body) as stream:
         return stream.read_all()
-
-
-def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
-    """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
-    return joined(list(parts))
-
-
-def described(added: AddedFiles | None) -> bytes:
-    """What a task wrote, as bytes for the driver."""
-    return orjson.dumps(None if added is None else dict(added.columns))
-
-
-def read_back(body: bytes) -> AddedFiles | None:
-    """The reverse of `described`."""
-    columns = orjson.loads(body)
-    return None if columns is None else AddedFiles(columns)

@@ -25,9 +25,11 @@ from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import physical
 from tablefmt.session.snapshot import live_rows
-from tablefmt.spark.backends.groups import Groups, partition_groups
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.native.groups import Groups, partition_groups
 from tablefmt.spark.backends.native.s3 import s3_place
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
 READ_OPTIONS = {
@@ -79,7 +81,24 @@ class Files:
     """With a column more, POSITION: where a row is in its file."""
 
 
-def to_dataframe(spark: Any, store: Store, files: Files, *, keep: bool = False) -> Any:
+def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> Files:
+    """The files of one version; `asked`: somebody asked for it by number or time."""
+    table = snapshot_identity(store, snapshot.table_id, asked=asked)
+    return Files(
+        identity=f"{table}@{snapshot.version}",
+        columns=snapshot.files,
+        schema=snapshot.schema,
+        partition_ids=snapshot.partition_ids,
+        vectors=snapshot.with_vectors,
+    )
+
+
+def snapshot_identity(store: Store, table_id: str, *, asked: bool = False) -> str:
+    """Names a table's files; `asked` tells a version that somebody asked for from the newest."""
+    return f"{store.identity}#{table_id}{'!' if asked else ''}"
+
+
+def to_dataframe(spark: Session, store: Store, files: Files, *, keep: bool = False) -> DataFrame:
     """A DataFrame over exactly these files, columns under their logical names.
 
     Args:

@@ -8,25 +8,23 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CommitRejectedError
 from tablefmt.log.names import data_folder
-from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.properties import get_property
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.entry import AddedFiles
+from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import physical
 from tablefmt.session.context import discard
-from tablefmt.snapshot.head import Head
-from tablefmt.spark.backends.base import Layout
+from tablefmt.spark.backends.base import Destination
+from tablefmt.spark.backends.layout import Layout
 from tablefmt.spark.backends.native import s3
 from tablefmt.spark.backends.native.relation import HadoopRoot, hadoop_root
 from tablefmt.spark.columns.constraints import guard
 from tablefmt.spark.columns.projection import alignment, misfit
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime import failures
-from tablefmt.spark.runtime.options import FileOptions
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
 SESSION_CONF = {
@@ -55,8 +53,8 @@ WRITE_OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 
-PLACED_OPTIONS = {"parquet.writer.version": "v2"}
-"""On top of that for rows that carry their places (DAT-11): positions in order are then written as
+POSITION_OPTIONS = {"parquet.writer.version": "v2"}
+"""On top of that for rows that carry their positions (DAT-11): in order they are then written as
 their differences, which take next to nothing, and so are whole numbers of the table's.
 """
 
@@ -74,106 +72,41 @@ OPTIMIZED_CONF = {
 }
 """On top of that with `optimizeWrite`: adaptive execution is what sizes the tasks."""
 
-SHUFFLED_PER_FILE_BYTE = 3
-"""Bytes that Spark shuffles for one byte of a file: rows with lz4 against columns with zstd."""
-
-SAMPLE_ROWS = 10_000
-"""Fewer rows than this in a table say too little about how large a row is."""
-
 _log = logging.getLogger(__name__)
 
 
-def layout(
-    files: FileOptions, metadata: Metadata, head: Head | None, session_rows_max: int = 0
-) -> Layout:
-    """What options, properties and the table's files so far say. Pure.
-
-    Spark's writer rolls by rows alone, so a size in bytes becomes rows by the bytes a row of the
-    table's files. Without such files a size holds with `optimizeWrite` alone.
-
-    Args:
-        files: the options of this write.
-        metadata: the table's, with its properties.
-        head: the table's newest version; None for a new table.
-        session_rows_max: spark.sql.files.maxRecordsPerFile; 0: none.
-    """
-    properties = metadata.properties
-    size = files.target_file_size or int(get_property(properties, "targetFileSize"))
-    rows_max = files.max_records or session_rows_max or None
-    totals = None if head is None else head.totals
-    if totals is not None and totals.rows >= SAMPLE_ROWS and totals.bytes > 0:
-        by_size = max(1, size * totals.rows // totals.bytes)
-        rows_max = min(rows_max or by_size, by_size)
-    wanted = files.optimize
-    if wanted is None:
-        wanted = get_property(properties, "optimizeWrite") == "true"
-    return Layout(files.compression, rows_max, SHUFFLED_PER_FILE_BYTE * size if wanted else None)
-
-
-def write_native(
-    frame: Any,
-    store: Store,
-    transaction: str,
-    metadata: Metadata,
-    stats: Sequence[Field],
-    spread: Layout,
-) -> AddedFiles | None:
-    """Run the query and write its rows under the transaction's folder, durably (ADD-5).
-
-    Args:
-        frame: a DataFrame; its columns go to the table's by name.
-        store: the table's.
-        transaction: names the folder, which must be new.
-        metadata: schema and partitioning to write under.
-        stats: columns to keep bounds of.
-        spread: how rows are spread over files.
-
-    Returns:
-        The files; None if there were no rows.
-
-    Raises:
-        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. Spark's own exceptions if the
-        query fails. CommitRejectedError: the files are not all that Spark wrote. Either way nothing
-        stays under the folder.
-    """
+def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
+    """Run the query and write its rows; as of `Backend`."""
+    folder = data_folder(to.transaction)
     try:
-        said = _run(frame, store, data_folder(transaction), metadata, spread)
-        folder = data_folder(transaction)
-        written = _published(frame.sparkSession, store, folder)
-        added = describe_files(store, written, metadata, stats)
-        kept = set(added.columns["path"]) if added is not None else set()
-        for key, _ in written:
-            if key not in kept:
-                store.delete(key)
-        check_published(said, 0 if added is None else added.rows)
+        rows, written = write_files(frame, store, folder, to)
+        added = described_files(store, written, to)
+        check_published(rows, 0 if added is None else added.rows)
         if added is not None:
-            store.sync(added.columns["path"])
             return added
     except BaseException:
-        remove_folder(frame.sparkSession, store, transaction)
+        remove_folder(frame.sparkSession, store, to.transaction)
         raise
-    remove_folder(frame.sparkSession, store, transaction)
+    remove_folder(frame.sparkSession, store, to.transaction)
     return None
 
 
-def write_more(
-    frame: Any,
+def write_files(
+    frame: DataFrame,
     store: Store,
     folder: str,
-    metadata: Metadata,
-    spread: Layout,
-    more: Sequence[Mapping[str, Any]],
+    to: Destination,
+    more: Sequence[Mapping[str, object]] = (),
     apart: str | None = None,
 ) -> tuple[int, list[tuple[str, int]]]:
-    """Run the query and write its rows with columns that no schema names (DAT-11); not durably yet.
+    """Run the query and write its rows; not durably yet.
 
     Args:
-        frame: as of `write_native`, and the columns of `more`.
+        frame: its columns go to the table's by name; and the columns of `more`.
         store: the table's.
-        folder: below the transaction's; new.
-        metadata: schema and partitioning to write under.
-        spread: how rows are spread over files.
-        more: Spark's JSON forms of those columns.
+        folder: the transaction's, or below it; new.
+        to: what is written.
+        more: Spark's JSON forms of columns that no schema names (DAT-11).
         apart: one of them: a file holds rows of one value of it.
 
     Returns:
@@ -181,23 +114,37 @@ def write_more(
         the files, those without rows too.
 
     Raises:
-        As `write_native`; what was written stays.
+        As `Backend.write_rows`; what was written stays.
     """
-    said = _run(frame, store, folder, metadata, spread, more, apart)
-    return said, _published(frame.sparkSession, store, folder)
+    rows = _run(frame, store, folder, to, more, apart)
+    return rows, _published(frame.sparkSession, store, folder)
 
 
-def _published(spark: Any, store: Store, folder: str) -> list[tuple[str, int]]:
+def described_files(
+    store: Store, written: Sequence[tuple[str, int]], to: Destination
+) -> AddedFiles | None:
+    """The files, durable from now on; those without rows are removed."""
+    added = describe_files(store, written, to.metadata, to.stats) if written else None
+    kept = frozenset() if added is None else frozenset(added.columns["path"])
+    for key, _ in written:
+        if key not in kept:
+            store.delete(key)
+    if added is not None:
+        store.sync(added.columns["path"])
+    return added
+
+
+def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int]]:
     """Keys and sizes of the files that a job left below a folder; its committer's notes go."""
-    found = [(one.key, one.size) for one in store.list_after(folder)]
-    notes = s3.magic_folders(folder, (key for key, _ in found))
+    listed = [(one.key, one.size) for one in store.list_after(folder)]
+    notes = s3.magic_folders(folder, (key for key, _ in listed))
     for one in notes:
         _delete(spark, store, one)
     s3.remove_markers(store, folder)
-    return [(key, size) for key, size in found if not key.startswith(tuple(notes))]
+    return [(key, size) for key, size in listed if not key.startswith(tuple(notes))]
 
 
-def remove_folder(spark: Any, store: Store, transaction: str) -> None:
+def remove_folder(spark: Session, store: Store, transaction: str) -> None:
     """Delete whatever a transaction wrote, empty directories too. For one never committed."""
     try:
         s3.abort_uploads(store, data_folder(transaction))
@@ -208,7 +155,7 @@ def remove_folder(spark: Any, store: Store, transaction: str) -> None:
         discard(store, transaction)
 
 
-def _delete(spark: Any, store: Store, folder: str) -> None:
+def _delete(spark: Session, store: Store, folder: str) -> None:
     """Delete a folder and what is in it, by Hadoop: many objects a request."""
     root = hadoop_root(store)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
@@ -220,40 +167,40 @@ def _delete(spark: Any, store: Store, folder: str) -> None:
     path.getFileSystem(conf).delete(path, True)
 
 
-def check_published(said: int, found: int) -> None:
+def check_published(written: int, published: int) -> None:
     """A committer that does not fit the session publishes no files, and says that all is well.
 
     Args:
-        said: rows that Spark's tasks wrote; negative if this Spark does not say.
-        found: rows in the files that are there.
+        written: rows that Spark's tasks say they wrote; negative if this Spark does not say.
+        published: rows in the files that are there.
     """
-    if 0 <= said != found:
+    if 0 <= written != published:
         raise CommitRejectedError(
-            f"Spark wrote {said} rows and the files that it published hold {found}; look for "
-            "settings of this session about committers (spark.sql.sources.commitProtocolClass, "
+            f"Spark wrote {written} rows and the files that it published hold {published}; look "
+            "for settings of this session about committers (spark.sql.sources.commitProtocolClass, "
             "fs.s3a.committer, mapreduce.fileoutputcommitter)"
         )
 
 
 def _run(
-    frame: Any,
+    frame: DataFrame,
     store: Store,
     folder: str,
-    metadata: Metadata,
-    spread: Layout,
-    more: Sequence[Mapping[str, Any]] = (),
-    apart: str | None = None,
+    to: Destination,
+    more: Sequence[Mapping[str, object]],
+    apart: str | None,
 ) -> int:
     """Rows that Spark's tasks say they wrote; negative if they do not say."""
     from pyspark.errors import AnalysisException
 
     failures.install()
+    metadata, layout = to.metadata, to.layout
     check = guard(metadata)
     steps = alignment(frame, metadata.schema, more, named=check is not None)
     root = hadoop_root(store)
-    settings, options = _settings(root, spread)
+    settings, options = _settings(root, layout)
     if more:
-        options.update(PLACED_OPTIONS)
+        options.update(POSITION_OPTIONS)
         longs = [column["name"] for column in more if column["type"] == "long"]
         options.update({f"parquet.enable.dictionary#{name}": "false" for name in longs})
     write = loader.new_instance(frame.sparkSession, "NativeWrite", frame._jdf, json.dumps(settings))
@@ -275,21 +222,21 @@ def _run(
     if names:
         group = _group_name(metadata.schema)
         write.group(group, json.dumps(names))
-    if spread.shuffle_bytes is not None:
-        write.rebalance(group, spread.shuffle_bytes)
+    if layout.shuffle_bytes is not None:
+        write.rebalance(group, layout.shuffle_bytes)
     elif group is not None:
         write.keepOrder(group)
     rows: int = write.save(json.dumps(options), group, root / folder)
     return rows
 
 
-def _settings(root: HadoopRoot, spread: Layout) -> tuple[dict[str, str], dict[str, str]]:
+def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[str, str]]:
     """Session settings, and options of the writer, for a table there."""
     settings = dict(SESSION_CONF)
-    options = {**WRITE_OPTIONS, "compression": spread.compression}
-    if spread.rows_max is not None:
-        options["maxRecordsPerFile"] = str(spread.rows_max)
-    if spread.shuffle_bytes is not None:
+    options = {**WRITE_OPTIONS, "compression": layout.compression}
+    if layout.rows_max is not None:
+        options["maxRecordsPerFile"] = str(layout.rows_max)
+    if layout.shuffle_bytes is not None:
         settings.update(OPTIMIZED_CONF)
     if root.scheme == "file":
         options.update(LOCAL_OPTIONS)

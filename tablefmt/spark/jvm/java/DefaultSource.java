@@ -91,7 +91,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   // Hadoop opens local paths, whoever is asked.
   private static boolean isNative(String path, Map options) {
     return path == null || path.indexOf("://") < 0 || path.startsWith("file:")
-        || Boolean.TRUE.equals(Bridge.call("native", new Object[] {
+        || Boolean.TRUE.equals(Bridge.call("reads_files", new Object[] {
             SessionCatalog.session(), path, new java.util.HashMap(options)}));
   }
 

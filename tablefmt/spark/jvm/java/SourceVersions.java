@@ -4,6 +4,7 @@ import java.util.LinkedHashSet;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -18,9 +19,15 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class Queried {
-  /** @return identities of their files, a line each */
-  public String snapshots(Dataset query) {
+public class SourceVersions {
+  private static final Set PYTHON_SOURCES =
+      new LinkedHashSet(java.util.Arrays.asList(new String[] {"tablefmt", "tablefmt_arrow"}));
+
+  /**
+   * @return a line each: identities of the files that Spark itself reads, names of functions by
+   *     which Arrow reads, and paths that the Python data source scans
+   */
+  public String of(Dataset query) {
     Set found = new LinkedHashSet();
     add(query.logicalPlan(), found);
     StringBuilder lines = new StringBuilder();
@@ -56,6 +63,9 @@ public class Queried {
   }
 
   private static void add(Expression given, Set found) {
+    if (given instanceof PythonUDF && ((PythonUDF) given).name().startsWith("tablefmt_arrow_")) {
+      found.add(((PythonUDF) given).name());
+    }
     if (given instanceof PlanExpression) {
       Object inner = ((PlanExpression) given).plan();
       if (inner instanceof LogicalPlan) {
@@ -73,6 +83,8 @@ public class Queried {
       if (relation != null) {
         found.add(relation.index().snapshot());
       }
+    } else if (PYTHON_SOURCES.contains(named.table().name())) {
+      found.add("scan " + named.options().get("path"));
     }
   }
 }

@@ -7,7 +7,6 @@ Spark prunes by such columns before it runs a query, and by what it learns from 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,23 +53,6 @@ def partition_groups(
     lines = pc.dictionary_encode(pc.binary_join_element_wise(*texts, "\t"))
     described = to_spark_json(Schema(tuple(columns), schema.last_id))
     return Groups(json.dumps(described), "\n".join(lines.dictionary.to_pylist()), lines.indices)
-
-
-def live_partitions(files: pa.Table, schema: Schema, partition_by: Sequence[int]) -> str | None:
-    """The partitions that rows are in, a line each as of `Groups.values`; None: there is none.
-
-    Args:
-        files: a row a live file, with `rows` and `deleted`.
-        schema: the table's.
-        partition_by: ids of its partition columns, at least one, in their order.
-    """
-    there = files.filter(pc.greater(files["rows"], files["deleted"]))
-    if there.num_rows == 0:
-        return None
-    columns = [schema.by_id(i) for i in partition_by]
-    texts = [cells(there[f"partition.{f.id}"], f.type) for f in columns]
-    lines = pc.unique(pc.binary_join_element_wise(*texts, "\t"))
-    return "\n".join(sorted(lines.to_pylist()))
 
 
 def single_groups(

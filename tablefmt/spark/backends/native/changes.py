@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,24 +11,17 @@ from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.spark.backends.arrow.plane import changes_arrow
-from tablefmt.spark.backends.choice import plane_for
-from tablefmt.spark.backends.groups import Groups
+from tablefmt.spark.backends.native.groups import Groups
 from tablefmt.spark.backends.native.relation import Files, to_dataframe
+from tablefmt.spark.runtime.frames import DataFrame, Session
 
 
-def changes_dataframe(spark: Any, changes: Changes) -> Any:
-    """The rows of a range, each with `_change_type`, `_commit_version`, `_commit_timestamp`.
+def read_changes(spark: Session, changes: Changes) -> DataFrame:
+    """The rows of a range; as of `Backend`. A condition on the change columns leaves out commits.
 
-    The same rows as `Changes.to_arrow`, in no order. A condition on the change columns leaves out
-    whole commits. Spec: INC-3, INC-4.
-
-    Raises:
-        UnsupportedFeatureError: INC-4, or memory://.
+    Spec: INC-3, INC-4.
     """
     snapshot, store = changes.snapshot, changes.view.store
-    if plane_for(spark, store).kind == "arrow":
-        return changes_arrow(spark, changes)
     found = changes.file_changes
     tables = [change.files for change in found] or [snapshot.files.slice(0, 0)]
     files = Files(

@@ -1,0 +1,102 @@
+"""Reads by Arrow: files are dealt out to Spark's Python workers, which give their rows back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.changes.plan import CHANGE_COLUMNS
+from tablefmt.changes.read import Changes
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.model.arrow_types import from_arrow, to_arrow
+from tablefmt.model.schema import Schema
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.arrow.tasks import LocateTask, ReadTask, groups_of
+from tablefmt.spark.backends.base import FILE, ROW
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.store.protocol import Store
+
+_POSITIONS = pa.schema([pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False)])
+
+_log = logging.getLogger(__name__)
+
+
+def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bool) -> DataFrame:
+    """The rows of a version.
+
+    Args:
+        spark: a session, classic or Connect. Its workers have to see the store, and have tablefmt.
+        store: the table's. What it is opened with is in no plan.
+        snapshot: the version.
+        asked: somebody asked for this version, by number or time.
+    """
+    failures.install()
+    files = snapshot.files
+    groups = [(group, ()) for group in groups_of(snapshot.with_vectors(files))]
+    _log.info(
+        "arrow backend: version %d of %s, %d files in %d tasks",
+        snapshot.version, store.uri, files.num_rows, len(groups),
+    )  # fmt: skip
+    # query_versions.py finds it in plans.
+    at = f"{'at' if asked else 'v'}{snapshot.version}"
+    label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
+    return _frame(spark, ReadTask(store, snapshot.schema), groups, pa.schema([]), label)
+
+
+def read_changes(spark: Session, changes: Changes) -> DataFrame:
+    """The rows of a range, each with its change columns."""
+    failures.install()
+    store, snapshot = changes.view.store, changes.snapshot
+    groups = []
+    for change in changes.file_changes:
+        values = (change.change, change.version, change.timestamp)
+        marks = tuple(pa.scalar(v, c.type) for v, c in zip(values, CHANGE_COLUMNS, strict=True))
+        groups += [(group, marks) for group in groups_of(change.files)]
+    label = f"tablefmt_arrow_changes_{changes.first_version}_to_{changes.last_version}"
+    return _frame(spark, ReadTask(store, snapshot.schema), groups, CHANGE_COLUMNS, label)
+
+
+def read_positions(
+    spark: Session, store: Store, files: pa.Table, table: Schema, columns: Schema
+) -> DataFrame:
+    """Rows with FILE and ROW."""
+    failures.install()
+    groups, first = [], 0
+    for group in groups_of(files):
+        groups.append((group, (first,)))
+        first += group.num_rows
+    label = f"tablefmt_arrow_positions_{files.num_rows}_files"
+    return _frame(spark, LocateTask(store, table, columns), groups, _POSITIONS, label)
+
+
+def _frame(
+    spark: Session,
+    task: ReadTask | LocateTask,
+    groups: Sequence[tuple[pa.Table, Sequence[Any]]],
+    more: pa.Schema,
+    label: str,
+) -> DataFrame:
+    """A DataFrame with a task for every group; `label` is what EXPLAIN shows."""
+    from pyspark.sql.types import StructType
+
+    fields = list(to_spark_json(task.schema)["fields"])
+    if len(more):
+        fields += to_spark_json(from_arrow(more))["fields"]
+    schema = StructType.fromJson({"type": "struct", "fields": fields})
+    names = [field["name"] for field in fields]
+    shape = pa.schema([*to_arrow(task.schema), *more])
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                files, marks = groups[at]
+                for batch_of_rows in task.batches(files, marks):
+                    yield batch_of_rows.rename_columns(names).cast(shape)
+
+    rows.__name__ = label
+    count = len(groups)
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(rows, schema)

@@ -1,0 +1,82 @@
+"""Spark itself reads and writes the files, in its own Parquet code; needs a JVM at hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tablefmt.changes.read import Changes
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.entry import AddedFiles
+from tablefmt.model.schema import Schema
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.base import FILE, ROW, Destination, Rewritten
+from tablefmt.spark.backends.native import changes as native_changes
+from tablefmt.spark.backends.native import rewrite, writer
+from tablefmt.spark.backends.native.groups import single_groups
+from tablefmt.spark.backends.native.relation import POSITION, Files, snapshot_files, to_dataframe
+from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.store.protocol import Store
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBackend:
+    """A `Backend`; its methods are described there."""
+
+    spark: Session
+    """Classic."""
+    store: Store
+
+    def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
+        """As of `Backend`."""
+        files = snapshot_files(self.store, snapshot, asked=asked)
+        return to_dataframe(self.spark, self.store, files, keep=True)
+
+    def read_changes(self, changes: Changes) -> DataFrame:
+        """As of `Backend`."""
+        return native_changes.read_changes(self.spark, changes)
+
+    def read_positions(
+        self,
+        files: pa.Table,
+        schema: Schema,
+        columns: Schema,
+        partition_ids: frozenset[int],
+        version: int | None,
+    ) -> DataFrame:
+        """As of `Backend`."""
+        shown = "" if version is None else version
+        scanned = Files(
+            # No two are the same, so that Spark never takes one for another.
+            identity=f"{self.store.identity}#positions {next(_numbers)}@{shown}",
+            columns=files,
+            schema=schema,
+            partition_ids=partition_ids,
+            groups=single_groups(files, schema, partition_ids, FILE),
+            positions=True,
+        )
+        names = [quote_name(f.name) for f in columns.fields]
+        frame = to_dataframe(self.spark, self.store, scanned)
+        return frame.selectExpr(*names, FILE, f"{POSITION} AS {ROW}")
+
+    def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
+        """As of `Backend`."""
+        return writer.write_rows(frame, self.store, to)
+
+    def rewrite_rows(
+        self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
+    ) -> Rewritten:
+        """As of `Backend`."""
+        return rewrite.rewrite_rows(frame, self.store, to, names, part)
+
+    def remove_losers(self, transaction: str, kept: AddedFiles | None) -> None:
+        """As of `Backend`. Spark's committer publishes the files of winning attempts alone."""
+
+    def remove_transaction(self, transaction: str) -> None:
+        """As of `Backend`. Empty directories go too, and uploads that were not completed."""
+        writer.remove_folder(self.spark, self.store, transaction)
