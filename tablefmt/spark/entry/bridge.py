@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import logging
 import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -58,7 +59,8 @@ _FAILED = "\0tablefmt "
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 _log = logging.getLogger("tablefmt.spark")
-_sessions: dict[str, Any] = {}
+_sessions: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+"""PySpark's objects by the JVM's names: whoever works with a session has its object."""
 
 
 def remember(spark: Any) -> None:
@@ -441,9 +443,10 @@ def _session(given: Any) -> Any:
     from pyspark.sql import SparkSession
 
     key = given.sessionUUID()
-    if key not in _sessions:
-        _sessions[key] = SparkSession(SparkContext._active_spark_context, given)
-    return _sessions[key]
+    spark = _sessions.get(key)
+    if spark is None:
+        spark = _sessions[key] = SparkSession(SparkContext._active_spark_context, given)
+    return spark
 
 
 def _frame(session: Any, data: Any) -> Any:

@@ -20,6 +20,7 @@ from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm.sessions import SessionCache
 
 SOURCES = (
     "Ansi",
@@ -54,6 +55,9 @@ SOURCES = (
 )
 """Classes of the package `tablefmt`, each in the .java file of its name in the folder `java`."""
 
+SESSIONS_KEPT = 1024
+"""Sessions of which it is known that they have our rules: those used last."""
+
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 _FOLDER = "tablefmt-classes-"
 _CLASSES = "tablefmt.classes"
@@ -61,7 +65,7 @@ _LOADER = "tablefmt.loader"
 _installing = threading.Lock()
 _trying = threading.Lock()
 _ruling = threading.Lock()
-_ruled: set[str] = set()
+_ruled: SessionCache[bool] = SessionCache(SESSIONS_KEPT)
 _folders: list[str] = []
 _problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
 _found: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
@@ -129,19 +133,21 @@ def add_rule(spark: Any, *, again: bool = False) -> None:
         spark: the session. What is done once is remembered.
         again: look whether the rule is still there.
     """
-    session = spark._jsparkSession
-    key = session.sessionUUID()
+    if again:
+        _add_rules(spark)
+    _ruled.get(spark, "rules", lambda: _add_rules(spark))
+
+
+def _add_rules(spark: Any) -> bool:
     with _ruling:
-        if key in _ruled and not again:
-            return
-        methods = session.experimental()
+        methods = spark._jsparkSession.experimental()
         rules = methods.extraOptimizations()
         names = (rules.apply(i).getClass().getName() for i in range(rules.size()))
         if "tablefmt.NativeScan" not in names:
             rule = new_instance(spark, "NativeScan")
             getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
         _add_analyzer_rule(spark)
-        _ruled.add(key)
+    return True
 
 
 def _add_analyzer_rule(spark: Any) -> None:

@@ -16,10 +16,10 @@ import tablefmt, tablefmt.spark
 from tablefmt.spark.jvm import loader
 
 uri, gone = sys.argv[1:]
-sources = java._sources()
+sources = loader._sources()
 assert any(gone in text for text in sources.values())
 changed = {name: text.replace(gone, gone + "IsGone") for name, text in sources.items()}
-java._sources = lambda: changed
+loader._sources = lambda: changed
 warnings = []
 
 class Kept(logging.Handler):

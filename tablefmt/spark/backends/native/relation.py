@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +28,7 @@ from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.native.groups import Groups, partition_groups
 from tablefmt.spark.backends.native.s3 import s3_place
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.sessions import SessionCache
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
@@ -52,15 +52,14 @@ DELETED_BITS_BYTES = 64 << 20
 only pages of 4,096 rows of which one is gone have bits."""
 
 RELATIONS_KEPT = 16
-"""Snapshots whose relation is built once: it takes a hundred calls into the JVM."""
+"""Snapshots of a context whose relation is built once: it takes a hundred calls into the JVM."""
 
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _JOINED = 1 << 16
 """Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
 
 _log = logging.getLogger(__name__)
-_relations: dict[tuple[str | None, ...], Any] = {}
-_keeping = threading.Lock()
+_relations: SessionCache[Any] = SessionCache(RELATIONS_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +126,9 @@ def kept_relation(
     root = hadoop_root(store)
     # The scheme of a bucket tells its credentials apart.
     place = (root.scheme, root.authority, root.path)
-    said = json.dumps(storage, sort_keys=True)
-    key = (spark._jsparkSession.sessionUUID(), files.identity, *place, uri, said)
-    with _keeping:
-        relation = _relations.pop(key, None)
-        if relation is None:
-            relation = to_relation(spark, store, files, uri, storage)
-        _relations[key] = relation
-        while len(_relations) > RELATIONS_KEPT:
-            _relations.pop(next(iter(_relations)))
-    return relation
+    given = json.dumps(storage, sort_keys=True)
+    key = (files.identity, *place, uri, given)
+    return _relations.get(spark, key, lambda: to_relation(spark, store, files, uri, storage))
 
 
 def to_relation(
