@@ -12,7 +12,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.spark.backends import choice
-from tablefmt.spark.entry import bridge, insert_options
+from tablefmt.spark.entry import bridge, callers, insert_options
 from tablefmt.spark.entry.session import check_classic, is_connect
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import parse_options
@@ -70,7 +70,7 @@ def _register_classes(spark: Any) -> None:
             "tablefmt.spark.read() and write()",
             ["spark:class-path"],
         )
-    bridge.remember(spark)
+    callers.remember(spark)
     loader.new_instance(spark, "Bridge").connect(loader.callback(spark, bridge.answer))
     loader.add_rule(spark, again=True)
     there = spark.conf.get(CATALOG, "builtin")
@@ -113,7 +113,7 @@ def sync(spark: Any, name: str) -> None:
     for extra in ("path", "serialization.format"):
         options.pop(extra, None)
     uri = spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString()
-    place = bridge.place(uri)
+    place = callers.place(uri)
     context = open_context(open_store(place, parse_options(options).storage_options))
     schema = context.view.head.metadata.schema
-    bridge.follow(spark, entry.identifier().quotedString(), schema)
+    callers.follow(spark, entry.identifier().quotedString(), schema)

@@ -79,12 +79,12 @@ import gc, sys
 import tablefmt, tablefmt.spark
 from tablefmt.spark.backends.choice import choose
 from tablefmt.spark.backends.native import relation
-from tablefmt.spark.entry import bridge
+from tablefmt.spark.entry import callers
 from tablefmt.spark.jvm import loader
 from tablefmt.store.open import open_store
 
 folder = sys.argv[1]
-CACHES = (relation._relations, loader._ruled, bridge._sessions)
+CACHES = (relation._relations, loader._ruled, callers._sessions)
 
 
 def use(name):

@@ -17,7 +17,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.entry import bridge
+from tablefmt.spark.entry import write_verbs
 from tablefmt.spark.entry.table import SparkTable
 from tests.parts import DDL, Row, with_parts
 
@@ -245,13 +245,13 @@ def test_a_statement_on_a_struct_that_was_altered_meanwhile_is_refused(
     """SQL-5: the struct put together would lack the field that came."""
     filled(uri)
     named(spark, uri)
-    change = bridge.change_rows
+    change = write_verbs.change_rows
 
     def late(*arguments: Any) -> Any:
         tablefmt.open(uri).alter.add_column("s.z", "int", first=True)
         return change(*arguments)
 
-    monkeypatch.setattr(bridge, "change_rows", late)
+    monkeypatch.setattr(write_verbs, "change_rows", late)
     with pytest.raises(SchemaMismatchError, match="'s' has another type"):
         spark.sql("UPDATE t SET s.a = 1")
     assert tablefmt.open(uri).version == 2

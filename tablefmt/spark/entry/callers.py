@@ -1,0 +1,106 @@
+"""What calls from the JVM name: sessions, rows, tables and columns, as Python has them."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import Schema
+from tablefmt.session.context import TableContext
+from tablefmt.spark.jvm import loader
+from tablefmt.spark.options import parse_options
+from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.store.open import open_store
+from tablefmt.store.protocol import Store
+
+JavaObject = Any
+"""What py4j gives for an object of the JVM, whose class no Python type tells."""
+
+_sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+"""PySpark's objects by the JVM's names: whoever works with a session has its object."""
+
+
+def remember(spark: Session) -> None:
+    """Use this session object whenever the JVM names its session."""
+    _sessions[spark._jsparkSession.sessionUUID()] = spark
+
+
+def session_of(given: JavaObject) -> Session:
+    """PySpark's object of a session of the JVM."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    key = given.sessionUUID()
+    spark = _sessions.get(key)
+    if spark is None:
+        spark = _sessions[key] = SparkSession(SparkContext._active_spark_context, given)
+    return spark
+
+
+def frame_of(session: JavaObject, data: JavaObject) -> DataFrame:
+    """A Dataset of the JVM, in a session."""
+    from pyspark.sql import DataFrame
+
+    return DataFrame(data, session_of(session))
+
+
+def store_of(uri: str, storage: str) -> Store:
+    """The store of a table that the JVM names, with the options of its storage as JSON text."""
+    return open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+
+
+def context_of(uri: str, storage: str) -> TableContext:
+    """A table that the JVM names, at its newest version."""
+    return open_context(store_of(uri, storage))
+
+
+def java_columns(spark: Session, schema: Schema) -> JavaObject:
+    """The columns as a StructType of the JVM."""
+    return loader.java_schema(spark, json.dumps(to_spark_json(schema)))
+
+
+def follow(spark: Session, name: str, schema: Schema) -> None:
+    """The columns that Spark's catalog keeps of a table become those of the table.
+
+    A table that is named by its path is in no catalog.
+    """
+    identifier = _identifier(spark, name)
+    if "/" in identifier.table():
+        return
+    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog.alterTableSchema(identifier, java_columns(spark, schema))
+
+
+def _identifier(spark: Session, name: str) -> JavaObject:
+    """Of a table of the session catalog, with that catalog's name before it or not."""
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    parts = parser.parseMultipartIdentifier(name)
+    last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
+    return parser.parseTableIdentifier(".".join(last))
+
+
+def pop_option(options: dict[str, Any], name: str) -> Any:
+    """Take an option out, whatever the case of its name."""
+    for written in list(options):
+        if written.casefold() == name.casefold():
+            return options.pop(written)
+    return None
+
+
+def path_of(given: str | None) -> str:
+    """The option `path`. Raises InvalidRangeError: there is none."""
+    if not given:
+        raise InvalidRangeError("there is no path; give one to load() or save(), or option 'path'")
+    return given
+
+
+def place(location: str) -> str:
+    """Spark's catalog has `file:` before a local path, and escapes nothing in it."""
+    if not location.startswith("file:"):
+        return location
+    return "/" + location.removeprefix("file:").lstrip("/")

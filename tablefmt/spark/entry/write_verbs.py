@@ -1,0 +1,170 @@
+"""Verbs that write rows: `df.write`, INSERT, TRUNCATE, DELETE, UPDATE, MERGE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.operations.overwrite import overwrite
+from tablefmt.session.context import CommitOptions
+from tablefmt.spark.entry.callers import (
+    JavaObject,
+    context_of,
+    follow,
+    frame_of,
+    path_of,
+    place,
+    pop_option,
+    session_of,
+)
+from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
+from tablefmt.spark.entry.write import write
+from tablefmt.spark.options import parse_options
+from tablefmt.spark.runtime.ansi import wrapped
+from tablefmt.spark.runtime.frames import Session
+from tablefmt.spark.statements.open_logs import open_context, open_if_there
+from tablefmt.spark.statements.sql import change_rows, counts
+from tablefmt.store.open import open_store
+
+PARTITION_COLUMNS = "__partition_columns"
+"""Spark's name for what `partitionBy` was given, a JSON array."""
+
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+"""Spark's setting of what an overwrite replaces."""
+
+
+def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
+    """`df.write.format("tablefmt").save()`."""
+    options = json.loads(given)
+    by_option = pop_option(options, "partitionBy")
+    columns = pop_option(options, PARTITION_COLUMNS)
+    pop_option(options, "__clustering_columns")
+    names = json.loads(columns) if columns else [n.strip() for n in (by_option or "").split(",")]
+    by: list[str] | None = [name for name in names if name]
+    uri = path_of(pop_option(options, "path"))
+    if mode == "Overwrite":
+        options.update(_as_set(session_of(session), uri, options))
+    write(
+        frame_of(session, data),
+        uri,
+        mode={"ErrorIfExists": "error"}.get(mode, mode.casefold()),
+        partition_by=by,
+        **options,
+    )
+
+
+def _as_set(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What the session says that an overwrite replaces, unless its options say it.
+
+    Spark's own sources heed this setting too, for tables with partitions.
+    """
+    given_names = {name.casefold().replace("_", "") for name in given}
+    dynamic = (spark.conf.get(OVERWRITE_MODE, None) or "").casefold() == "dynamic"
+    if not dynamic or given_names & {"replacewhere", "partitionoverwritemode"}:
+        return {}
+    context = open_if_there(open_store(uri, parse_options(dict(given)).storage_options))
+    partitioned = context is not None and context.view.head.metadata.partition_by
+    return {"partitionOverwriteMode": "dynamic"} if partitioned else {}
+
+
+def _insert(
+    session: JavaObject,
+    uri: str | None,
+    storage: str | None,
+    data: JavaObject,
+    mode: str,
+    where: str | None,
+    options: str | None,
+    partition_by: str,
+    name: str | None = None,
+) -> None:
+    """INSERT into a table, or the rows of CREATE TABLE AS SELECT.
+
+    Args:
+        mode: of `write`; "overwrite as set": whatever the session says an overwrite replaces.
+        where: what an overwrite replaces; None: all.
+        name: of a table that may get more columns, in the catalog.
+    """
+    if uri is None:
+        raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
+    uri = place(uri)
+    given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
+    for option in ("path", "versionAsOf", "timestampAsOf"):
+        pop_option(given, option)
+    if where is not None:
+        given["replaceWhere"] = where
+    if mode == "overwrite as set":
+        mode = "overwrite"
+        given.update(_as_set(session_of(session), uri, given))
+    write(frame_of(session, data), uri, mode=mode, partition_by=json.loads(partition_by), **given)
+    if name is not None:
+        context = open_context(open_store(uri, parse_options(given).storage_options))
+        follow(session_of(session), name, context.view.head.metadata.schema)
+
+
+def _rows(
+    session: JavaObject,
+    uri: str,
+    storage: str,
+    data: JavaObject,
+    verb: str,
+    options: str,
+    text: str,
+) -> None:
+    """The rows of CREATE or REPLACE TABLE AS SELECT, or of saveAsTable over a table."""
+    uri, frame, stored = place(uri), frame_of(session, data), json.loads(storage)
+    given = {**stored, **json.loads(options)}
+    pop_option(given, "path")
+    statement = Statement.read(text, stored)
+    if verb == "save":
+        whole = _is_true(given)
+        by = statement.partition_by if statement.partition_by or whole else None
+        if not whole:
+            given.update(_as_set(session_of(session), uri, given))
+        write(frame, uri, mode="overwrite", partition_by=by, **given)
+        return
+    parsed = parse_options(given)
+    store = open_store(uri, parsed.storage_options)
+    (create_rows if verb == "create" else replace_rows)(frame, store, statement, parsed)
+
+
+def _is_true(options: Mapping[str, Any]) -> bool:
+    """Whether the whole table is to be another."""
+    given = dict(options)
+    asked = pop_option(given, "overwriteSchema") or pop_option(given, "overwrite_schema")
+    return str(asked).casefold() == "true"
+
+
+def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) -> None:
+    context = context_of(uri, storage)
+    overwrite(context, None, CommitOptions(), where=where)
+
+
+def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:
+    """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text.
+
+    Args:
+        ansi: the session to work in, which may be a copy.
+        session: that of the statement.
+        command: the Java object.
+    """
+    described = json.loads(command.described())
+    spark = session_of(session)
+    same = ansi.sessionUUID() == session.sessionUUID()
+    # A copy is not remembered: it lives as long as its statement.
+    done = change_rows(spark if same else wrapped(ansi), command, place(described["uri"]))
+    if done.columns is not None:
+        follow(spark, described["name"], done.columns)
+    return counts(done.commit, described["verb"])
+
+
+VERBS: Mapping[str, Callable[..., Any]] = {
+    "save": _save,
+    "insert": _insert,
+    "rows": _rows,
+    "truncate": _truncate,
+    "change": _change,
+}
+"""By the names by which Java calls them."""
