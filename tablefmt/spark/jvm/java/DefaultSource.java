@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.execution.streaming.Source;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
@@ -88,9 +89,11 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
         ? new Plain(schema, partitioning) : arrow().getTable(schema, partitioning, properties);
   }
 
-  // Hadoop opens local paths, whoever is asked.
+  // Hadoop opens local paths: Python need not be asked, unless the session says something.
   private static boolean isNative(String path, Map options) {
-    return path == null || path.indexOf("://") < 0 || path.startsWith("file:")
+    boolean local = path == null || path.indexOf("://") < 0 || path.startsWith("file:");
+    String asked = SQLConf$.MODULE$.get().getConfString("spark.tablefmt.backend", "auto");
+    return path == null || (local && asked.equalsIgnoreCase("auto"))
         || Boolean.TRUE.equals(Bridge.call("reads_files", new Object[] {
             SessionCatalog.session(), path, new java.util.HashMap(options)}));
   }
