@@ -49,7 +49,9 @@ def session(
         s3: True adds the jars that Spark needs for s3:// (12 MB, brought from Maven Central the
             first time; TABLEFMT_MAVEN names another repository); or a folder that has them.
         conf: `**{"spark.x": …}`, on top of `DEFAULTS`, and of memory and OPEN_COST where Spark
-            is local.
+            is local. `spark.tablefmt.backend` says who reads and writes data files: native (Spark
+            itself), arrow (Arrow in Spark's Python workers), or auto, the default: native where it
+            can be. It may be set and changed in any session, Connect ones too.
 
     Raises:
         UnsupportedFeatureError: Java is missing or older than 17, PySpark is missing or older than
