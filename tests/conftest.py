@@ -1,11 +1,55 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, the order in which they run, and the seeds of random ones."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
 
 import pytest
+from hypothesis import settings
 
 # Its assertions are the ones that fail after a test; they have to say what differs.
 pytest.register_assert_rewrite("tests.oracle")
 
-from tests.oracle import every_table_agrees, pytest_configure  # noqa: E402
+from tests.oracle import every_table_agrees  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
+from tests.scheduling import OneSession, rank  # noqa: E402
 
-__all__ = ["every_table_agrees", "pytest_configure", "s3_server", "s3_uri"]
+__all__ = ["every_table_agrees", "s3_server", "s3_uri"]
+
+# JVMs of tests live for seconds: one that compiles quickly and has one collector needs half the
+# time of one that is made for days. Whoever has other wishes has set the variable.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+
+# The same examples in every run, but for the soak, which says how to have its own again.
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None, print_blob=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported: settings are read there."""
+    config.addinivalue_line("markers", "broken_tables: damages tables on purpose; no oracle after")
+    settings.load_profile("random" if config.option.markexpr == "soak" else "fixed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long first; within a file as they stand there."""
+    items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.fixture
+def first_seed() -> int:
+    """Of a soak: another in every run, unless TABLEFMT_TEST_SEED says which. It is printed."""
+    seed = int(os.environ.get("TABLEFMT_TEST_SEED") or random.SystemRandom().randrange(1 << 40))
+    print(f"TABLEFMT_TEST_SEED={seed}")
+    return seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession | None:
+    """Of `--dist loadfile`."""
+    if config.option.dist != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return OneSession(config, log)

@@ -21,11 +21,6 @@ import tablefmt
 Json = dict[str, Any]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known where this module is imported into conftest.py."""
-    config.addinivalue_line("markers", "broken_tables: damages tables on purpose; no oracle after")
-
-
 @pytest.fixture(autouse=True)
 def every_table_agrees(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,6 @@ from tablefmt.store.protocol import (
 )
 
 CREATORS = 32
-RACED_KEYS = 200
 
 GOOD_KEYS = (
     "_log/00000000000000000042.json",
@@ -55,13 +54,16 @@ BAD_KEYS = (
 class StoreContract:
     """The rules of spec/store.md that can be seen from outside."""
 
+    raced_keys = 200
+    """How many keys all creators race for."""
+
     def test_one_of_many_creators_wins_and_its_body_stays(self, store: Store) -> None:
-        """STO-3, STO-4: 32 concurrent creators of each of 200 keys."""
+        """STO-3, STO-4: 32 concurrent creators of each of `raced_keys` keys."""
         start = Barrier(CREATORS)
 
         def race(creator: int) -> list[PutReply]:
             replies = []
-            for number in range(RACED_KEYS):
+            for number in range(self.raced_keys):
                 start.wait(timeout=120)
                 replies.append(store.put_if_absent(f"_log/{number}", b"creator %d" % creator))
             return replies
@@ -69,7 +71,7 @@ class StoreContract:
         with ThreadPoolExecutor(CREATORS) as pool:
             replies = list(pool.map(race, range(CREATORS)))
 
-        for number in range(RACED_KEYS):
+        for number in range(self.raced_keys):
             of_key = [one[number] for one in replies]
             assert of_key.count(Written()) == 1
             assert of_key.count(Exists()) == CREATORS - 1

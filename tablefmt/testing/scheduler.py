@@ -1,7 +1,8 @@
 """Every schedule of a simulation, depth first, each run from the beginning.
 
 A schedule is its list of choices, so a writer may be any generator and nothing has to be copied.
-A violation comes with its choices; `replay` runs those again and tells the story.
+A violation comes with its choices; `replay` runs those again and tells the story. Many schedules
+lead to the same state, and `explore_states` goes on from each of them once.
 
     found = explore(Scenario(name="two", writers=(first, second), faults=1))
     if found.violation:
@@ -10,10 +11,8 @@ A violation comes with its choices; `replay` runs those again and tells the stor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from tablefmt.testing.simulated_commit import Scenario, Simulation, ViolationError
 
@@ -31,7 +30,8 @@ class Exploration:
     """What came of exploring one scenario."""
 
     schedules: int
-    """Schedules run to their end, each with its own list of choices."""
+    """Schedules, each with its own list of choices. Those that share what follows a state were
+    run to their end together."""
     complete: bool
     """True if there is no other schedule."""
     violation: Violation | None = None
@@ -58,13 +58,10 @@ class Choices:
         self.widths.append(width)
         return choice
 
-    def following(self, fixed: int, depth: int | None = None) -> list[int] | None:
-        """The beginning of the next schedule in order, or None after the last.
-
-        The first `fixed` choices stay; choices from `depth` on are forgotten.
-        """
-        last = (len(self.chosen) if depth is None else min(depth, len(self.chosen))) - 1
-        while last >= fixed:
+    def following(self) -> list[int] | None:
+        """The beginning of the next schedule in order, or None after the last."""
+        last = len(self.chosen) - 1
+        while last >= 0:
             if self.chosen[last] + 1 < self.widths[last]:
                 return [*self.chosen[:last], self.chosen[last] + 1]
             last -= 1
@@ -88,13 +85,11 @@ def replay(scenario: Scenario, choices: tuple[int, ...]) -> list[str]:
     return story
 
 
-def explore(
-    scenario: Scenario, *, prefix: tuple[int, ...] = (), limit: int | None = None
-) -> Exploration:
-    """Run every schedule that begins with `prefix`, at most `limit`, up to the first violation."""
+def explore(scenario: Scenario, *, limit: int | None = None) -> Exploration:
+    """Run every schedule, at most `limit`, up to the first violation."""
     schedules = 0
     endings: set[str] = set()
-    following: list[int] | None = list(prefix)
+    following: list[int] | None = []
     while following is not None and schedules != limit:
         choices = Choices(following)
         schedules += 1
@@ -105,57 +100,76 @@ def explore(
             return Exploration(schedules=schedules, complete=False, violation=violation)
         for outcome in outcomes.values():
             endings.add(type(outcome).__name__)
-        following = choices.following(len(prefix))
+        following = choices.following()
     return Exploration(schedules=schedules, complete=following is None, endings=frozenset(endings))
 
 
-def beginnings(scenario: Scenario, depth: int) -> list[tuple[int, ...]]:
-    """Every beginning of `depth` choices, or of fewer where a schedule is that short.
+@dataclass(slots=True)
+class _Visit:
+    """A state on the way to where the exploration is, and what was seen behind it so far."""
 
-    Each schedule has exactly one of them.
+    depth: int
+    """Choices made before it."""
+    state: Hashable
+    schedules: int = 0
+    endings: set[str] = field(default_factory=set)
+
+    def take(self, schedules: int, endings: set[str]) -> None:
+        self.schedules += schedules
+        self.endings |= endings
+
+
+def explore_states(scenario: Scenario) -> Exploration:
+    """As `explore`, and as complete; what follows a state is run once, and counted as often as
+    schedules lead there.
+
+    A state is all that the rest of a schedule depends on, so writers must depend on nothing but
+    the replies they get.
     """
-    found = []
+    behind: dict[Hashable, _Visit] = {}
+    way: list[_Visit] = [_Visit(-1, None)]
+    ids: dict[Hashable, int] = {}
     following: list[int] | None = []
     while following is not None:
         choices = Choices(following)
+        again = len(following)
+        while way[-1].depth >= again > 0:
+            _leave(way, behind)
+        met: list[_Visit] = []
+
+        def known(state: Hashable, choices: Choices = choices, again: int = again) -> bool:
+            depth = len(choices.chosen)
+            if again and depth < again:
+                return False
+            if state in behind:
+                met.append(behind[state])  # noqa: B023 - called before the next turn
+                return True
+            way.append(_Visit(depth, state))
+            return False
+
+        simulation = Simulation(scenario, choices.pick, None)
         try:
-            run_one(scenario, choices)
-        except ViolationError:
-            pass  # exploring from this beginning finds it again
-        found.append(tuple(choices.chosen[:depth]))
-        following = choices.following(0, depth)
-    return found
+            if simulation.run(known, ids):
+                way[-1].take(
+                    1, {type(outcome).__name__ for outcome in simulation.outcomes.values()}
+                )
+            else:
+                way[-1].take(met[-1].schedules, met[-1].endings)
+        except ViolationError as error:
+            violation = Violation(message=str(error), choices=tuple(choices.chosen))
+            return Exploration(
+                schedules=1 + sum(visit.schedules for visit in way),
+                complete=False,
+                violation=violation,
+            )
+        following = choices.following()
+    while len(way) > 1:
+        _leave(way, behind)
+    return Exploration(schedules=way[0].schedules, complete=True, endings=frozenset(way[0].endings))
 
 
-def _explore_all(scenario: Scenario, prefixes: list[tuple[int, ...]]) -> Exploration:
-    return _sum([explore(scenario, prefix=prefix) for prefix in prefixes])
-
-
-def _sum(parts: Sequence[Exploration]) -> Exploration:
-    return Exploration(
-        schedules=sum(part.schedules for part in parts),
-        complete=all(part.complete for part in parts),
-        violation=next((part.violation for part in parts if part.violation), None),
-        endings=frozenset().union(*(part.endings for part in parts)),
-    )
-
-
-def explore_in_parallel(
-    scenarios: Sequence[Scenario], *, processes: int = 2, depth: int = 5
-) -> dict[str, Exploration]:
-    """Explore every scenario completely, or up to a violation, by several processes.
-
-    The work is cut after `depth` choices; every schedule belongs to exactly one piece.
-    Returns the result by scenario name.
-    """
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        pending = {}
-        for scenario in scenarios:
-            pieces = beginnings(scenario, depth)
-            batches = [pieces[start::8] for start in range(8)]
-            pending[scenario.name] = [
-                pool.submit(_explore_all, scenario, batch) for batch in batches if batch
-            ]
-        return {
-            name: _sum([future.result() for future in futures]) for name, futures in pending.items()
-        }
+def _leave(way: list[_Visit], behind: dict[Hashable, _Visit]) -> None:
+    """All that follows the last state of the way is known."""
+    visit = way.pop()
+    behind[visit.state] = visit
+    way[-1].take(visit.schedules, visit.endings)

@@ -11,7 +11,7 @@ Spec: CMT-1 .. CMT-9 (spec/commit.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, Union
@@ -188,16 +188,32 @@ class Simulation:
         self.watched: list[tuple[str, int]] = []
         self.promised: dict[str, Resolution] = {}
         self.known = 0
+        self.heard: dict[int, tuple[object, ...]] = {}
+        """Of each writer the replies to it; a crash is one."""
         self.live: dict[int, tuple[Writer, Request]] = {}
         head = _GENESIS if scenario.created else None
         for index, plan in enumerate(scenario.writers):
             writer = plan.run(plan, head, self.outcomes)
             self.live[index] = (writer, next(writer))
 
-    def run(self) -> None:
-        """Play the schedule. Raises ViolationError."""
+    def run(
+        self,
+        known: Callable[[Hashable], bool] | None = None,
+        ids: dict[Hashable, int] | None = None,
+    ) -> bool:
+        """Play the schedule. Raises ViolationError.
+
+        Args:
+            known: asked at every state that it comes to; True ends the schedule there.
+            ids: short names of what writers have heard, the same for all simulations of a scenario.
+
+        Returns:
+            False if it ended at a known state, and nothing was checked of its end.
+        """
         moves = 0
         while self.live or self.in_flight:
+            if known is not None and known(self._state({} if ids is None else ids)):
+                return False
             moves += 1
             if moves > MOVES_MAX:
                 raise ViolationError("the schedule does not end")
@@ -216,6 +232,27 @@ class Simulation:
             elif self.watched and len(self.log) != entries:
                 self._check_lookups()
         self._check_end()
+        return True
+
+    def _state(self, ids: dict[Hashable, int]) -> Hashable:
+        """All that the rest of the schedule and its checks depend on.
+
+        Writers are generators that know nothing but the replies to them, so those stand for them,
+        for what they sent and for how their transactions ended.
+        """
+        heard = tuple(
+            ids.setdefault(self.heard.get(index, ()), len(ids))
+            for index in range(len(self.scenario.writers))
+        )
+        return (
+            heard,
+            tuple(sorted(self.log.items())),
+            tuple(self.in_flight),
+            self.faults_left,
+            self.deadlines_left,
+            frozenset(self.disturbed),
+            tuple(sorted((name, repr(promise)) for name, promise in self.promised.items())),
+        )
 
     def _deliver(self, place: int) -> None:
         entry = self.in_flight.pop(place)
@@ -234,6 +271,7 @@ class Simulation:
             if self.story is not None:
                 self.story.append(f"writer {index}: {request} -> {event}")
             self.crashed.add(index)
+            self.heard[index] = (*self.heard.get(index, ()), event)
             del self.live[index]
             return
         if event is _EXPIRED:
@@ -244,6 +282,7 @@ class Simulation:
             reply = self._read(request, event)
         if self.story is not None:
             self.story.append(f"writer {index}: {request} -> {event or 'no fault'} -> {reply}")
+        self.heard[index] = (*self.heard.get(index, ()), reply)
         try:
             self.live[index] = (writer, writer.send(reply))
         except StopIteration:

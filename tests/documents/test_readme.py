@@ -71,13 +71,15 @@ def test_examples_run_in_order_and_give_what_they_say(tmp_path: Path, s3_server:
 
 
 def test_the_test_command_is_the_one_that_ci_calls() -> None:
-    """The last part of the README's second line stands in .ci/run as it is."""
+    """The last part of the README's second line is the recipe `test`, in the same environment."""
     setup = blocks("sh")
     assert len(setup) == 2
     install, test = setup[1].strip().split(" && ")[1:]
-    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert f"\n{test} " in run
-    assert install.rpartition(" -e ")[2] == run.partition(" -e ")[2].splitlines()[0]
+    recipes = (ROOT / ".ci" / "recipes").read_text(encoding="utf-8")
+    assert f"test() {{ {test} " in recipes
+    extras = install.rpartition(" -e ")[2].removesuffix("]'")
+    assert recipes.partition(" -e ")[2].startswith(extras)
+    assert '/recipes" all' in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert setup[0].strip().endswith("tablefmt demo")
 
 

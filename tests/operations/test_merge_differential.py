@@ -99,7 +99,7 @@ def test_random_merges_do_what_plain_python_does(part: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 1400))
-def test_many_more_random_merges(seed: int) -> None:
+@pytest.mark.parametrize("number", range(400))
+def test_many_more_random_merges(number: int, first_seed: int) -> None:
     """MRG-1, MRG-2, MRG-3, MRG-4: 3,200 statements."""
-    run(seed)
+    run(first_seed + number)

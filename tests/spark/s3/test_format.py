@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +18,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.spark.backends.native import s3
-from tests.places import ROOT
 from tests.s3server import S3Server
-from tests.spark.s3 import leaks_job
 from tests.spark.s3.test_native import keys, uploads
 
 
@@ -151,22 +145,3 @@ def test_files_that_the_committer_did_not_publish_are_missed(
     assert "commitProtocolClass" in str(caught.value)
     assert keys(s3_server, root) == before
     assert tablefmt.open(root, storage_options=s3_server.options).version == version
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("jars", ["native", "arrow"])
-def test_credentials_show_nowhere(jars: str, tmp_path: Path) -> None:
-    """Plans, SQL's descriptions, logs of both languages, entries, errors, the UI's REST answers."""
-    done = subprocess.run(
-        [sys.executable, leaks_job.__file__, jars, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    found["output of the process"] = leaks_job.marks_in(done.stdout + done.stderr)
-    assert {where: marks for where, marks in found.items() if marks} == {}
-    assert len(found) > 15

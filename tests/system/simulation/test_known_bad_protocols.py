@@ -29,9 +29,8 @@ from tablefmt.commit.results import (
 from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
 from tablefmt.testing.scheduler import (
     Exploration,
-    beginnings,
     explore,
-    explore_in_parallel,
+    explore_states,
     replay,
 )
 from tablefmt.testing.simulated_commit import (
@@ -179,6 +178,13 @@ def _edited(writer, edit):
             return
 
 
+def explored(scenario):
+    """By schedules, which find the same violation first as states do."""
+    found = explore(scenario)
+    assert explore_states(scenario).violation == found.violation
+    return found
+
+
 def inserts(names, **changes):
     writers = tuple(WriterPlan(transactions=(name,), **changes) for name in names)
     return Scenario(name="inserts", writers=writers, faults=1)
@@ -192,7 +198,7 @@ def first_violation(**changes):
     """Explore one writer, then two: how many schedules it takes, and what is found."""
     schedules = 0
     for names in ("a", "ab"):
-        found = explore(inserts(names, **changes))
+        found = explored(inserts(names, **changes))
         schedules += found.schedules
         if found.violation:
             return schedules, found.violation
@@ -218,7 +224,7 @@ def test_a_known_bad_protocol_is_caught_soon(bad):
 @pytest.mark.parametrize("bad", KNOWN_BAD)
 def test_a_known_bad_protocol_is_caught_among_two_writers(bad):
     """CMT-3, CMT-4: one fault is enough."""
-    assert "CMT-3" in explore(two_inserts(**bad)).violation.message
+    assert "CMT-3" in explored(two_inserts(**bad)).violation.message
 
 
 @pytest.mark.parametrize(
@@ -263,7 +269,7 @@ def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
     scenario = Scenario(
         name="one conflict", writers=(WriterPlan(transactions=("m", "i")), late), faults=0
     )
-    found = explore(scenario)
+    found = explored(scenario)
 
     assert found.violation is not None
     assert "CMT-6" in found.violation.message
@@ -279,7 +285,7 @@ def test_a_look_is_judged_like_a_lost_race():
             step=trusts_what_a_look_finds,
             looks=looks,
         )
-        found = explore(Scenario(name="one conflict", writers=(others, late)))
+        found = explored(Scenario(name="one conflict", writers=(others, late)))
 
         assert found.violation is not None
         assert "CMT-6" in found.violation.message
@@ -310,7 +316,7 @@ def test_a_lookup_that_says_no_too_early_is_caught(lookup):
         deadlines=1,
         resolve=lookup,
     )
-    found = explore(scenario)
+    found = explored(scenario)
 
     assert found.violation is not None
     assert "CMT-9" in found.violation.message or "looked up as" in found.violation.message
@@ -356,23 +362,13 @@ def test_every_interleaving_is_run_exactly_once(names, count, orders):
     assert {len(order) for order in seen} == {len(names) * count}
 
 
-@pytest.mark.parametrize("depth", [1, 3, 6])
-def test_pieces_of_an_exploration_add_up_to_it(depth):
-    """What is explored in parallel is each schedule once."""
-    scenario = two_inserts()
-    whole = explore(scenario)
-    pieces = beginnings(scenario, depth)
+@pytest.mark.parametrize("faults", [1, 2])
+def test_by_states_and_one_by_one_schedules_are_as_many_and_end_alike(faults):
+    """What is found of the scenarios of `test_all_schedules`, each state once, is what there is."""
+    twins = two_inserts(same_application=frozenset({"a", "b"}))
+    for scenario in (replace(two_inserts(), deadlines=1), twins):
+        scenario = replace(scenario, faults=faults)
+        found = explore_states(scenario)
 
-    assert len(set(pieces)) == len(pieces)
-    assert whole.complete
-    assert sum(explore(scenario, prefix=piece).schedules for piece in pieces) == whole.schedules
-
-
-def test_an_exploration_in_parallel_finds_what_one_alone_finds():
-    """Counts, endings and violations come back from the other processes."""
-    twins = replace(two_inserts(same_application=frozenset({"a", "b"})), name="twins")
-    scenarios = (two_inserts(), twins)
-
-    found = explore_in_parallel(scenarios, depth=2)
-
-    assert found == {scenario.name: explore(scenario) for scenario in scenarios}
+        assert found == explore(scenario)
+        assert found.complete

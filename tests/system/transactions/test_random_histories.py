@@ -6,7 +6,6 @@ read and did. WriteSerializable: some order of the operations does. Compactions 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +34,7 @@ KINDS = (
     *("append", "append", "overwrite", "truncate", "delete", "delete", "update", "update"),
     *("update", "merge", "copy", "copy", "scan_delete", "scan_overwrite", *COMPACTIONS),
 )
-EVERYDAY = 100
+EVERYDAY = 60
 SOAK, BLOCK = 2_000, 250
 """Histories for each level and granularity, and how many one test of them plays."""
 
@@ -61,19 +60,20 @@ def check_both(granularity: str, level: str, seeds: Sequence[int]) -> None:
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_random_histories_are_explained(granularity: str, level: str) -> None:
-    """CFL-2, CFL-3, CFL-8 .. CFL-19: other ones in every run; the first seed is printed."""
-    first = random.SystemRandom().randrange(1 << 40)
-    print("seed", first)
-    check_both(granularity, level, range(first, first + EVERYDAY))
+    """CFL-2, CFL-3, CFL-8 .. CFL-19."""
+    check_both(granularity, level, range(EVERYDAY))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(SOAK // BLOCK))
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_thousands_of_histories_are_explained(granularity: str, level: str, block: int) -> None:
+def test_thousands_of_histories_are_explained(
+    granularity: str, level: str, block: int, first_seed: int
+) -> None:
     """CFL-2, CFL-3, CFL-8 .. CFL-19."""
-    check_both(granularity, level, range(block * BLOCK, (block + 1) * BLOCK))
+    first = first_seed + block * BLOCK
+    check_both(granularity, level, range(first, first + BLOCK))
 
 
 QUIET = ("append", "delete", "delete", "update", "update", "copy", "minor", "minor", "major")
@@ -86,10 +86,8 @@ def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> 
 
     Six run at once, so each meets several winners in a row.
     """
-    first = random.SystemRandom().randrange(1 << 40)
-    print("seed", first)
-    counts = check_all(range(first, first + 3), properties("row", level, mode), QUIET, 25)
-    # Histories vary: this only says that they were no empty ones.
+    counts = check_all(range(3), properties("row", level, mode), QUIET, 25)
+    # This only says that they were no empty ones.
     assert counts["commits"] > 5
     assert counts["overlapping"] > 0
 
@@ -100,10 +98,10 @@ def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> 
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_hundreds_of_histories_of_many_transactions_are_explained(
-    granularity: str, level: str, mode: str, block: int
+    granularity: str, level: str, mode: str, block: int, first_seed: int
 ) -> None:
     """CFL-13 .. CFL-17."""
-    seeds = range(block * 50, (block + 1) * 50)
+    seeds = range(first_seed + block * 50, first_seed + (block + 1) * 50)
     check_all(seeds, properties(granularity, level, mode), QUIET if block % 2 else KINDS, 25)
 
 
