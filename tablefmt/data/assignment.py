@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.cast import fitted, misfit, nulls
+from tablefmt.data.cast import cast_column
 from tablefmt.data.engine import Engine
+from tablefmt.data.nested_values import nulls
 from tablefmt.data.overlay import overlaid
 from tablefmt.data.text_lengths import fit_length
+from tablefmt.data.type_fit import type_misfit
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.expressions.assignments import Assignment, Over, Parts
 from tablefmt.expressions.clauses import in_clause
@@ -114,10 +116,10 @@ def computed(
             gone = nulls(rows.num_rows, arrow_type(leaf.field.type))
             known[leaf.field.id] = pa.chunked_array([gone])
         elif leaf.over and leaf.old is not None:
-            given, old = rows[str(leaf.value.column)], fitted(rows[leaf.old], leaf.field)
+            given, old = rows[str(leaf.value.column)], cast_column(rows[leaf.old], leaf.field)
             known[leaf.field.id] = overlaid(given, old, leaf.field)
         elif leaf.value.column is not None:
-            known[leaf.field.id] = fitted(rows[leaf.value.column], leaf.field)
+            known[leaf.field.id] = cast_column(rows[leaf.value.column], leaf.field)
         else:
             made.append(leaf)
     if made:
@@ -126,7 +128,7 @@ def computed(
     found = {}
     for value in values:
         partly = value.parts and value.old is not None
-        old = fitted(rows[str(value.old)], value.field) if partly else None
+        old = cast_column(rows[str(value.old)], value.field) if partly else None
         whole = _whole(value, old, known, rows.num_rows, value.field.name)
         found[value.field.id] = fit_length(whole, value.field)
     return found
@@ -182,7 +184,7 @@ def _stored(field: Field, text: str, value: Translated) -> Translated:
     if value.type is None or str(value.type) == str(field.type):
         return value
     if value.column is not None and is_nested(field.type):
-        problem = misfit(value.type, field)
+        problem = type_misfit(value.type, field)
         if problem is None:
             return value
         raise SchemaMismatchError(problem, [field.name])

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.cast import relabelled
+from tablefmt.data.nested_values import relabelled
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds
-from tablefmt.data.cast import check_nested_nulls
 from tablefmt.data.checksum import footer_checksum
+from tablefmt.data.nested_nulls import check_nested_nulls
 from tablefmt.data.read import read_files
 from tablefmt.data.write import Gathered
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.cast import check_nested_nulls, fitted
+from tablefmt.data.cast import cast_column
+from tablefmt.data.nested_nulls import check_nested_nulls
 from tablefmt.model.schema import Field, Struct
 
 
@@ -26,7 +27,7 @@ def overlaid(values: pa.ChunkedArray, old: pa.ChunkedArray, column: Field) -> pa
     """
     assert isinstance(column.type, Struct)
     made = _overlaid(values.combine_chunks(), old.combine_chunks(), column.type)
-    whole = fitted(pa.chunked_array([made]), column)
+    whole = cast_column(pa.chunked_array([made]), column)
     check_nested_nulls(whole, column.type, column.name)
     return whole
 

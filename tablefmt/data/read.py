@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.data.cast import relabelled
 from tablefmt.data.damage import DAMAGE, first_line, first_problem, is_no_answer
 from tablefmt.data.live_rows import POSITION, READAHEAD, live_batches
+from tablefmt.data.nested_values import relabelled
 from tablefmt.data.plain_read import needs_plain, plain_batches
 from tablefmt.data.portions import Needs, Portion, portions, replace_fragments
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tablefmt.commit.plan import Plan
 from tablefmt.data.bounds import stats_of
-from tablefmt.data.cast import incoming_schema
+from tablefmt.data.tabular import incoming_schema
 from tablefmt.data.write import write_data
 from tablefmt.errors import (
     ConstraintViolationError,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.data.assignment import NewValue, computed
-from tablefmt.data.cast import absent
+from tablefmt.data.cast import default_column
 from tablefmt.data.engine import Engine
 from tablefmt.data.read import locate_rows
 from tablefmt.expressions.clauses import Side, Step
@@ -192,7 +192,7 @@ class Writer:
         for column in schema.fields:
             values = known.get(column.id)
             if values is None:
-                columns.append(absent(column, arrow_type(column.type), rows))
+                columns.append(default_column(column, arrow_type(column.type), rows))
             elif values.type != arrow_type(column.type):
                 columns.append(_as(values, column))
             else:

@@ -9,9 +9,9 @@ from typing import Any
 
 from tablefmt.commit.plan import Plan
 from tablefmt.conflict.facts import Read
-from tablefmt.data.cast import incoming_schema
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
+from tablefmt.data.tabular import incoming_schema
 from tablefmt.errors import (
     CommitRejectedError,
     InvalidRangeError,

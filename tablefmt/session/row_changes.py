@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
-from tablefmt.data.cast import relabelled
+from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import Marks, pack_positions

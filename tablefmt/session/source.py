@@ -20,8 +20,8 @@ from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
 from tablefmt.conflict.verdict import Conflict
-from tablefmt.data.cast import as_reader
 from tablefmt.data.spool import Kept
+from tablefmt.data.tabular import as_reader
 from tablefmt.expressions.predicate import any_of
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition

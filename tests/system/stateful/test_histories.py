@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.plan import Plan, Replacing
-from tablefmt.data.cast import as_reader
+from tablefmt.data.tabular import as_reader
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.operations.append import with_files

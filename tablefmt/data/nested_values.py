@@ -1,0 +1,138 @@
+"""Arrow values brought to another type at any depth, fields by name or by place. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.model.arrow_types import is_list
+
+
+def relabelled(values: Any, target: pa.DataType) -> Any:
+    """The same values under the field names of `target`, whose fields have the same places.
+
+    Arrow's own cast looks fields up by their names: those that have exchanged them would exchange
+    their values, and those with new ones become NULL.
+
+    Args:
+        values: an array or a chunked array.
+        target: its type, but for names, nullability and metadata of fields.
+    """
+    if values.type == target:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([relabelled(c, target) for c in values.chunks], target)
+    return converted(values, target, by_place=True)
+
+
+def converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) -> pa.Array:
+    """The same values as another type, fields of structs by name, or by place, at any depth.
+
+    Raises:
+        pa.ArrowInvalid: one of them has no equal there.
+    """
+    kind = values.type
+    if kind == target and not may_hide_nulls(target):
+        return values
+    if pa.types.is_null(kind):
+        return nulls(len(values), target)
+    if pa.types.is_dictionary(kind):
+        return converted(values.dictionary_decode(), target)
+    if pa.types.is_run_end_encoded(kind):
+        return converted(pc.run_end_decode(values), target)
+    mask = values.is_null() if values.null_count else None
+    if pa.types.is_struct(kind):
+        return _converted_struct(values, target, mask, by_place)
+    if pa.types.is_map(kind):
+        offsets, keys, items = map_parts(values)
+        keys = converted(keys, target.key_type, by_place=by_place)
+        items = converted(items, target.item_type, by_place=by_place)
+        return pa.MapArray.from_arrays(offsets, keys, items, target, mask=mask)
+    if is_list(kind):
+        # Arrow's own cast of list views loses elements after a NULL.
+        lengths = pc.fill_null(pc.list_value_length(values), 0)
+        ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        elements = converted(values.flatten(), target.value_type, by_place=by_place)
+        return pa.ListArray.from_arrays(offsets, elements, target, mask=mask)
+    return _converted_flat(values, target)
+
+
+def _converted_struct(
+    values: pa.StructArray, target: pa.StructType, mask: pa.Array | None, by_place: bool
+) -> pa.StructArray:
+    """Fields by name, whatever their order; missing ones are NULL."""
+    found = places_of_fields(values.type)
+    fields = [target.field(i) for i in range(target.num_fields)]
+    children = []
+    for place, wanted in enumerate(fields):
+        at = place if by_place else found.get(wanted.name.casefold())
+        if at is None:
+            children.append(nulls(len(values), wanted.type))
+        else:
+            child = converted(values.field(at), wanted.type, by_place=by_place)
+            if mask is not None and not wanted.nullable and child.null_count:
+                child = _filled(child, mask)
+            children.append(child)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+@lru_cache(maxsize=256)
+def may_hide_nulls(kind: pa.DataType) -> bool:
+    """Whether there are fields within that are NOT NULL: Spark leaves NULL there in structs that
+    are NULL themselves, and Arrow writes no such column.
+    """
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return any(not f.nullable or may_hide_nulls(f.type) for f in fields)
+    if pa.types.is_map(kind):
+        return may_hide_nulls(kind.key_type) or may_hide_nulls(kind.item_type)
+    return is_list(kind) and may_hide_nulls(kind.value_type)
+
+
+def nulls(rows: int, shape: pa.DataType) -> pa.Array:
+    """So many NULLs. What is NOT NULL inside has an empty value: else Parquet's writer refuses."""
+    if not may_hide_nulls(shape):
+        return pa.nulls(rows, shape)
+    return pa.array([None], shape).take(pa.nulls(rows, pa.int64()).fill_null(0))
+
+
+def _filled(child: pa.Array, mask: pa.Array) -> pa.Array:
+    """The values with an empty one wherever `mask` is true."""
+    empty = pa.array([None], pa.struct([pa.field("x", child.type, nullable=False)])).field(0)
+    places = pc.if_else(mask, len(child), pa.array(range(len(child)), pa.int64()))
+    return pa.concat_arrays([child, empty]).take(places)
+
+
+def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
+    kind = values.type
+    if pa.types.is_integer(kind) and pa.types.is_decimal(target):
+        # Arrow asks for room for every integer of the type; what counts is these.
+        return values.cast(pa.decimal128(38, 0)).cast(target)
+    result = values.cast(target)
+    narrows = pa.types.is_floating(kind) and not pa.types.is_float64(target)
+    if narrows or (pa.types.is_decimal(kind) and pa.types.is_floating(target)):
+        # Arrow rounds these without a word.
+        same = pc.equal(result.cast(kind), values)
+        if pa.types.is_floating(kind):
+            same = pc.or_(same, pc.is_nan(values))
+        if pc.any(pc.invert(same)).as_py():
+            raise pa.ArrowInvalid("a value would be rounded")
+    return result
+
+
+def map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Offsets from 0, keys and items of a map array, slices too."""
+    offsets = values.offsets
+    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    keys, items = (part.slice(start, end - start) for part in (values.keys, values.items))
+    # Computed even from 0: Arrow takes no slice of offsets beside a mask.
+    return pc.subtract(offsets, offsets[0]), keys, items
+
+
+def places_of_fields(kind: pa.StructType) -> dict[str, int]:
+    """Places of a struct's fields by their names, case ignored."""
+    return {kind.field(i).name.casefold(): i for i in range(kind.num_fields)}

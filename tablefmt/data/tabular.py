@@ -1,0 +1,90 @@
+"""What users pass as data: as a stream of Arrow batches, and the columns that it brings. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arrow_types import from_arrow_field, is_list
+from tablefmt.model.schema import (
+    Schema,
+    number_fields,
+)
+
+
+def as_reader(data: Any) -> pa.RecordBatchReader:
+    """Anything tabular as a stream of batches; it can be read once.
+
+    Takes what has `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, …), one record batch, and
+    pandas frames (the index is left out).
+
+    Raises:
+        SchemaMismatchError: it is none of these.
+    """
+    try:
+        return _reader_of(data)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        raise SchemaMismatchError(
+            f"the {type(data).__name__} cannot be read as a table: {first}"
+        ) from None
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if type(data).__module__.startswith("pandas") and hasattr(data, "columns"):
+        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    raise SchemaMismatchError(
+        f"{type(data).__name__} is not tabular data; pass a pyarrow Table or reader, a polars or "
+        "pandas frame, or anything with __arrow_c_stream__"
+    )
+
+
+def incoming_schema(given: pa.Schema, schema: Schema) -> Schema:
+    """The columns of rows that are to be written, as far as the table may take them over.
+
+    Those that the table has under a type which no column can have are left out: they are cast, or
+    refused, when the rows are written.
+
+    Args:
+        given: of the rows.
+        schema: the table's.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+    """
+    columns = []
+    for field in given:
+        known = schema.find(field.name) is not None
+        kind = _known_parts(field.type) if known else field.type
+        try:
+            if kind is not None:
+                columns.append(from_arrow_field(field.with_type(kind)))
+        except SchemaMismatchError:
+            if not known:
+                raise
+    return number_fields(columns) if columns else schema
+
+
+def _known_parts(kind: pa.DataType) -> pa.DataType | None:
+    """The type without what is NULL in every row, and so of no type; None if nothing is left."""
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        parts = [(f, _known_parts(f.type)) for f in fields]
+        left = [f.with_type(part) for f, part in parts if part is not None]
+        return pa.struct(left) if left else None
+    if is_list(kind):
+        element = _known_parts(kind.value_type)
+        return None if element is None else pa.list_(kind.value_field.with_type(element))
+    return kind

@@ -1,0 +1,84 @@
+"""Which types of data fit which columns at all, told by the types alone. Pure. Spec: SCH-5."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tablefmt.data.nested_values import places_of_fields
+from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
+from tablefmt.model.schema import (
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+    is_variant,
+)
+
+VARIANT = Struct(
+    (
+        Field(0, "value", "value", Primitive("binary"), nullable=False),
+        Field(0, "metadata", "metadata", Primitive("binary"), nullable=False),
+    )
+)
+"""What a variant is in Arrow, and in a data file (DAT-10)."""
+
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+
+
+def type_misfit(given: Type, column: Field) -> str | None:
+    """Why values of a type never fit a column, fields of structs by name; None if they may."""
+    return arrow_misfit(arrow_type(given), column.type, column.name)
+
+
+def arrow_misfit(given: pa.DataType, wanted: Type, where: str) -> str | None:
+    """Why values of one type never fit another; None if they do, or do value by value.
+
+    Raises:
+        SchemaMismatchError: SCH-5, a type that no column has.
+    """
+    if pa.types.is_null(given):
+        return None
+    if pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
+        return arrow_misfit(given.value_type, wanted, where)
+    if is_variant(wanted) and pa.types.is_struct(given):
+        return _struct_misfit(given, VARIANT, where)
+    if isinstance(wanted, Struct) and pa.types.is_struct(given):
+        return _struct_misfit(given, wanted, where)
+    if isinstance(wanted, Map) and pa.types.is_map(given):
+        return arrow_misfit(given.key_type, wanted.key, where + ".key") or arrow_misfit(
+            given.item_type, wanted.value, where + ".value"
+        )
+    if isinstance(wanted, Array) and is_list(given):
+        return arrow_misfit(given.value_type, wanted.element, where + ".element")
+    theirs = from_arrow_field(pa.field(where, given)).type
+    if theirs == wanted or (_is_number(theirs) and _is_number(wanted)):
+        return None
+    return f"column {where!r} is {wanted} in the table and {theirs} in the data"
+
+
+def _struct_misfit(given: pa.StructType, wanted: Struct, where: str) -> str | None:
+    found = places_of_fields(given)
+    if len(found) < given.num_fields:
+        return f"column {where!r} has fields in the data that are the same but for case"
+    known = {f.name.casefold() for f in wanted.fields}
+    extra = [given.field(at).name for name, at in found.items() if name not in known]
+    if extra:
+        return f"column {where!r} has fields in the data that the table lacks: {extra}"
+    for column in wanted.fields:
+        at = found.get(column.name.casefold())
+        if at is None and not column.nullable:
+            return f"field {where}.{column.name} is NOT NULL and missing in the data"
+        problem = at is not None and arrow_misfit(
+            given.field(at).type, column.type, f"{where}.{column.name}"
+        )
+        if problem:
+            return problem
+    return None
+
+
+def _is_number(kind: Type) -> bool:
+    return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _NUMBERS)
