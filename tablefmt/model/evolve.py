@@ -1,4 +1,4 @@
-"""Schemas that change: columns added, renamed, dropped, moved and widened, and two schemas merged.
+"""Schemas that change: columns added, renamed, dropped, moved and widened.
 
 Pure. Whatever is done to a schema, a field keeps its id and its physical name, and no id and no
 physical name is given out twice: so old files are read right under the new schema, and values of a
@@ -7,118 +7,26 @@ dropped column never come back under its name. Spec: SCH-3, SCH-4, SCH-7 .. SCH-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.defaults import default_of, recoded
-from tablefmt.model.given_names import check_new_names
+from tablefmt.model.defaults import default_of
+from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.paths import path_of
 from tablefmt.model.schema import (
     Array,
-    Decimal,
     Field,
     Map,
-    Primitive,
     Schema,
     Struct,
     Type,
-    check_comments,
-    check_names,
-    number_fields,
 )
-from tablefmt.model.schema_views import nullable_field
 from tablefmt.model.text_lengths import fits_within, fitted_default
+from tablefmt.model.widening import is_widening, with_type
 
 Fields = tuple[Field, ...]
-
-_INTEGERS = ("byte", "short", "integer", "long")
-"""From the narrowest."""
-
-_INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-"""Digits before the point that a decimal needs to take all of them, as Spark counts them."""
-
-
-def is_widening(old: Type, new: Type) -> bool:
-    """Whether files with values of `old` can be read as `new`, without loss. Spec: SCH-9.
-
-    Those are the pairs that Spark's Parquet reader converts by itself.
-    """
-    if _is_wider_of_kind(old, new):
-        return True
-    if not isinstance(old, Primitive):
-        return False
-    if isinstance(new, Decimal):
-        digits = _INTEGER_DIGITS.get(old.name)
-        return digits is not None and new.precision - new.scale >= digits
-    pair = (old.name, str(new))
-    return pair == ("date", "timestamp_ntz") or (old.name in _INTEGERS[:3] and pair[1] == "double")
-
-
-def _is_wider_of_kind(old: Type, new: Type) -> bool:
-    """Whether `new` is a wider type of the same kind: what merging schemas widens to by itself."""
-    if isinstance(old, Decimal) and isinstance(new, Decimal):
-        whole = (old.precision - old.scale, new.precision - new.scale)
-        return old != new and whole[0] <= whole[1] and old.scale <= new.scale
-    if not isinstance(old, Primitive) or not isinstance(new, Primitive):
-        return False
-    if old.name in _INTEGERS and new.name in _INTEGERS:
-        return _INTEGERS.index(old.name) < _INTEGERS.index(new.name)
-    return (old.name, new.name) == ("float", "double")
-
-
-def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) -> Schema:
-    """The table's schema with what `incoming` has beyond it, at every depth. Spec: SCH-8.
-
-    Columns are matched by name, case ignored. New ones come last, in their order, and are nullable.
-    A column that is there keeps its name, its place and its nullability; its type becomes the one
-    of `incoming` if that is a wider integer, double for float, or a wider decimal. Any other
-    difference is left to who writes the rows: they are cast, or refused.
-
-    Args:
-        table: the table's.
-        incoming: of the rows to be written; its ids and physical names are not looked at.
-        fixed: ids of columns that keep their types: those that the table is partitioned by.
-
-    Returns:
-        `table` itself where nothing changes.
-
-    Raises:
-        SchemaMismatchError: SCH-2: names that cannot be told apart, too many columns, too deep.
-    """
-    check_names(incoming.fields)
-    ids = NewIds(table)
-    fields = _merged_fields(table.fields, incoming.fields, ids, frozenset(fixed))
-    if fields == table.fields:
-        return table
-    return checked_schema(Schema(fields, ids.last, table.dropped), table)
-
-
-def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:
-    given = {f.name.casefold(): f for f in theirs}
-    kept = []
-    for field in ours:
-        other = given.pop(field.name.casefold(), None)
-        if other is not None and field.id not in fixed:
-            kind = _merged_type(field.type, other.type, ids)
-            field = _with_type(field, kind)
-        kept.append(field)
-    for field in theirs:
-        if field.name.casefold() in given:
-            kept.append(ids.numbered(nullable_field(field), kept))
-    return tuple(kept)
-
-
-def _merged_type(ours: Type, theirs: Type, ids: NewIds) -> Type:
-    if isinstance(ours, Struct) and isinstance(theirs, Struct):
-        return Struct(_merged_fields(ours.fields, theirs.fields, ids, frozenset()))
-    if isinstance(ours, Array) and isinstance(theirs, Array):
-        return replace(ours, element=_merged_type(ours.element, theirs.element, ids))
-    if isinstance(ours, Map) and isinstance(theirs, Map):
-        key = _merged_type(ours.key, theirs.key, ids)
-        return replace(ours, key=key, value=_merged_type(ours.value, theirs.value, ids))
-    return theirs if _is_wider_of_kind(ours, theirs) else ours
 
 
 def with_field(
@@ -302,45 +210,12 @@ def with_comment(schema: Schema, name: str, comment: str | None) -> Schema:
     return replace(schema, fields=_at_siblings(schema.fields, parts, say, name))
 
 
-class NewIds:
-    """Gives out ids and physical names that were never given out."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.last = schema.last_id
-        self._dropped = {name.casefold() for name in schema.dropped}
-
-    def numbered(self, field: Field, siblings: Sequence[Field]) -> Field:
-        """The field, and all in it, as new ones beside its siblings."""
-        whole = number_fields([field], self.last + 1)
-        self.last = whole.last_id
-        new = whole.fields[0]
-        # What is inside a new column is in no file, so only its own name may be taken.
-        taken = self._dropped.union(f.physical.casefold() for f in siblings)
-        name = new.name
-        while name.casefold() in taken:
-            name = f"{name}_{new.id}"
-        return replace(new, physical=name)
-
-
-def dropped_names(schema: Schema, gone: Collection[Field]) -> tuple[str, ...]:
-    """Physical names that are not given out again once these fields are gone too. Spec: SCH-8."""
-    return tuple(sorted({*schema.dropped, *(f.physical for f in gone)}))
-
-
-def _with_type(field: Field, kind: Type) -> Field:
-    """The field with another type, and its values in it."""
-    if kind == field.type:
-        return field
-    values = (recoded(v, field.type, kind) for v in (field.default, field.initial))
-    return replace(field, type=kind, default=next(values), initial=next(values))
-
-
 def _at_type(
     fields: Fields, parts: tuple[str, ...], change: Callable[[Type], Type], said: str
 ) -> Fields:
     """The fields with the type at the end of a path changed."""
     at = _find(fields, parts[0], said)
-    new = _with_type(fields[at], _inside(fields[at].type, parts[1:], change, said))
+    new = with_type(fields[at], _inside(fields[at].type, parts[1:], change, said))
     return (*fields[:at], new, *fields[at + 1 :])
 
 
@@ -400,14 +275,3 @@ def _find(fields: Fields, name: str, said: str) -> int:
 def _missing(name: str, fields: Fields, said: str) -> SchemaMismatchError:
     there = ", ".join(repr(f.name) for f in fields[:50])
     return SchemaMismatchError(f"there is no column {said!r}: no {name!r} among {there}", [said])
-
-
-def checked_schema(schema: Schema, before: Schema) -> Schema:
-    """Refuse what no reader would take, and names not to be given to what `before` had not.
-
-    Raises:
-        SchemaMismatchError: SCH-2, SCH-11.
-    """
-    number_fields(schema.fields)
-    check_comments(schema)
-    return check_new_names(schema, before)

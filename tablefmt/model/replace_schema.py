@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tablefmt.model.evolve import NewIds, checked_schema, dropped_names
+from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, check_names
 
 

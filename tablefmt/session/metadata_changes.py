@@ -19,6 +19,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model import evolve
 from tablefmt.model.defaults import default_of
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.merge_schema import merged_schema
 from tablefmt.model.paths import path_of
 from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import Field, Schema, Type, is_nested, number_fields
@@ -159,7 +160,7 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
     fixed = frozenset(metadata.partition_by).union(
         *(c.columns for c in metadata.constraints.values())
     )
-    return with_schema(metadata, evolve.merged_schema(metadata.schema, incoming, fixed))
+    return with_schema(metadata, merged_schema(metadata.schema, incoming, fixed))
 
 
 def replaced(

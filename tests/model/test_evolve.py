@@ -16,16 +16,8 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_ddl
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array, default_of
-from tablefmt.model.evolve import (
-    is_widening,
-    merged_schema,
-    moved,
-    renamed,
-    widened,
-    with_default,
-    with_field,
-    without_field,
-)
+from tablefmt.model.evolve import moved, renamed, widened, with_default, with_field, without_field
+from tablefmt.model.merge_schema import merged_schema
 from tablefmt.model.paths import path_of
 from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import (
@@ -39,6 +31,7 @@ from tablefmt.model.schema import (
     schema_from_json,
     schema_to_json,
 )
+from tablefmt.model.widening import is_widening
 
 NESTED = (
     "id INT, s STRUCT<a: INT, b: STRUCT<c: INT, d: STRING>>, l ARRAY<STRUCT<x: FLOAT>>, "

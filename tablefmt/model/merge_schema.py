@@ -1,0 +1,74 @@
+"""Two schemas merged: what rows to be written have beyond the table. Pure. Spec: SCH-8."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tablefmt.model.new_ids import NewIds, checked_schema
+from tablefmt.model.schema import (
+    Array,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    check_names,
+)
+from tablefmt.model.schema_views import nullable_field
+from tablefmt.model.widening import is_wider_of_kind, with_type
+
+Fields = tuple[Field, ...]
+
+
+def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) -> Schema:
+    """The table's schema with what `incoming` has beyond it, at every depth. Spec: SCH-8.
+
+    Columns are matched by name, case ignored. New ones come last, in their order, and are nullable.
+    A column that is there keeps its name, its place and its nullability; its type becomes the one
+    of `incoming` if that is a wider integer, double for float, or a wider decimal. Any other
+    difference is left to who writes the rows: they are cast, or refused.
+
+    Args:
+        table: the table's.
+        incoming: of the rows to be written; its ids and physical names are not looked at.
+        fixed: ids of columns that keep their types: those that the table is partitioned by.
+
+    Returns:
+        `table` itself where nothing changes.
+
+    Raises:
+        SchemaMismatchError: SCH-2: names that cannot be told apart, too many columns, too deep.
+    """
+    check_names(incoming.fields)
+    ids = NewIds(table)
+    fields = _merged_fields(table.fields, incoming.fields, ids, frozenset(fixed))
+    if fields == table.fields:
+        return table
+    return checked_schema(Schema(fields, ids.last, table.dropped), table)
+
+
+def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:
+    given = {f.name.casefold(): f for f in theirs}
+    kept = []
+    for field in ours:
+        other = given.pop(field.name.casefold(), None)
+        if other is not None and field.id not in fixed:
+            kind = _merged_type(field.type, other.type, ids)
+            field = with_type(field, kind)
+        kept.append(field)
+    for field in theirs:
+        if field.name.casefold() in given:
+            kept.append(ids.numbered(nullable_field(field), kept))
+    return tuple(kept)
+
+
+def _merged_type(ours: Type, theirs: Type, ids: NewIds) -> Type:
+    if isinstance(ours, Struct) and isinstance(theirs, Struct):
+        return Struct(_merged_fields(ours.fields, theirs.fields, ids, frozenset()))
+    if isinstance(ours, Array) and isinstance(theirs, Array):
+        return replace(ours, element=_merged_type(ours.element, theirs.element, ids))
+    if isinstance(ours, Map) and isinstance(theirs, Map):
+        key = _merged_type(ours.key, theirs.key, ids)
+        return replace(ours, key=key, value=_merged_type(ours.value, theirs.value, ids))
+    return theirs if is_wider_of_kind(ours, theirs) else ours

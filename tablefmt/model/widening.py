@@ -1,0 +1,55 @@
+"""Types that hold every value of another, so that they read its files. Pure. Spec: SCH-9."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tablefmt.model.defaults import recoded
+from tablefmt.model.schema import (
+    Decimal,
+    Field,
+    Primitive,
+    Type,
+)
+
+_INTEGERS = ("byte", "short", "integer", "long")
+"""From the narrowest."""
+
+_INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+"""Digits before the point that a decimal needs to take all of them, as Spark counts them."""
+
+
+def is_widening(old: Type, new: Type) -> bool:
+    """Whether files with values of `old` can be read as `new`, without loss. Spec: SCH-9.
+
+    Those are the pairs that Spark's Parquet reader converts by itself.
+    """
+    if is_wider_of_kind(old, new):
+        return True
+    if not isinstance(old, Primitive):
+        return False
+    if isinstance(new, Decimal):
+        digits = _INTEGER_DIGITS.get(old.name)
+        return digits is not None and new.precision - new.scale >= digits
+    pair = (old.name, str(new))
+    return pair == ("date", "timestamp_ntz") or (old.name in _INTEGERS[:3] and pair[1] == "double")
+
+
+def is_wider_of_kind(old: Type, new: Type) -> bool:
+    """Whether `new` is a wider type of the same kind: what merging schemas widens to by itself."""
+    if isinstance(old, Decimal) and isinstance(new, Decimal):
+        whole = (old.precision - old.scale, new.precision - new.scale)
+        return old != new and whole[0] <= whole[1] and old.scale <= new.scale
+    if not isinstance(old, Primitive) or not isinstance(new, Primitive):
+        return False
+    if old.name in _INTEGERS and new.name in _INTEGERS:
+        return _INTEGERS.index(old.name) < _INTEGERS.index(new.name)
+    return (old.name, new.name) == ("float", "double")
+
+
+def with_type(field: Field, kind: Type) -> Field:
+    """The field with another type, and its values in it."""
+    if kind == field.type:
+        return field
+    values = (recoded(v, field.type, kind) for v in (field.default, field.initial))
+    return replace(field, type=kind, default=next(values), initial=next(values))
