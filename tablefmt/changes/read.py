@@ -12,7 +12,7 @@ from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges, plan_changes
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.commit.environment import Environment
 from tablefmt.data.read import answer_schema, read_files
-from tablefmt.data.selection import Condition, chosen_columns, understood
+from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.cached import cached_property
 from tablefmt.model.schema_views import nullable
@@ -63,7 +63,8 @@ class Changes:
                 "columns; leave them out with `columns`",
                 clash,
             )
-        self.predicate, self._condition = understood(where, self.snapshot.schema)
+        selection = select_rows(where, self.snapshot.schema)
+        self.predicate, self._condition = selection.predicate, selection.rows
 
     @property
     def first_version(self) -> int:

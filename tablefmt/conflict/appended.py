@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import PendingCommit, Read, Winner
 from tablefmt.conflict.matrix import ROW, profile_of
-from tablefmt.expressions.listed_keys import listed_keys
+from tablefmt.expressions.condition_keys import listed_keys
 from tablefmt.expressions.prune import Mask, may_match
 from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
 from tablefmt.model.key_hashes import decode_all_hashes, decode_hashes

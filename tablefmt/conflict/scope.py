@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError, InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.overlap import may_both_hold
+from tablefmt.expressions.conditions_overlap import may_both_hold
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import decided_by_partitions, partition_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.read import RowFilter
-from tablefmt.data.selection import choose
+from tablefmt.data.selection import select_rows
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.constraints import broken, shown_columns, violation_of
 from tablefmt.model.display import shown_value
@@ -43,7 +43,7 @@ class Checks:
 def _test(name: str, metadata: Metadata) -> RowFilter:
     broken_by = violation_of(name, metadata)
     try:
-        rows = choose(broken_by, metadata.schema).rows
+        rows = select_rows(broken_by, metadata.schema).rows
     except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
             f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}); write with "

@@ -47,7 +47,7 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class RowSelection:
     """Rows that a condition selects, as far as it is understood."""
 
     predicate: Predicate | None = None
@@ -60,13 +60,7 @@ class Chosen:
     """Ids of the columns that an inexact condition goes by, and by nothing else; None: unknown."""
 
 
-def understood(where: Condition, schema: Schema) -> tuple[Predicate | None, RowFilter | None]:
-    """A condition as what prunes files, and what selects rows. Raises as `choose`."""
-    chosen = choose(where, schema)
-    return chosen.predicate, chosen.rows
-
-
-def choose(where: Condition, schema: Schema) -> Chosen:
+def select_rows(where: Condition, schema: Schema) -> RowSelection:
     """The rows of a condition; all for None.
 
     Text beyond comparisons of one column with constants is left to the engine. Of it, and of a
@@ -79,13 +73,13 @@ def choose(where: Condition, schema: Schema) -> Chosen:
             not installed; or a pyarrow expression on a table with renamed columns.
     """
     if where is None:
-        return Chosen()
+        return RowSelection()
     if isinstance(where, str):
         try:
             predicate = parse_predicate(where, schema)
         except UnsupportedFeatureError:
             return _by_engine(where, schema)
-        return Chosen(predicate, filter_of(predicate, schema))
+        return RowSelection(predicate, filter_of(predicate, schema))
     if not isinstance(where, pc.Expression):
         raise InvalidPredicateError(
             f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
@@ -104,10 +98,10 @@ def choose(where: Condition, schema: Schema) -> Chosen:
     known = all_of(parts) if parts else None
     seen = _physical(known, schema) if exact and known is not None else None
     rows = replace(_filter_by(where, schema), pushed_reads=seen)
-    return Chosen(known, rows, exact and known is not None)
+    return RowSelection(known, rows, exact and known is not None)
 
 
-def _by_engine(where: str, schema: Schema) -> Chosen:
+def _by_engine(where: str, schema: Schema) -> RowSelection:
     condition = translate_condition(where, (Relation(schema),), now_us())
     check_engine()
     parts, _ = parse_conjuncts(where, schema)
@@ -119,7 +113,7 @@ def _by_engine(where: str, schema: Schema) -> Chosen:
     rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used), seen)
     analysis = analyze(where, Relation(schema))
     columns = analysis.columns[0] if analysis.follows_from_columns else None
-    return Chosen(predicate, rows, exact=False, columns=columns)
+    return RowSelection(predicate, rows, exact=False, columns=columns)
 
 
 def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:

@@ -16,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import Token, TokenType
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.casts import cast_target
+from tablefmt.expressions.constant_values import cast_target
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import (

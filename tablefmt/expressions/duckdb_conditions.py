@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import duckdb_types
-from tablefmt.expressions.casts import cast_target
+from tablefmt.expressions.constant_values import cast_target
 from tablefmt.expressions.duckdb_operands import (
     Read,
     Write,

@@ -12,9 +12,9 @@ from typing import Any
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions import coerce
-from tablefmt.expressions.casts import constant_value, exact_column_cast
-from tablefmt.expressions.coerce import INTEGERS, Literal
+from tablefmt.expressions import ansi_comparisons
+from tablefmt.expressions.ansi_comparisons import INTEGERS, Literal
+from tablefmt.expressions.constant_values import constant_value, exact_column_cast
 from tablefmt.expressions.like_patterns import like_pattern, quoted
 from tablefmt.expressions.names import no_column
 from tablefmt.expressions.parse import conjuncts_of, operands_of, parse_tree, too_deep
@@ -180,7 +180,7 @@ class _Reader:
             op = _MIRRORED.get(op, op)
         if column is not None and literal is not None:
             field, as_double = column
-            return coerce.compare(field, op, literal, self.time_zone, as_double=as_double)
+            return ansi_comparisons.compare(field, op, literal, self.time_zone, as_double=as_double)
         if column is not None and self._column(left) is not None:
             raise UnsupportedFeatureError(
                 f"{node.sql('spark')[:200]} compares two columns", ["sql:column-comparison"]
@@ -192,7 +192,7 @@ class _Reader:
         left = constant_value(node.expression, self.time_zone)
         right = constant_value(node.this, self.time_zone)
         if left is not None and right is not None:
-            result = coerce.constant(op, left, right)
+            result = ansi_comparisons.constant(op, left, right)
             if result is not None:
                 return result
         for side in (node.this, node.expression):
@@ -231,7 +231,7 @@ class _Reader:
             if value is None:
                 raise _unsupported(item)
             values.append(value)
-        return coerce.contained(column[0], values, self.time_zone, as_double=column[1])
+        return ansi_comparisons.contained(column[0], values, self.time_zone, as_double=column[1])
 
     def _between(self, node: exp.Between) -> Predicate:
         if node.args.get("symmetric"):
@@ -245,7 +245,9 @@ class _Reader:
             if column is None:
                 raise _unsupported(node.this)
             parts.append(
-                coerce.compare(column[0], op, literal, self.time_zone, as_double=column[1])
+                ansi_comparisons.compare(
+                    column[0], op, literal, self.time_zone, as_double=column[1]
+                )
             )
         return And(tuple(parts))
 

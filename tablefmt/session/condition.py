@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Read
 from tablefmt.data.read import RowFilter
-from tablefmt.data.selection import Condition, choose
+from tablefmt.data.selection import Condition, select_rows
 from tablefmt.expressions.predicate import Predicate, fields, to_sql
 from tablefmt.expressions.prune import decided_by_partitions
 from tablefmt.model.schema import Schema
@@ -80,12 +80,12 @@ def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
     """The rows of a condition; all for None.
 
     Raises:
-        InvalidPredicateError, UnsupportedFeatureError: as `choose`.
+        InvalidPredicateError, UnsupportedFeatureError: as `select_rows`.
     """
-    chosen = choose(where, schema)
+    selection = select_rows(where, schema)
     if where is None:
         return AnalyzedCondition("TRUE", None, None, True)
-    predicate, exact = chosen.predicate, chosen.exact
+    predicate, exact = selection.predicate, selection.exact
     text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
-    reasoned = exact or chosen.columns is not None
-    return AnalyzedCondition(text, predicate, chosen.rows, exact, reasoned, chosen.columns)
+    reasoned = exact or selection.columns is not None
+    return AnalyzedCondition(text, predicate, selection.rows, exact, reasoned, selection.columns)

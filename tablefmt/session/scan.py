@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.read import answer_schema, count_rows, read_files
-from tablefmt.data.selection import Condition, chosen_columns, understood
+from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.cached import cached_property
@@ -45,7 +45,8 @@ class Scan:
         self.limit = None if limit is None else whole_from_0(limit)
         if limit is not None and self.limit is None:
             raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
-        self.predicate, self._condition = understood(where, snapshot.schema)
+        selection = select_rows(where, snapshot.schema)
+        self.predicate, self._condition = selection.predicate, selection.rows
 
     @property
     def version(self) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.data.read import locate_rows, read_files
-from tablefmt.data.selection import understood
+from tablefmt.data.selection import select_rows
 from tablefmt.errors import CorruptDataError
 from tablefmt.model.entry import OperationClass, RowUpdate
 from tests.oracle import assert_agrees, logdump
@@ -176,7 +176,7 @@ def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) ->
     ids = files["id"].to_pylist()
     expression = pc.field("id") > 3
     for where, holds in ((None, lambda row: True), (expression, lambda row: row[0] > 3)):
-        _, condition = understood(where, snapshot.schema)
+        condition = select_rows(where, snapshot.schema).rows
         found = {
             (ids[part.file], position, row)
             for part in locate_rows(

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tablefmt.data.engine import Engine
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.casts import cast_target, constant_value
+from tablefmt.expressions.constant_values import cast_target, constant_value
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.names import Relation

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import literals
-from tablefmt.expressions.coerce import INTEGERS, Literal, cast_text
+from tablefmt.expressions.ansi_comparisons import INTEGERS, Literal, cast_text
 from tablefmt.expressions.literals import DAY, EXACT
 from tablefmt.model.schema import Decimal, Field, Primitive, Type, kind_name
 
