@@ -1,4 +1,4 @@
-"""The words of a CHECK's text, told apart for `pure_text`. Pure. Spec: SQL-6."""
+"""The words of a CHECK's text, told apart for the grammar. Pure. Spec: SQL-6."""
 
 from __future__ import annotations
 
