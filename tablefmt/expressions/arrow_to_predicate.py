@@ -7,10 +7,7 @@ no input makes it fail. Spec: PRN-15 (spec/pruning.md).
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +27,18 @@ from tablefmt.expressions.predicate import (
     all_of,
     any_of,
 )
-from tablefmt.expressions.substrait_messages import Message, extended_expression, has_only
+from tablefmt.expressions.substrait_literals import (
+    NotConvertedError,
+    check_only,
+    decoded,
+    inner,
+    literal_of,
+    option_in,
+    value_in,
+)
+from tablefmt.expressions.substrait_messages import Message, extended_expression
 from tablefmt.model.arrow_types import to_arrow
-from tablefmt.model.schema import Decimal, Field, Schema, all_fields, is_float, is_nested
+from tablefmt.model.schema import Field, Schema, all_fields, is_float, is_nested
 
 BYTES_MAX = 4 << 20
 """A longer message is not read: no condition a person writes comes near."""
@@ -56,38 +62,6 @@ _PAGES = {
     **dict.fromkeys(("and", "or", "not"), _BOOLEAN),
 }
 """The functions that are understood, and the Substrait page that defines each."""
-
-_WHOLE = {"byte": 8, "short": 16, "integer": 32, "long": 64}
-
-_KINDS = {
-    "boolean": "boolean",
-    "i8": "byte",
-    "i16": "short",
-    "i32": "integer",
-    "i64": "long",
-    "fp32": "float",
-    "fp64": "double",
-    "string": "string",
-    "binary": "binary",
-    "timestamp": "timestamp_ntz",
-    "date": "date",
-    "decimal": "decimal",
-    "timestamp_tz": "timestamp",
-    "null": "null",
-}
-"""Field of Literal: our type. A variation of a type, which none of them says, is left out."""
-
-
-class _NotConvertedError(Exception):
-    """The message holds something that is not understood. Never leaves this module."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Literal:
-    """A value of the type called `kind`; for "null", the value is None."""
-
-    kind: str
-    value: Any
 
 
 def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predicate], bool]:
@@ -121,14 +95,14 @@ def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicat
             return [], False
         reader = _Reader(schema, _functions(outer))
         parts = reader.chain(outer.referred_expr[0].expression, "and")
-    except _NotConvertedError:
+    except NotConvertedError:
         return [], False
     found: list[Predicate] = []
     complete = True
     for part in parts:
         try:
             found.append(reader.truth(part, True))
-        except _NotConvertedError:
+        except NotConvertedError:
             complete = False
     return found, complete and reader.exact
 
@@ -156,38 +130,18 @@ def _weight(expression: pc.Expression) -> int:
     return weights[0] if len(weights) == 1 else WEIGHT_MAX + 1
 
 
-def _only(message: Message, *names: str) -> None:
-    if not has_only(message, *names):
-        raise _NotConvertedError("fields that are not known")
-
-
-def _inner(message: Message, name: str) -> Message:
-    """What a message holds that has this field, and nothing else."""
-    _only(message, name)
-    if not message.HasField(name):
-        raise _NotConvertedError("a field is missing")
-    return getattr(message, name)
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        raise _NotConvertedError("not UTF-8") from None
-
-
 def _functions(outer: Message) -> dict[int, str]:
     """The understood functions that the message declares, by anchor."""
-    pages = {page.anchor: _text(page.uri) for page in outer.extension_uris}
+    pages = {page.anchor: decoded(page.uri) for page in outer.extension_uris}
     names: dict[int, str] = {}
     for declaration in outer.extensions:
         if not declaration.HasField("extension_function"):
             continue
         function = declaration.extension_function
-        name = _text(function.name)
+        name = decoded(function.name)
         page = pages.get(function.uri_reference, "").rpartition("/")[2]
         if function.anchor in names:
-            raise _NotConvertedError("two functions have one anchor")
+            raise NotConvertedError("two functions have one anchor")
         names[function.anchor] = name if _PAGES.get(name) == page else ""
     return names
 
@@ -204,14 +158,14 @@ class _Reader:
     def truth(self, node: Message, wanted: bool) -> Predicate:
         """TRUE for the rows for which `node` is `wanted`; for others FALSE or NULL.
 
-        Raises _NotConvertedError. It nests no deeper than protobuf reads.
+        Raises NotConvertedError. It nests no deeper than protobuf reads.
         """
         if node.HasField("literal"):
             return self._constant(node, wanted)
         if node.HasField("selection"):
             field = self._field(node)
             if str(field.type) != "boolean":
-                raise _NotConvertedError("a column that is no condition")
+                raise NotConvertedError("a column that is no condition")
             return Comparison(field, "=", wanted)
         if node.HasField("singular_or_list"):
             return self._membership(node, wanted)
@@ -229,11 +183,11 @@ class _Reader:
         if name == "is_nan" and len(arguments) == 1:
             field = self._field(arguments[0])
             if not is_float(field.type):
-                raise _NotConvertedError("is_nan of a column that has no NaN")
+                raise NotConvertedError("is_nan of a column that has no NaN")
             if wanted:
                 return IsNaN(field)
             return And((Not(IsNaN(field)), Not(IsNull(field))))
-        raise _NotConvertedError("a function that is not known")
+        raise NotConvertedError("a function that is not known")
 
     def chain(self, node: Message, name: str) -> list[Message]:
         """The operands of `name`, through all of its calls that are nested directly."""
@@ -246,67 +200,67 @@ class _Reader:
             else:
                 operands.append(item)
         if not operands:
-            raise _NotConvertedError("a call without arguments")
+            raise NotConvertedError("a call without arguments")
         return operands
 
     def _is_call_of(self, node: Message, name: str) -> bool:
         try:
             return self._call(node)[0] == name
-        except _NotConvertedError:
+        except NotConvertedError:
             return False
 
     def _call(self, node: Message) -> tuple[str, list[Message]]:
         """The name and arguments of a call without options."""
-        call = _inner(node, "scalar_function")
-        _only(call, "function_reference", "output_type", "arguments")
-        arguments = [_inner(argument, "value") for argument in call.arguments]
+        call = inner(node, "scalar_function")
+        check_only(call, "function_reference", "output_type", "arguments")
+        arguments = [inner(argument, "value") for argument in call.arguments]
         return self.functions.get(call.function_reference, ""), arguments
 
     def _field(self, node: Message) -> Field:
         """A top-level column that is not nested."""
-        reference = _inner(node, "selection")
-        _only(reference, "direct_reference", "root_reference")
+        reference = inner(node, "selection")
+        check_only(reference, "direct_reference", "root_reference")
         if not reference.HasField("root_reference") or reference.root_reference:
-            raise _NotConvertedError("not a column of the rows")
-        member = _inner(reference.direct_reference, "struct_field")
-        _only(member, "field")
+            raise NotConvertedError("not a column of the rows")
+        member = inner(reference.direct_reference, "struct_field")
+        check_only(member, "field")
         position: int = member.field
         if not 0 <= position < len(self.schema.fields):
-            raise _NotConvertedError("a column that is not there")
+            raise NotConvertedError("a column that is not there")
         field = self.schema.fields[position]
         if is_nested(field.type):
-            raise _NotConvertedError("a nested column")
+            raise NotConvertedError("a nested column")
         return field
 
     def _constant(self, node: Message, wanted: bool) -> Predicate:
-        literal = _literal(node)
+        literal = literal_of(node)
         if literal.kind not in ("boolean", "null"):
-            raise _NotConvertedError("a value that is no condition")
+            raise NotConvertedError("a value that is no condition")
         return Constant(literal.value is wanted)
 
     def _comparison(self, op: str, arguments: Sequence[Message], wanted: bool) -> Predicate:
         left, right = arguments
         if left.HasField("literal"):
             left, right, op = right, left, _MIRRORED[op]
-        field, literal = self._field(left), _literal(right)
+        field, literal = self._field(left), literal_of(right)
         if literal.kind == "null":
             return FALSE
-        value = _value(literal, field)
+        value = value_in(literal, field)
         if is_float(field.type):
             return _float_comparison(field, op, value, wanted)
         return Comparison(field, op if wanted else _OPPOSITE[op], value)
 
     def _membership(self, node: Message, wanted: bool) -> Predicate:
         """Arrow's is_in is never NULL: without a null among the options, it is false for a null."""
-        membership = _inner(node, "singular_or_list")
-        _only(membership, "value", "options")
+        membership = inner(node, "singular_or_list")
+        check_only(membership, "value", "options")
         field = self._field(membership.value)
-        options = [_literal(option) for option in membership.options]
-        values = tuple(_option(o, field) for o in options if o.kind != "null")
+        options = [literal_of(option) for option in membership.options]
+        values = tuple(option_in(o, field) for o in options if o.kind != "null")
         if is_float(field.type) and any(v != v or v == 0 for v in values):
             # Arrow takes two zeros, and two NaN of other bits, for different values here.
             if not wanted:
-                raise _NotConvertedError("a negated set with zero or NaN")
+                raise NotConvertedError("a negated set with zero or NaN")
             self.exact = False
         has_null = len(values) < len(options)
         if has_null:
@@ -326,75 +280,3 @@ def _float_comparison(field: Field, op: str, value: float, wanted: bool) -> Pred
     if op not in (">", ">="):
         return plain
     return And((plain, Not(IsNaN(field)))) if wanted else Or((plain, IsNaN(field)))
-
-
-def _literal(node: Message) -> _Literal:
-    """Raises _NotConvertedError for types, variations and parts that are not known."""
-    literal = _inner(node, "literal")
-    _only(literal, "nullable", *_KINDS)
-    given = [(field.name, value) for field, value in literal.ListFields()]
-    values = [(_KINDS[name], value) for name, value in given if name in _KINDS]
-    if len(values) != 1:
-        raise _NotConvertedError("not one value")
-    kind, value = values[0]
-    decode = _DECODERS.get(kind)
-    return _Literal(kind, value if decode is None else decode(value))
-
-
-def _whole(kind: str) -> Callable[[int], int]:
-    """Checks a number that the message may hold in more bits than its type has."""
-    end = 1 << _WHOLE[kind] - 1
-
-    def decode(value: int) -> int:
-        if not -end <= value < end:
-            raise _NotConvertedError("beyond its type")
-        return value
-
-    return decode
-
-
-def _decimal(message: Message) -> decimal.Decimal:
-    _only(message, "value", "precision", "scale")
-    precision, scale = message.precision, message.scale
-    if len(message.value) != 16 or not 0 < precision <= 38 or not 0 <= scale <= precision:
-        raise _NotConvertedError("not a decimal")
-    whole = int.from_bytes(message.value, "little", signed=True)
-    digits = tuple(map(int, str(abs(whole))))
-    if len(digits) > precision:
-        raise _NotConvertedError("beyond its precision")
-    return decimal.Decimal((int(whole < 0), digits, -scale))
-
-
-_DECODERS: Mapping[str, Callable[[Any], Any]] = {
-    **{kind: _whole(kind) for kind in ("byte", "short")},
-    "string": _text,
-    "decimal": _decimal,
-    "null": lambda kind: None,
-}
-"""What is not the value as it stands."""
-
-
-def _value(literal: _Literal, field: Field) -> Any:
-    """The value, as one of the column's own type."""
-    if isinstance(field.type, Decimal) and literal.kind == "decimal":
-        return _fitted(literal.value, field.type)
-    if literal.kind != str(field.type):
-        raise _NotConvertedError("another type than the column's")
-    return literal.value
-
-
-def _option(literal: _Literal, field: Field) -> Any:
-    """As `_value`; whole numbers may be of another width, since Arrow widens and narrows sets."""
-    bits = _WHOLE.get(str(field.type))
-    if bits and literal.kind in _WHOLE:
-        return _whole(str(field.type))(literal.value)
-    return _value(literal, field)
-
-
-def _fitted(value: decimal.Decimal, kind: Decimal) -> decimal.Decimal:
-    """The same number with the column's scale, if it has one."""
-    context = decimal.Context(kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
-    try:
-        return value.quantize(decimal.Decimal((0, (1,), -kind.scale)), context=context)
-    except (decimal.Inexact, decimal.InvalidOperation):
-        raise _NotConvertedError("beyond the column's precision") from None
