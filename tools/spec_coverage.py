@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Which rules of spec/ have a test and code that name them, and which names have no rule.
+"""Which rules of spec/ have a test and code that name them, and which names mean no such rule.
 
 A rule is a heading such as `### ENT-1  Bytes`. A test names a rule in its text; a golden case
-names one in its expected.json. Exit code: 0 if every rule has a test and every name a rule.
+names one in its expected.json. A name is astray if the text around it has no word of the rule
+(`citations`). Exit code: 0 if every rule has a test, every name a rule, and none is astray.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from citations import Citation, strays
+
 HEADING = re.compile(r"^### ([A-Z]{3}-\d+)\b", re.MULTILINE)
+TITLE = re.compile(r"^### ([A-Z]{3}-\d+) +(.+)$", re.MULTILINE)
 NAME = re.compile(r"\b[A-Z]{3}-\d+\b")
 
 Places = dict[str, list[str]]
@@ -27,6 +31,7 @@ class Coverage:
     defined: Places
     tests: Places
     code: Places
+    astray: list[Citation]
 
     @property
     def untested(self) -> list[str]:
@@ -69,10 +74,13 @@ def places(root: Path, files: Iterable[Path], pattern: re.Pattern[str]) -> Place
 def measure(root: Path) -> Coverage:
     """Read the specification, the tests and the code under `root`."""
     tests = [*(root / "tests").rglob("*.py"), *(root / "spec" / "golden").glob("*/expected.json")]
+    pages = [path.read_text(encoding="utf-8") for path in (root / "spec").glob("*.md")]
+    titles = {rule: title for page in pages for rule, title in TITLE.findall(page)}
     return Coverage(
         defined=places(root, (root / "spec").glob("*.md"), HEADING),
         tests=places(root, tests, NAME),
         code=places(root, (root / "tablefmt").rglob("*.py"), NAME),
+        astray=strays(root, titles),
     )
 
 
@@ -88,7 +96,11 @@ def main() -> int:
         print(f"defined twice: {rule} in {', '.join(coverage.defined[rule])}")
     for name, where in coverage.unknown.items():
         print(f"no such rule: {name}, named in {', '.join(where)}")
-    return 1 if coverage.untested or coverage.doubled or coverage.unknown else 0
+    for citation in coverage.astray:
+        said = " ".join(citation.text.split())
+        print(f"{citation.rule} means something else: {citation.path}:{citation.line}: {said:.100}")
+    wrong = [coverage.untested, coverage.doubled, coverage.unknown, coverage.astray]
+    return 1 if any(wrong) else 0
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Analysis:
     def follows_from_columns(self) -> bool:
         """Whether rows with the same values in `columns` have the same value, in one statement.
 
-        The conflict rules look at rows only then (CFL-7).
+        The conflict rules look at rows only then (CFL-21).
         """
         if self.looks_inside or self.unresolved:
             return False

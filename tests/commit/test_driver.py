@@ -340,7 +340,7 @@ def test_damage_above_an_own_entry_hides_no_commit() -> None:
 
 
 def test_damage_in_a_winner_stops_the_commit_and_keeps_the_files() -> None:
-    """LOG-1, CMT-6."""
+    """ENT-1, CMT-6: bytes that are no entry let nobody pass."""
     table, store, _ = one_row()
     store.put(entry_key(2), b"garbage")
     with pytest.raises(CorruptTableError):

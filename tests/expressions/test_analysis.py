@@ -42,7 +42,7 @@ def ids(names: str) -> frozenset[int]:
 
 @pytest.mark.parametrize("text", ROW)
 def test_what_goes_by_named_columns_is_known_by_exactly_these(text: str) -> None:
-    """CFL-7: the conflict rules may look at rows; a literal is no code."""
+    """CFL-21: the conflict rules may look at rows; a literal is no code."""
     found = analyze(text, TARGET)
     assert found.columns == (ids(ROW[text]),)
     assert found.follows_from_columns
@@ -79,7 +79,7 @@ OTHER = {
 
 @pytest.mark.parametrize("text", OTHER)
 def test_what_goes_by_more_than_the_row_says_so(text: str) -> None:
-    """CFL-7: nothing of it is looked at row by row."""
+    """CFL-21: nothing of it is looked at row by row."""
     found = analyze(text, TARGET)
     kind = OTHER[text]
     assert kind in found.kinds
@@ -92,7 +92,7 @@ def test_what_goes_by_more_than_the_row_says_so(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["st.i = 1", "st IS NULL", "li = li", "x.i = 1", "nothing = 1"])
 def test_names_inside_columns_and_of_nothing_are_not_reasoned_about(text: str) -> None:
-    """CFL-7, SQL-7."""
+    """CFL-21, SQL-7."""
     assert not analyze(text, TARGET).follows_from_columns
 
 

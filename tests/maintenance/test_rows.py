@@ -43,7 +43,7 @@ def staged(files: int = 2) -> StagedTable:
     ],
 )  # fmt: skip
 def test_sound_rows_are_found_sound(case: str, tmp_path: Path) -> None:
-    """DEL-1, DEL-2, LIN-2."""
+    """DEL-1, DEL-2, LIN-2: marks, their sets, and where rows were moved."""
     shutil.copytree(GOLDEN / case / "table", tmp_path / "t")
     report = tablefmt.open(tmp_path / "t").verify(deep=True)
     assert (report.ok, report.findings) == (True, ())

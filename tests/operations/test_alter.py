@@ -65,7 +65,7 @@ def test_values_that_are_none_are_refused_by_name(properties: dict[str, Any], sa
 
 
 def test_what_changes_nothing_makes_no_version() -> None:
-    """CMT-1."""
+    """PTY-1: a property that has the value."""
     table = new_table(appendOnly="false")
     assert table.alter.set_properties({"appendOnly": False}).no_op
     assert table.alter.unset_properties(["user.never"]).no_op

@@ -206,7 +206,7 @@ def test_rows_that_do_not_fit_leave_what_was_staged_before() -> None:
 
 
 def test_bad_requests_are_refused_before_anything_is_written() -> None:
-    """PRN-3, CFL-1."""
+    """PRN-3, SQL-2: what is no condition of this table."""
     table = new_table()
     table.append(rows(1))
     store = table.context.store

@@ -36,7 +36,7 @@ def test_every_property_is_published_with_its_default() -> None:
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_a_property_takes_the_values_that_are_published_and_no_others(name: str) -> None:
-    """PTY-1, PTY-2, PTY-3."""
+    """PTY-1, PTY-2, PTY-3: durations too."""
     shape = PROPERTY_ROWS[name][1]
     words = re.findall(r"`([^`]+)`", shape)
     every = {word for row in PROPERTY_ROWS.values() for word in re.findall(r"`([^`]+)`", row[1])}

@@ -78,7 +78,7 @@ def content(spark: Any, uri: str, **point: Any) -> list[Any]:
 
 
 def test_every_type_goes_there_and_back_both_ways(connect: Any, uri: str, given: pa.Table) -> None:
-    """DAT-1, DAT-4."""
+    """DAT-1, DAT-4: files of either hold every column."""
     tablefmt.create(uri, given.schema)
     frame = frame_from(connect, given)
     assert write(frame, uri).metrics["numOutputRows"] == 3

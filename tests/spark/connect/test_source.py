@@ -123,7 +123,7 @@ def test_nothing_to_write_makes_no_version(connect: Any, uri: str) -> None:
 
 
 def test_an_application_version_is_applied_once(connect: Any, uri: str) -> None:
-    """CMT-9."""
+    """CFL-7."""
     for _ in range(2):
         save(connect.range(3), uri, txnAppId="job", txnVersion="1")
     assert len(values(load(connect, uri))) == 3

@@ -171,7 +171,7 @@ def test_a_failing_query_is_sparks_own_error_and_leaves_nothing(spark: Any, uri:
 
 
 def test_idempotent_writes_by_option(spark: Any, uri: str) -> None:
-    """CMT-9."""
+    """CFL-7."""
     for _ in range(2):
         frame_of(spark, range(3)).write.format("tablefmt").mode("append").options(
             txnAppId="job", txnVersion=1, userMetadata="nightly"

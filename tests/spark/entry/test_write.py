@@ -101,7 +101,7 @@ def test_only_named_data_files_stay_below_data(spark: Any, uri: str) -> None:
 
 
 def test_an_application_version_is_applied_once(spark: Any, uri: str) -> None:
-    """CMT-9."""
+    """CFL-7."""
     frame = frame_of(spark, [(1, "a")])
     first = tablefmt.spark.write(frame, uri, txnAppId="job", txnVersion=7, userMetadata="note")
     again = tablefmt.spark.write(frame, uri, application=("job", 7))

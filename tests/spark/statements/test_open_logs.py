@@ -113,7 +113,7 @@ def test_damage_that_was_mended_is_forgotten(
 
 
 def test_damage_at_the_end_is_told_each_time(uri: str) -> None:
-    """LOG-1."""
+    """ENT-1: an entry whose last bytes are missing."""
     table = filled(uri, 2)
     assert ids(uri) == [0, 1]
     table.append(pa.table({"id": [2]}))
