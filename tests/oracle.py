@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import golden_maker
 import logdump
-import make_golden
 import pyarrow as pa
 import pytest
 
@@ -74,6 +74,7 @@ def _shown(table: Any) -> Json:
         "properties": dict(table.properties),
         "constraints": dict(table.constraints),
         "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
+        "written": _written(table),
     }
     # Last, for it goes to the newest version.
     history = table.history().sort_by("version").to_pylist()
@@ -87,11 +88,18 @@ def _shown_entry(entry: Json) -> Json:
 
 
 def _shown_file(table: Any, file: Json) -> Json:
-    partition = {name: make_golden.encode(v) for name, v in file.get("partition", {}).items()}
+    partition = {name: golden_maker.encode(v) for name, v in file.get("partition", {}).items()}
     gone = (
         table.context.view.snapshot(table.version).positions(file["id"]) if file["deleted"] else []
     )
     return {**file, "partition": partition, "gone": _runs(gone)}
+
+
+def _written(table: Any) -> list[int]:
+    """The versions of the metadata that live files were written under."""
+    files = table.context.view.snapshot(table.version).files
+    written: list[int] = files["written"].to_pylist() if files.num_rows else []
+    return written
 
 
 def _runs(positions: Iterable[int]) -> list[list[int]]:
@@ -117,6 +125,7 @@ def _expected(document: Json) -> Json:
         "properties": state["properties"],
         "constraints": {n: each["condition"] for n, each in state["constraints"].items()},
         "files": [_expected_file(file) for file in state["files"]],
+        "written": [file["written"] for file in state["files"]],
         "entries": [_expected_entry(entry) for entry in entries],
     }
 
@@ -160,7 +169,7 @@ def _instant(micros: int) -> datetime:
 
 def _arrow_schema(schema: Json) -> pa.Schema:
     """The Arrow schema that readers see: logical names."""
-    return pa.schema([make_golden.arrow_field(_logical(field)) for field in schema["fields"]])
+    return pa.schema([golden_maker.arrow_field(_logical(field)) for field in schema["fields"]])
 
 
 def _logical(field: Json) -> Json:

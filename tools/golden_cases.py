@@ -7,9 +7,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
-from golden_rows import row_cases
-from golden_schemas import bad_schemas, commented, evolved
-from make_golden import (
+from golden_maker import (
     CORRUPT,
     HOUR,
     LONG,
@@ -19,10 +17,14 @@ from make_golden import (
     canonical,
     field,
     hex_of,
+    list_of,
+    map_of,
     schema_of,
     seal,
     three,
 )
+from golden_rows import row_cases
+from golden_schemas import bad_schemas, commented, evolved
 
 
 def cases() -> Iterator[Maker]:
@@ -182,12 +184,10 @@ def all_types() -> Iterator[Maker]:
     flat = ["boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary"]
     flat += ["date", "timestamp", "timestamp_ntz", "decimal(1,0)", "decimal(38,38)"]
     fields = [field(i, f"c{i}", kind) for i, kind in enumerate(flat, 1)]
-    inner = [field(21, "a", "long"), field(22, "b", {"array": "date", "nullable": True})]
+    inner = [field(21, "a", "long"), field(22, "b", list_of("date", 27))]
     fields.append(field(20, "st", {"struct": inner}))
-    fields.append(
-        field(23, "ar", {"array": {"struct": [field(24, "e", "string")]}, "nullable": False})
-    )
-    fields.append(field(25, "ma", {"map": ["string", "decimal(9,3)"], "nullable": True}))
+    fields.append(field(23, "ar", list_of({"struct": [field(24, "e", "string")]}, 28, False)))
+    fields.append(field(25, "ma", map_of("string", "decimal(9,3)", 29, 30)))
     fields.append(field(26, "Ünï cödé/%", "string", nullable=False))
     maker = Maker("all-types", fields)
     instant = datetime(2024, 2, 29, 12, 0, 0, 1, tzinfo=timezone.utc)
@@ -208,7 +208,7 @@ def variants() -> Iterator[Maker]:
     """Columns whose values say themselves of what type they are."""
     fields = [field(1, "x", "long"), field(2, "v", "variant")]
     inner = field(4, "w", "variant")
-    fields.append(field(3, "a", {"array": {"struct": [inner]}, "nullable": True}))
+    fields.append(field(3, "a", list_of({"struct": [inner]}, 5)))
     maker = Maker("variants", fields)
     no_names = b"\x01\x00\x00"
     one, null = ({"value": value, "metadata": no_names} for value in (b"\x0c\x01", b"\x00"))

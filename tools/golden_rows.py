@@ -6,8 +6,8 @@ import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from golden_maker import CORRUPT, LONG, Json, Maker, field, hex_of
 from golden_positions import delete_columns, text_of
-from make_golden import CORRUPT, LONG, Json, Maker, field, hex_of
 
 
 def row_cases() -> Iterator[Maker]:

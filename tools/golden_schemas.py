@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 
-from make_golden import CORRUPT, LONG, Json, Maker, field, plain_rows, schema_of, three
+from golden_maker import (
+    CORRUPT,
+    LONG,
+    Json,
+    Maker,
+    field,
+    list_of,
+    map_of,
+    plain_rows,
+    schema_of,
+    three,
+)
 
 
 def evolved() -> Maker:
@@ -65,11 +76,15 @@ def commented() -> Maker:
     return maker.good(why, rows=[*plain_rows(rows), *plain_rows([{"x": 5, "s": {"f": 1}}])])
 
 
+def _as_numbered(fields: list[Json], last_id: int) -> Json:
+    return {**schema_of(LONG), "schema": {"fields": fields, "last_id": last_id}}
+
+
 def bad_schemas() -> Iterator[Maker]:
     """Metadata that breaks a rule of schemas."""
     twice = [field(1, "x", "long"), field(2, "X", "long")]
     same = [field(1, "x", "long"), field(1, "y", "long")]
-    nested = [field(1, "x", "long"), field(2, "s", {"array": "long", "nullable": True})]
+    nested = [field(1, "x", "long"), field(2, "s", list_of("long", 3))]
     bad: dict[str, tuple[str, Json]] = {
         "case": ("SCH-2", schema_of(twice)),
         "no-name": ("SCH-2", schema_of([field(1, "", "long", physical="x")])),
@@ -81,6 +96,17 @@ def bad_schemas() -> Iterator[Maker]:
         "partition-variant": ("ENT-8", schema_of([*LONG, field(2, "v", "variant")], (2,))),
         "partition-unknown": ("ENT-8", schema_of(LONG, (7,))),
     }
+    lists = {
+        "element-twice": list_of("long", 1),
+        "element-far": list_of("long", 2**31 - 1),
+        "key-twice": map_of("long", "long", 3, 3),
+    }
+    for name, kind in lists.items():
+        metadata = schema_of([*LONG, field(2, "s", kind)])
+        bad[name] = ("SCH-4", metadata)
+    unnumbered = list_of("long", 3)
+    del unnumbered["element_id"]
+    bad["element-no-id"] = ("SCH-1", _as_numbered([*LONG, field(2, "s", unnumbered)], 3))
     bad["forgotten"] = ("SCH-8", schema_of([field(2, "y", "long")]))
     bad["default"] = ("SCH-7", schema_of([field(1, "x", "long", default="7")]))
     inside = [field(3, "f", "long", initial=1)]

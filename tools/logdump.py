@@ -62,6 +62,7 @@ class Replay:
         self.removed: dict[int, Json] = {}
         self.applications: dict[str, int] = {}
         self.next_id, self.metadata_version = 1, 0
+        self.described: list[int] = []
 
     def apply(self, entry: Json, version: int) -> list[Json]:
         """Take the next entry, its fields being sound; give the files it adds."""
@@ -81,11 +82,13 @@ class Replay:
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")
             removed[identity] = files.pop(identity)
+        described = [*self.described, *([version] if "metadata" in entry else ())]
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
         paths = {file["path"] for file in self.files.values()}
         for identity, file in enumerate(added, self.next_id):
             require(file["path"] not in paths, "ADD-1", f"adds the path {file['path']!r} again")
             paths.add(file["path"])
+            self._check_written(file, version, described)
             named = {fields[str(i)]["name"]: file["partition"][str(i)] for i in keys}
             file |= {"id": identity, "added": version, "partition": named}
             files[identity] = file
@@ -109,7 +112,17 @@ class Replay:
         self.version, self.entry, self.protocol = version, entry, protocol
         self.metadata, self.fields, self.files, self.removed = metadata, fields, files, removed
         self.next_id, self.metadata_version = next_id, metadata_version
+        self.described = described
         return added
+
+    def _check_written(self, file: Json, version: int, described: list[int]) -> None:
+        """The version of the metadata that a file was written under (ADD-9)."""
+        if file["written"] is None:
+            file["written"] = described[-1]
+        written = file["written"]
+        require(written <= version, "ADD-9", f"adds a file written under version {written}")
+        if written not in described:
+            self.remarks.append(("ADD-9", f"adds a file of version {written}: no metadata there"))
 
     def _check_order(self, entry: Json) -> None:
         last = self.entry or entry

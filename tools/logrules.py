@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 Json = dict[str, Any]
 
 MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
+MAX_ID = 2147482999
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
@@ -167,7 +168,7 @@ CONSTRAINT = {"columns": _ascending(_positive), "condition": str}
 SIDE = {"files": _natural, "path": SIDE_PATH, "sha256": HEX64, "size": _natural}
 COLUMNS: dict[str, Any] = {"path": [str], "size": [_natural], "rows": [_natural]}
 COLUMNS |= {f"{name}?": _map_of(list) for name in PER_FILE}
-COLUMNS |= {"updated?": [bool], "keys?": [(None, str)]}
+COLUMNS |= {"updated?": [bool], "keys?": [(None, str)], "written?": [(None, _natural)]}
 TEXTS = [(None, str)]
 DELETE = {"file": [_positive], "rows": [_positive], "deleted": TEXTS, "updated": TEXTS}
 LINEAGE: dict[str, Any] = {
@@ -234,7 +235,7 @@ def files_of(
     """
     groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
-    arrays += [add[name] for name in ("footer", "updated", "keys") if name in add]
+    arrays += [add[name] for name in ("footer", "updated", "keys", "written") if name in add]
     count = len(add["path"])
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
     ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
@@ -258,6 +259,7 @@ def files_of(
                 check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
         except Refusal as refusal:
             remarks.append(refusal.args)
+        own["written"] = add["written"][i] if "written" in add else None
         files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
     return files
 
@@ -371,13 +373,25 @@ def _nested(kind: Any, depth: int) -> Iterator[Json]:
         yield from fields_of(kind["struct"], depth + 1)
     else:
         choices = (
-            {"array": (str, dict), "nullable": bool},
-            {"map": [(str, dict)], "nullable": bool},
+            {"array": (str, dict), "element_id": int, "nullable": bool},
+            {"map": [(str, dict)], "key_id": int, "value_id": int, "nullable": bool},
         )
         sound = fits(kind, choices) and len(kind.get("map", "kv")) == 2
         require(sound, "SCH-1", f"has the type {kind!r:.100}")
         for element in kind.get("map", [kind.get("array")]):
             yield from _nested(element, depth + 1)
+
+
+def ids_of(fields: list[Json]) -> list[int]:
+    """The ids of fields that `fields_of` gives, and of the elements, keys and values in them."""
+    found = [field["id"] for field in fields]
+    kinds = [field["type"] for field in fields]
+    while kinds:
+        kind = kinds.pop()
+        if isinstance(kind, dict) and "struct" not in kind:
+            found += [kind[name] for name in ("element_id", "key_id", "value_id") if name in kind]
+            kinds += kind.get("map", [kind.get("array")])
+    return found
 
 
 def _check_values(schema: Json, fields: list[Json]) -> None:
@@ -442,7 +456,8 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
     schema, keys = metadata["schema"], metadata["partition_by"]
     fields = list(fields_of(schema["fields"]))
     by_id = {str(field["id"]): field for field in fields}
-    sound = len(by_id) == len(fields) and all(1 <= f["id"] <= schema["last_id"] for f in fields)
+    ids = ids_of(fields)
+    sound = len(set(ids)) == len(ids) and all(1 <= i <= schema["last_id"] <= MAX_ID for i in ids)
     require(sound, "SCH-4", "has column ids that are not positive, different and given out")
     flat = {
         field["id"]
@@ -460,10 +475,11 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
         _check_constraints(metadata["constraints"], {f["id"] for f in schema["fields"]})
     if before is not None:
         _check_dropped(schema, before["schema"], set(by_id))
-        require(
-            schema["last_id"] >= before["schema"]["last_id"], "SCH-4", "has a last_id that fell"
-        )
-        for old in fields_of(before["schema"]["fields"]):
+        last, old_fields = before["schema"]["last_id"], list(fields_of(before["schema"]["fields"]))
+        require(schema["last_id"] >= last, "SCH-4", "has a last_id that fell")
+        again = [i for i in set(ids).difference(ids_of(old_fields)) if i <= last]
+        require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
+        for old in old_fields:
             same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
             require(same, "SCH-3", f"changes the physical name of {old['name']!r}")
     return by_id

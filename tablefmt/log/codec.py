@@ -229,7 +229,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     if entry.metadata is not None:
         document["metadata"] = _metadata_to_json(entry.metadata)
     if entry.add is not None:
-        document["add"] = add_to_json(entry.add)
+        document["add"] = add_to_json(entry.add, entry.version)
     if entry.remove:
         document["remove"] = list(entry.remove)
     if entry.delete is not None:
@@ -315,7 +315,7 @@ def _checked(document: dict[str, Any]) -> Entry:
         totals=_totals(document["totals"]),
         protocol=None if protocol is None else _protocol(protocol),
         metadata=None if metadata is None else _metadata(metadata),
-        add=None if add is None else add_from_json(add),
+        add=None if add is None else add_from_json(add, version),
         remove=_removed(document["remove"]) if "remove" in document else (),
         delete=None if delete is None else deletes_from_json(delete),
         lineage=None if lineage is None else lineage_from_json(lineage),

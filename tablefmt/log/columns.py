@@ -21,21 +21,21 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
-_MAYBE = ("footer", "updated", "keys")
+_MAYBE = ("footer", "updated", "keys", "written")
 
 _TEXTS = frozenset({str, type(None)})
 
 
-def add_to_json(add: AddedFiles | SideFile) -> dict[str, Any]:
-    """The field `add`.
+def add_to_json(add: AddedFiles | SideFile, version: int) -> dict[str, Any]:
+    """The field `add` of the entry of `version`.
 
     Raises:
-        CorruptEntryError: ADD-1, ADD-7, ADD-8, KEY-2: columns that every reader would refuse. A
+        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: columns that every reader would refuse. A
             writer that made them has a fault, and the table is to be spared it.
     """
     if isinstance(add, SideFile):
         return _side_to_json(add)
-    _check_added({name: _listed(values) for name, values in add.columns.items()})
+    _check_added({name: _listed(values) for name, values in add.columns.items()}, version)
     document: dict[str, Any] = {}
     for name, values in add.columns.items():
         group, dot, field_id = name.partition(".")
@@ -50,11 +50,11 @@ def _listed(values: Sequence[Any]) -> list[Any]:
     return values if type(values) is list else list(values)
 
 
-def add_from_json(value: Mapping[str, Any]) -> AddedFiles | SideFile:
+def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFile:
     """The reverse.
 
     Raises:
-        CorruptEntryError: ADD-1, ADD-6 .. ADD-8, KEY-2. KeyError, TypeError: another shape.
+        CorruptEntryError: ADD-1, ADD-6 .. ADD-9, KEY-2. KeyError, TypeError: another shape.
     """
     if "side" in value:
         return _side_from_json(value["side"], is_side_key, "ADD-6")
@@ -63,7 +63,7 @@ def add_from_json(value: Mapping[str, Any]) -> AddedFiles | SideFile:
     for group in _BY_FIELD:
         for field_id, values in value.get(group, {}).items():
             columns[_column_name(group, field_id)] = values
-    _check_added(columns)
+    _check_added(columns, version)
     return AddedFiles(columns)
 
 
@@ -206,7 +206,7 @@ def _column_name(group: str, field_id: str) -> str:
     return f"{group}.{field_id}"
 
 
-def _check_added(columns: Mapping[str, Any]) -> None:
+def _check_added(columns: Mapping[str, Any], version: int) -> None:
     length = len(columns["path"])
     if length == 0:
         raise _bad("ADD-1", "`add` holds no file")
@@ -234,3 +234,6 @@ def _check_added(columns: Mapping[str, Any]) -> None:
         raise _bad("ADD-1", "`add` column updated holds something that is not a boolean")
     if not _TEXTS.issuperset(map(type, columns.get("keys", ()))):
         raise _bad("ADD-8", "`add` column keys holds something that is not text")
+    written = [value for value in columns.get("written", ()) if value is not None]
+    if not _are_counts(written, 0) or max(written, default=0) > version:
+        raise _bad("ADD-9", f"`add` column written holds what is no version up to {version}")

@@ -48,6 +48,9 @@ _ARROW: dict[str, pa.DataType] = {
 COMMENT = b"comment"
 """The key of a column's comment in the metadata of an Arrow field. Spec: ENT-11."""
 
+FIELD_ID = b"PARQUET:field_id"
+"""The key of a Parquet field id in the metadata of an Arrow field. Spec: DAT-1."""
+
 _NAMES = {kind: name for name, kind in _ARROW.items() if name != "variant"}
 
 _INSTEAD = {
@@ -70,26 +73,34 @@ _INSTEAD = {
 
 
 def arrow_type(kind: Type, *, field_ids: bool = False) -> pa.DataType:
-    """The Arrow type of a column. With `field_ids`, nested fields carry Parquet field ids."""
+    """The Arrow type of a column. With `field_ids`, fields, elements, keys and values in it carry
+    Parquet field ids (DAT-1).
+    """
     if isinstance(kind, Primitive):
         return _ARROW[kind.name]
     if isinstance(kind, Decimal):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, Array):
         element = arrow_type(kind.element, field_ids=field_ids)
-        return pa.list_(pa.field("element", element, kind.nullable))
+        said = _with_id(kind.element_id, field_ids)
+        return pa.list_(pa.field("element", element, kind.nullable, said))
     if isinstance(kind, Map):
+        key, value = (arrow_type(inner, field_ids=field_ids) for inner in (kind.key, kind.value))
         return pa.map_(
-            pa.field("key", arrow_type(kind.key, field_ids=field_ids), nullable=False),
-            pa.field("value", arrow_type(kind.value, field_ids=field_ids), kind.nullable),
+            pa.field("key", key, False, _with_id(kind.key_id, field_ids)),
+            pa.field("value", value, kind.nullable, _with_id(kind.value_id, field_ids)),
         )
     return pa.struct(
         [_field(f, field_ids, f.physical if field_ids else f.name) for f in kind.fields]
     )
 
 
+def _with_id(identity: int, field_ids: bool) -> dict[bytes, bytes] | None:
+    return {FIELD_ID: b"%d" % identity} if field_ids else None
+
+
 def _field(field: Field, field_ids: bool, name: str) -> pa.Field:
-    metadata = {b"PARQUET:field_id": b"%d" % field.id} if field_ids else None
+    metadata = _with_id(field.id, field_ids)
     if field.comment is not None and not field_ids:
         metadata = {COMMENT: field.comment.encode("utf-8")}
     kind = arrow_type(field.type, field_ids=field_ids)

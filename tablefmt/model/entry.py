@@ -151,7 +151,8 @@ class AddedFiles:
     Keys: `path`, `size`, `rows`, `footer`, and by field id `partition.<id>`, `lower.<id>`,
     `upper.<id>`, `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
     Optional: `updated` (true: the rows are new versions of rows that the same entry takes out),
-    `keys` (hashes of the keys in the file, ADD-8).
+    `keys` (hashes of the keys in the file, ADD-8), `written` (the version of the metadata that the
+    file was written under; None: the newest up to this entry, ADD-9).
     """
 
     columns: Mapping[str, Sequence[Any]]

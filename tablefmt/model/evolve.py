@@ -23,6 +23,7 @@ from tablefmt.model.schema import (
     Struct,
     Type,
 )
+from tablefmt.model.schema_views import same_type
 from tablefmt.model.text_lengths import fits_within, fitted_default
 from tablefmt.model.widening import is_widening, with_type
 
@@ -148,7 +149,9 @@ def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> S
     parts = path_of(schema, name)
 
     def widen(old: Type) -> Type:
-        if old != kind and not is_widening(old, kind):
+        if same_type(old, kind):
+            return old
+        if not is_widening(old, kind):
             raise SchemaMismatchError(
                 f"column {name!r} is {old} and cannot become {kind}: only types that hold every "
                 "value there is can be set (a wider integer, double for float or int, a decimal "

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, check_names
+from tablefmt.model.schema_views import same_type
 
 
 def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> Schema:
@@ -73,22 +74,4 @@ def _commented(ours: Type, theirs: Type, whole: bool) -> Type:
 
 
 def _same_column(ours: Field, theirs: Field) -> bool:
-    return ours.text == theirs.text and _same_type(ours.type, theirs.type)
-
-
-def _same_type(ours: Type, theirs: Type) -> bool:
-    if isinstance(ours, Struct) and isinstance(theirs, Struct):
-        pairs = list(zip(ours.fields, theirs.fields, strict=False))
-        return len(ours.fields) == len(theirs.fields) and all(
-            a.name == b.name and a.nullable == b.nullable and _same_type(a.type, b.type)
-            for a, b in pairs
-        )
-    if isinstance(ours, Array) and isinstance(theirs, Array):
-        return ours.nullable == theirs.nullable and _same_type(ours.element, theirs.element)
-    if isinstance(ours, Map) and isinstance(theirs, Map):
-        return (
-            ours.nullable == theirs.nullable
-            and _same_type(ours.key, theirs.key)
-            and _same_type(ours.value, theirs.value)
-        )
-    return ours == theirs
+    return ours.text == theirs.text and same_type(ours.type, theirs.type)

@@ -17,6 +17,9 @@ from tablefmt.model.text_lengths import is_length
 COLUMNS_MAX = 10_000
 """More top-level columns than this are refused: every file carries statistics a column."""
 
+ID_MAX = 2_147_482_999
+"""The highest id of a column: those above are of hidden columns, and of other formats. SCH-4."""
+
 DEPTH_MAX = 64
 """Nesting beyond this is refused, in a schema given and in a schema read."""
 
@@ -74,6 +77,8 @@ class Array:
 
     element: Type
     nullable: bool = True
+    element_id: int = 0
+    """As the id of a field (SCH-4); 0 where none was given out yet."""
 
     def __str__(self) -> str:
         return f"array<{self.element}>"
@@ -86,6 +91,9 @@ class Map:
     key: Type
     value: Type
     nullable: bool = True
+    key_id: int = 0
+    value_id: int = 0
+    """As the id of a field (SCH-4); 0 where none was given out yet."""
 
     def __str__(self) -> str:
         return f"map<{self.key},{self.value}>"
@@ -154,17 +162,25 @@ class Schema:
 
 
 def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
-    """Give ids first, first + 1, … depth first to fields, and physical names as their names are.
+    """Give ids first, first + 1, … depth first to fields, elements, keys and values, and physical
+    names as the names are.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
-            too deep; SCH-6: a variant as the key of a map.
+            too deep; SCH-4: no ids are left; SCH-6: a variant as the key of a map.
     """
-    counter = iter(range(first, 1 << 31))
+    last = first - 1
+
+    def new_id() -> int:
+        nonlocal last
+        last += 1
+        if last > ID_MAX:
+            raise SchemaMismatchError("the table has given out all ids of columns that there are")
+        return last
 
     def number(field: Field, depth: int) -> Field:
-        mine = next(counter)
-        return replace(field, id=mine, physical=field.name, type=renumber(field.type, depth))
+        own = new_id()
+        return replace(field, id=own, physical=field.name, type=renumber(field.type, depth))
 
     def renumber(kind: Type, depth: int) -> Type:
         if depth > DEPTH_MAX:
@@ -173,20 +189,22 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
             check_names(kind.fields)
             return Struct(tuple(number(f, depth + 1) for f in kind.fields))
         if isinstance(kind, Array):
-            return Array(renumber(kind.element, depth + 1), kind.nullable)
+            own = new_id()
+            return Array(renumber(kind.element, depth + 1), kind.nullable, own)
         if isinstance(kind, Map):
             if any(map(is_variant, walk(kind.key))):
                 raise SchemaMismatchError(
                     "a VARIANT cannot be the key of a map: it has no equality"
                 )
-            return Map(
-                renumber(kind.key, depth + 1), renumber(kind.value, depth + 1), kind.nullable
-            )
+            key_id = new_id()
+            key = renumber(kind.key, depth + 1)
+            value_id = new_id()
+            return Map(key, renumber(kind.value, depth + 1), kind.nullable, key_id, value_id)
         return kind
 
     check_names(fields)
     numbered = tuple(number(f, 1) for f in fields)
-    return Schema(numbered, next(counter) - 1)
+    return Schema(numbered, last)
 
 
 def check_names(fields: Sequence[Field]) -> None:
@@ -315,15 +333,21 @@ def _field_to_json(field: Field) -> dict[str, Any]:
 
 
 def type_to_json(kind: Type) -> Any:
-    """`"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`."""
+    """`"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`. Spec: SCH-1."""
     if isinstance(kind, Struct):
         return {"struct": [_field_to_json(f) for f in kind.fields]}
     if isinstance(kind, Array):
-        return {"array": type_to_json(kind.element), "nullable": kind.nullable}
+        return {
+            "array": type_to_json(kind.element),
+            "element_id": kind.element_id,
+            "nullable": kind.nullable,
+        }
     if isinstance(kind, Map):
         return {
+            "key_id": kind.key_id,
             "map": [type_to_json(kind.key), type_to_json(kind.value)],
             "nullable": kind.nullable,
+            "value_id": kind.value_id,
         }
     return str(kind)
 
@@ -344,9 +368,11 @@ def schema_from_json(value: Any) -> Schema:
     except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
         raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
     schema = Schema(fields, last_id, dropped)
-    ids = [f.id for f in all_fields(schema)]
+    ids = list(all_ids(schema))
     if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
         raise CorruptEntryError("field ids are doubled or above last_id", rule="SCH-4")
+    if last_id > ID_MAX:
+        raise CorruptEntryError(f"last_id is above {ID_MAX}", rule="SCH-4")
     return schema
 
 
@@ -370,6 +396,20 @@ def all_fields(schema: Schema) -> list[Field]:
             if isinstance(kind, Struct):
                 found.extend(kind.fields)
     return found
+
+
+def all_ids(schema: Schema) -> Iterator[int]:
+    """The id of every field, element, key and value at every depth, depth first. Spec: SCH-4."""
+    for top in schema.fields:
+        yield top.id
+        for kind in walk(top.type):
+            if isinstance(kind, Struct):
+                yield from (field.id for field in kind.fields)
+            elif isinstance(kind, Array):
+                yield kind.element_id
+            elif isinstance(kind, Map):
+                yield kind.key_id
+                yield kind.value_id
 
 
 def check_comments(schema: Schema) -> None:
@@ -418,6 +458,14 @@ def _type_from_json(value: Any, depth: int) -> Type:
     if type(value["nullable"]) is not bool:
         raise TypeError("nullable is not a boolean")
     if "array" in value:
-        return Array(_type_from_json(value["array"], depth + 1), value["nullable"])
-    key, item = value["map"]
-    return Map(_type_from_json(key, depth + 1), _type_from_json(item, depth + 1), value["nullable"])
+        element = _type_from_json(value["array"], depth + 1)
+        return Array(element, value["nullable"], _id_from_json(value, "element_id"))
+    key, item = (_type_from_json(inner, depth + 1) for inner in value["map"])
+    ids = (_id_from_json(value, name) for name in ("key_id", "value_id"))
+    return Map(key, item, value["nullable"], *ids)
+
+
+def _id_from_json(value: Mapping[str, Any], name: str) -> int:
+    if type(value[name]) is not int:
+        raise TypeError(f"{name} is not an integer")
+    return int(value[name])

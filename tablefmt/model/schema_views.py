@@ -44,11 +44,27 @@ def _each(kind: Type, change: Callable[[Field], Field], *, keep: bool) -> Type:
     if isinstance(kind, Struct):
         return Struct(tuple(map(change, kind.fields)))
     if isinstance(kind, Array):
-        return Array(_each(kind.element, change, keep=keep), kind.nullable or not keep)
+        element = _each(kind.element, change, keep=keep)
+        return replace(kind, element=element, nullable=kind.nullable or not keep)
     if isinstance(kind, Map):
-        return Map(
-            _each(kind.key, change, keep=keep),
-            _each(kind.value, change, keep=keep),
-            kind.nullable or not keep,
-        )
+        key, value = (_each(inner, change, keep=keep) for inner in (kind.key, kind.value))
+        return replace(kind, key=key, value=value, nullable=kind.nullable or not keep)
     return kind
+
+
+def same_type(one: Type, other: Type) -> bool:
+    """Whether values of both are of one type: names, order and nullability count, ids do not."""
+    if isinstance(one, Struct) and isinstance(other, Struct):
+        return len(one.fields) == len(other.fields) and all(
+            a.name == b.name and a.nullable == b.nullable and same_type(a.type, b.type)
+            for a, b in zip(one.fields, other.fields, strict=True)
+        )
+    if isinstance(one, Array) and isinstance(other, Array):
+        return one.nullable == other.nullable and same_type(one.element, other.element)
+    if isinstance(one, Map) and isinstance(other, Map):
+        return (
+            one.nullable == other.nullable
+            and same_type(one.key, other.key)
+            and same_type(one.value, other.value)
+        )
+    return one == other

@@ -30,6 +30,7 @@ from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.display import shown_value
 from tablefmt.model.schema import Field
+from tablefmt.model.schema_views import same_type
 from tablefmt.session.snapshot import TransactionSnapshot
 
 CHUNK_ROWS = 1_000_000
@@ -116,7 +117,7 @@ def key_column(part: EquatedWith, source: Source, engine: Engine) -> pa.ChunkedA
     kind, value = part.field.type, part.value
     if value.type is None:
         return None
-    same = value.type == kind
+    same = same_type(value.type, kind)
     if not same and not (is_integer(kind) and is_integer(value.type)):
         return None
     if value.column is not None:

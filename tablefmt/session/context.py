@@ -259,6 +259,7 @@ class TableContext:
             plan = with_metrics(plan, measured.metrics())
         plan = replace(
             plan,
+            add=self._added(plan),
             granularity=values["conflictGranularity"],
             isolation=values["isolationLevel"],
             delete_mode=values["deleteMode"],
@@ -273,6 +274,19 @@ class TableContext:
             self.changed(done.entry.entry.table, known.schema, plan.metadata.schema)
         self.version = max(self.version, commit_made.version)
         return commit_made
+
+    def _added(self, plan: Plan) -> AddedFiles | None:
+        """The files, each with the version of the metadata that it was written under (ADD-9).
+
+        Those of a commit that brings metadata were written under that, whatever its version.
+        """
+        add = plan.add
+        if add is None or plan.metadata is not None or plan.read_version is None:
+            return add
+        under = self.view.metadata_version_at(plan.read_version)
+        written = add.columns.get("written", [None] * len(add))
+        known = [under if version is None else version for version in written]
+        return AddedFiles({**add.columns, "written": known})
 
 
 def with_metrics(plan: Plan, metrics: Mapping[str, int]) -> Plan:

@@ -2,7 +2,7 @@
 
 A file is live at version v if added <= v < removed; so one structure answers for every version, and
 an older snapshot stays right while newer entries are folded in. No Python object per file is kept.
-Spec: ADD-2, ADD-3, RPL-2, RPL-3, DEL-1.
+Spec: ADD-2, ADD-3, ADD-9, RPL-2, RPL-3, DEL-1.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _PLAIN = {
     "footer": _LONG,
     "updated": Primitive("boolean"),
     "keys": Primitive("binary"),
+    "written": _LONG,
 }
 _NOT_KEPT = frozenset({"keys"})
 """Columns that judge a commit, and are of no use to readers."""
@@ -68,6 +69,8 @@ class FileHistory:
         self.deltas = DeltaHistory()
         self.version = -1
         """The last version folded in."""
+        self.metadata_version = 0
+        """Of the newest entry folded in that has metadata."""
         self.types: Mapping[int, Type] = {}
         self.partition_columns: frozenset[str] = frozenset()
         self.distinct_paths = 0
@@ -136,6 +139,7 @@ class _Folding:
         made.segments = list(before.segments)
         made.deltas = before.deltas.copy()
         made.version, made.distinct_paths = before.version, before.distinct_paths
+        made.metadata_version = before.metadata_version
         made.types, made.partition_columns = before.types, before.partition_columns
         made.rows, made.bytes, made.deleted = before.rows, before.bytes, before.deleted
         self._own: set[int] = set()
@@ -162,6 +166,7 @@ class _Folding:
             assert entry.version == made.version + 1 + len(sums), (entry.version, made.version)
             if entry.metadata is not None:
                 self._learn(entry.metadata)
+                made.metadata_version = entry.version
             sums.append(self._add(entry, tail))
         self._flush(tail)
         deltas: list[tuple[int, pa.Table, NDArray[np.bool_]]] = []
@@ -215,7 +220,8 @@ class _Folding:
         if isinstance(entry.add, SideFile):
             return self._add_side(entry, self._side_files[entry.version])
         self._check_partitions(entry, entry.add.columns)
-        tail.take(entry.add, entry.totals.next_id - len(entry.add), entry.version)
+        first = entry.totals.next_id - len(entry.add)
+        tail.take(entry.add, first, entry.version, self._made.metadata_version)
         return entry.add.rows, entry.add.bytes
 
     def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
@@ -239,6 +245,7 @@ class _Folding:
             raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
         self._check_partitions(entry, columns.column_names)
         columns = _typed(entry, columns, self._made.types)
+        columns = _with_written(entry, columns, self._made.metadata_version)
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)
         self._push(ids, np.full(count, entry.version, np.int64), columns)
@@ -319,12 +326,21 @@ class _Tail:
         self._added: list[int] = []
         self._columns: dict[str, list[Any]] = {}
 
-    def take(self, files: AddedFiles, first_id: int, version: int) -> None:
-        """Add the files of one entry; a column that one entry lacks is NULL for its files."""
+    def take(self, files: AddedFiles, first_id: int, version: int, under: int) -> None:
+        """Add the files of one entry; a column that one entry lacks is NULL for its files.
+
+        Args:
+            files: its `add`.
+            first_id: the id of the first.
+            version: the entry's.
+            under: of the newest metadata: what files that do not say it were written under.
+        """
         before, count = len(self.ids), len(files)
         self.ids.extend(range(first_id, first_id + count))
         self._added.extend([version] * count)
-        for name, values in files.columns.items():
+        written = files.columns.get("written", [None] * count)
+        known = {"written": [under if v is None else v for v in written]}
+        for name, values in {**files.columns, **known}.items():
             if name in _NOT_KEPT:
                 continue
             column = self._columns.setdefault(name, [])
@@ -397,6 +413,19 @@ def _typed(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Tab
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise _bad(entry, "ADD-6", f"the side file has columns that do not fit: {error}") from None
     return typed
+
+
+def _with_written(entry: Entry, columns: pa.Table, under: int) -> pa.Table:
+    """A side file's columns with the version that each file was written under. Spec: ADD-9."""
+    at = columns.schema.get_field_index("written")
+    if at < 0:
+        values = np.full(columns.num_rows, under, np.int64)
+        return columns.append_column("written", pa.array(values))
+    written = pc.fill_null(columns.column(at), under)
+    least_and_most = pc.min_max(written).as_py()
+    if not 0 <= least_and_most["min"] <= least_and_most["max"] <= entry.version:
+        raise _bad(entry, "ADD-9", "a file was written under a version that is not there")
+    return columns.set_column(at, "written", written)
 
 
 def _is_known(name: str) -> bool:

@@ -22,7 +22,7 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields, all_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +198,9 @@ def _check_totals(entry: Entry, before: Totals) -> None:
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if after.last_id < before.last_id:
         raise _bad(entry, "SCH-4", "its schema has a last_id that fell")
+    new = set(all_ids(after)).difference(all_ids(before))
+    if new and min(new) <= before.last_id:
+        raise _bad(entry, "SCH-4", "its schema gives out an id that was given out before")
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")

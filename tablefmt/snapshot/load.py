@@ -297,6 +297,10 @@ class LogView:
         """The metadata in force at `version` (RPL-4). Nothing passed over changes it."""
         return next(m for v, m in reversed(self._metadata) if v <= version)
 
+    def metadata_version_at(self, version: int) -> int:
+        """The version that brought the metadata in force at `version` (ADD-9)."""
+        return next(v for v, _ in reversed(self._metadata) if v <= version)
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The state at `version`, by default the head; `version` must be known.
 

@@ -26,12 +26,10 @@ SCHEMA = Schema(
         Field(1, "a", "b", LONG),
         Field(2, "b", "a", LONG),
         Field(3, "s", "t", Struct((Field(4, "x", "y", LONG), Field(5, "y", "x", TEXT)))),
-        Field(6, "l", "m", Array(Struct((Field(7, "in", "out", LONG),)))),
-        Field(
-            8, "m", "l", Map(TEXT, Struct((Field(9, "u", "v", LONG), Field(10, "v", "u", LONG))))
-        ),
+        Field(6, "l", "m", Array(Struct((Field(7, "in", "out", LONG),)), element_id=11)),
+        Field(8, "m", "l", Map(TEXT, INNER, key_id=12, value_id=13)),
     ),
-    10,
+    13,
 )
 ROWS: list[dict[str, Any]] = [
     {

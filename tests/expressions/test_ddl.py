@@ -56,7 +56,7 @@ def test_every_way_to_pass_a_schema_gives_the_same_one() -> None:
     assert schema_from(expected) is expected
     assert schema_from(to_spark_json(expected)) == expected
     assert schema_from(StructType(to_spark_json(expected, field_ids=True))) == expected
-    assert [f.id for f in expected.fields] == [1, 2, 3, 5, 6]
+    assert [f.id for f in expected.fields] == [1, 2, 3, 6, 7]
 
 
 def test_the_json_form_is_sparks() -> None:

@@ -111,7 +111,7 @@ KNOWN |= {"delete", "lineage", "update"}
 
 
 @st.composite
-def added(draw: st.DrawFn) -> AddedFiles:
+def added(draw: st.DrawFn, version: int) -> AddedFiles:
     count = draw(st.integers(1, 4))
     columns = {
         "path": [f"data/{TRANSACTION}/{i} %2F é.parquet" for i in range(count)],
@@ -125,6 +125,8 @@ def added(draw: st.DrawFn) -> AddedFiles:
     if draw(st.booleans()):
         columns["updated"] = draw(st.lists(st.booleans(), min_size=count, max_size=count))
         columns["keys"] = draw(st.lists(st.none() | TEXT, min_size=count, max_size=count))
+        versions = st.none() | st.integers(0, version)
+        columns["written"] = draw(st.lists(versions, min_size=count, max_size=count))
     for group, field in draw(st.sets(names, max_size=4)):
         columns[f"{group}.{field}"] = draw(st.lists(scalars, min_size=count, max_size=count))
     return AddedFiles(columns)
@@ -167,7 +169,7 @@ def entries(draw: st.DrawFn) -> Entry:
     )
     removed = tuple(sorted(draw(st.sets(st.integers(1, 2**63 - 1), max_size=3))))
     side = SideFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64)
-    add = draw(st.none() | added() | st.just(side))
+    add = draw(st.none() | added(version) | st.just(side))
     aside = SideFile(f"deletes/{TRANSACTION}.parquet", 1, 1, "b" * 64)
     ids = st.lists(st.integers(1, 2**63 - 1), unique=True, max_size=3)
     chosen = st.none() | ids.map(sorted).map(tuple)
@@ -331,6 +333,10 @@ def test_a_path_that_leaves_the_table_is_refused(path: object) -> None:
         ("updated", [True, None], "ADD-1"),
         ("updated", [True], "ADD-1"),
         ("keys", [None, 1], "ADD-8"),
+        ("written", [0, 4], "ADD-9"),
+        ("written", [None, -1], "ADD-9"),
+        ("written", [True, 0], "ADD-9"),
+        ("written", [0], "ADD-1"),
         ("footer", [None, -1], "ADD-7"),
         ("size", [0, 1], "ADD-1"),
         ("rows", [1, None], "ADD-1"),

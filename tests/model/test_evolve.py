@@ -106,8 +106,8 @@ def test_merging_adds_at_every_depth_and_widens_within_a_kind() -> None:
     assert to_ddl(merged) == to_ddl(schema_from(wanted))
     old = {f.id: f.physical for f in all_fields(table)}
     assert {f.id: f.physical for f in all_fields(merged) if f.id in old} == old
-    assert sorted(f.id for f in all_fields(merged) if f.id not in old) == [14, 15, 16, 17, 18]
-    assert merged.last_id == 18
+    assert sorted(f.id for f in all_fields(merged) if f.id not in old) == [17, 18, 19, 20, 21]
+    assert merged.last_id == 21
     assert merged_schema(merged, incoming, fixed={table.find("p").id}) is merged  # type: ignore[union-attr]
     assert merged_schema(merged, table) is merged
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-import make_golden
+import golden_maker
 
 from tests.places import GOLDEN
 
@@ -33,7 +33,7 @@ def spoil(data: st.DataObject, folder: Path) -> int:
         target = target[step]
     target[key] = data.draw(st.sampled_from([*PLAIN, *NESTED]))
     text = json.dumps(spoiled, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    last.write_bytes(make_golden.seal(text.encode()))
+    last.write_bytes(golden_maker.seal(text.encode()))
     return int(last.name[:20])
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import golden_maker
 import logdump
 import make_golden
 import pytest
@@ -59,7 +60,7 @@ def test_the_package_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> Non
     files = table.scan().files().select(["path", "size", "rows"]).to_pylist()
     assert table.version == expected["version"]
     assert files == [{k: f[k] for k in ("path", "size", "rows")} for f in expected["files"]]
-    assert make_golden.plain_rows(table.to_arrow().to_pylist()) == expected["rows"]
+    assert golden_maker.plain_rows(table.to_arrow().to_pylist()) == expected["rows"]
     times = [(t, table.scan(timestamp=instant(t)).to_arrow()) for t, _ in expected.get("times", [])]
     versions = [table.scan(version=version).to_arrow() for _, version in expected.get("times", [])]
     assert [shown for _, shown in times] == versions
@@ -71,7 +72,7 @@ def test_the_log_dump_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> No
     uri, expected = case
     document = logdump.read(uri, files=True)
     state = document["state"]
-    keys = ("path", "size", "rows", "partition")
+    keys = ("path", "size", "rows", "partition", "written")
     found = [[finding["version"], finding["rule"]] for finding in document["findings"]]
     assert found == expected.get("remarks", [])
     assert state["version"] == expected["version"]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tablefmt.changes.read import Changes
 from tablefmt.data.bounds import stats_of
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.hidden_columns import HIDDEN_IDS
 from tablefmt.model.schema import Field, Schema
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.layout import Layout
@@ -49,9 +50,14 @@ _SPARK_NAMES = {pa.int32(): "integer", pa.int64(): "long"}
 
 
 def spark_fields(columns: pa.Schema) -> list[dict[str, object]]:
-    """Spark's JSON forms of some of ROW_COLUMNS."""
+    """Spark's JSON forms of some of ROW_COLUMNS, with their Parquet ids (DAT-11)."""
     return [
-        {"name": field.name, "type": _SPARK_NAMES[field.type], "nullable": True, "metadata": {}}
+        {
+            "name": field.name,
+            "type": _SPARK_NAMES[field.type],
+            "nullable": True,
+            "metadata": {"parquet.field.id": HIDDEN_IDS[field.name]},
+        }
         for field in columns
     ]
 

@@ -55,7 +55,10 @@ def alignment(
         SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing
             though NOT NULL.
     """
-    along = [{"source": field["name"], "name": field["name"]} for field in more]
+    along = [
+        {"source": field["name"], "name": field["name"], "metadata": field["metadata"]}
+        for field in more
+    ]
     sources = _match(frame, schema, frozenset(field["name"] for field in more))
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]

@@ -25,6 +25,7 @@ from tablefmt.expressions.merge_condition import parts_of
 from tablefmt.expressions.merge_evolution import evolving_columns
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import all_of
+from tablefmt.model import schema_views
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.metadata_changes import merged
@@ -227,7 +228,7 @@ class _Text:
     ) -> Iterator[tuple[EquatedColumn, str]]:
         for field, theirs, null_safe in found:
             integers = is_integer(field.type) and is_integer(theirs.type)
-            if theirs.type == field.type or integers:
+            if schema_views.same_type(theirs.type, field.type) or integers:
                 value = self._functions.expr(source_column(self._statement, theirs.name))
                 yield EquatedColumn(field, value, null_safe), theirs.name
 

@@ -29,10 +29,10 @@ RENAMED = Schema(
         Field(2, "b", "a", LONG),
         Field(3, "p.q", "old p", TEXT),
         Field(4, "s", "t", Struct((Field(5, "x", "y", LONG), Field(6, "y", "x.x", TEXT)))),
-        Field(7, "t", "s", Array(Struct((Field(8, "in", "out", LONG),)))),
-        Field(9, "m", "mm", Map(TEXT, Struct((Field(10, "v", "w", LONG),)))),
+        Field(7, "t", "s", Array(Struct((Field(8, "in", "out", LONG),)), element_id=11)),
+        Field(9, "m", "mm", Map(TEXT, Struct((Field(10, "v", "w", LONG),)), True, 12, 13)),
     ),
-    10,
+    13,
 )
 
 

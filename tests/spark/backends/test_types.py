@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 from decimal import Context, Decimal
 from typing import Any
 
@@ -107,6 +108,23 @@ def test_spark_writes_zstd_micros_page_checksums_and_field_ids(
     assert len(set(ids.values())) == len(given.schema)
     inner = footer.schema.to_arrow_schema().field("struct").type.field("a b")
     assert b"PARQUET:field_id" in inner.metadata
+
+
+def test_hidden_columns_have_ids_of_their_own_and_files_say_what_they_were_written_under(
+    spark: Any, uri: str
+) -> None:
+    """DAT-11, SCH-4, ADD-9: what an UPDATE by Spark writes, and the versions that the log gives."""
+    table = tablefmt.spark.create(spark, uri, "id BIGINT, l ARRAY<INT>")
+    tablefmt.spark.write(spark.range(4).selectExpr("id", "array(1) AS l"), uri)
+    table.alter.add_column("b", "INT", default=1)
+    table.update({"b": "id"}, "id = 2")
+    files = tablefmt.open(uri).context.view.snapshot().files.to_pylist()
+    assert {(file["id"] > 1, file["written"]) for file in files} >= {(True, 2)}
+    assert {file["written"] for file in files} == {0, 2}
+    newest = pq.read_schema(os.path.join(uri, files[-1]["path"]))
+    ids = {f.name: int(f.metadata[b"PARQUET:field_id"]) for f in newest}
+    hidden = {"__tablefmt_file": 2147483001, "__tablefmt_row": 2147483002}
+    assert ids == {"id": 1, "l": 2, "b": 4, **hidden}
 
 
 def test_the_schema_has_logical_names_types_and_nullability(spark: Any, uri: str) -> None:
