@@ -23,6 +23,7 @@ from golden_maker import (
     seal,
     three,
 )
+from golden_newer import horizons, newer_writers
 from golden_rows import row_cases
 from golden_schemas import bad_schemas, commented, evolved
 
@@ -40,6 +41,7 @@ def cases() -> Iterator[Maker]:
     yield from torn_entries()
     yield from misplaced_entries()
     yield from newer_writers()
+    yield from horizons()
     yield from bad_paths()
     yield from bad_states()
     yield from bad_entries()
@@ -233,13 +235,14 @@ def tolerated() -> Iterator[Maker]:
     """Things beside or inside a table that must change nothing."""
 
     def add_unknown(document: Json) -> None:
-        document["zebra"] = {"any": [1, None]}
-        document["add"]["colour"] = ["red"]
+        document["x_zebra"] = {"any": [1, None]}
+        document["basis"]["x_why"] = "so"
+        document["add"]["x_colour"] = ["red"]
 
     maker = Maker("unknown-fields", LONG)
     maker.append({"x": 1}, change=add_unknown)
     maker.append({"x": 2})
-    yield maker.good("Fields and `add` columns of a later writer are optional (ENT-3, ADD-1).")
+    yield maker.good("What a later writer calls `x_…` is ignored (VER-2).")
 
     def spoil_bounds(document: Json) -> None:
         document["add"] |= {"lower": {"1": [9]}, "upper": {"1": [-9]}, "nulls": {"1": [5]}}
@@ -336,24 +339,6 @@ def misplaced_entries() -> Iterator[Maker]:
     yield maker.broken("`previous` names other bytes.", CORRUPT, (3, "LOG-1"))
 
 
-def newer_writers() -> Iterator[Maker]:
-    """What this version must refuse by name (ENT-3, ENT-7)."""
-    unsupported = "UnsupportedFeatureError"
-    maker = three("newer-format")
-    maker.append({"x": 5}, change=lambda entry: entry.update(format=2))
-    yield maker.broken("Format 2.", unsupported, (3, "ENT-3"))
-
-    maker = three("reader-feature")
-    maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": ["zigzag"], "writer": []})
-    why = "A reader feature that nobody knows yet: no reading, no writing."
-    yield maker.broken(why, unsupported, (3, "ENT-7"))
-
-    maker = three("writer-feature")
-    maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": [], "writer": ["zigzag"]})
-    why = "A writer feature that nobody knows yet: reading works, writing is refused (ENT-7)."
-    yield maker.good(why, write_error=unsupported)
-
-
 def bad_paths() -> Iterator[Maker]:
     """Paths that must never reach a store (KEY-2)."""
     paths = {
@@ -418,7 +403,9 @@ def bad_entries() -> Iterator[Maker]:
         "field-id": ("ADD-1", lambda entry: entry["add"].update(nulls={"x": [0]})),
         "no-table": ("ENT-3", lambda entry: entry.pop("table")),
         "transaction": ("ENT-3", lambda entry: entry.update(transaction="3")),
-        "unknown-class": ("ENT-4", lambda entry: entry["operation"].update({"class": "DANCE"})),
+        "class-number": ("ENT-4", lambda entry: entry["operation"].update({"class": 1})),
+        "written-above": ("ADD-9", lambda entry: entry["add"].update(written=[4])),
+        "written-text": ("ADD-9", lambda entry: entry["add"].update(written=["0"])),
         "basis-blind": ("ENT-5", lambda entry: entry["basis"].update(blind="yes")),
         "path-twice": ("ADD-1", lambda entry: entry["add"].update(path=entry["add"]["path"] * 2)),
         "uneven-add": ("ADD-1", lambda entry: entry["add"].update(rows=[1, 2])),

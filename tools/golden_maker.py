@@ -147,7 +147,7 @@ class Maker:
         self.documents: list[Json] = []
         self.live: dict[int, Json] = {}
         self.gone: dict[int, set[int]] = {}
-        self.next_id, self.metadata_version = 1, 0
+        self.next_id, self.metadata_version, self.oldest = 1, 0, 0
         self.described = 0
         """The newest version with metadata: what files are written under (ADD-9)."""
         self.metadata: Json = {}
@@ -275,6 +275,7 @@ class Maker:
                 "next_id": self.next_id,
                 "metadata_version": self.metadata_version,
                 **({"deleted": deleted} if deleted else {}),
+                **({"oldest": self.oldest} if self.oldest else {}),
             },
             **({} if version else {"protocol": self.protocol}),
         }

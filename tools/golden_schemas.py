@@ -88,7 +88,6 @@ def bad_schemas() -> Iterator[Maker]:
     bad: dict[str, tuple[str, Json]] = {
         "case": ("SCH-2", schema_of(twice)),
         "no-name": ("SCH-2", schema_of([field(1, "", "long", physical="x")])),
-        "type": ("SCH-1", schema_of([field(1, "x", "quux")])),
         "decimal": ("SCH-1", schema_of([field(1, "x", "long"), field(2, "d", "decimal(39,0)")])),
         "ids": ("SCH-4", schema_of(same)),
         "physical": ("SCH-3", schema_of([field(1, "x", "long", physical="z")])),

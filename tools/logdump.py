@@ -23,18 +23,9 @@ from typing import Any
 import fsspec
 import pyarrow.parquet as pq
 from logrows import check_lineage, check_moves, take_rows
-from logrules import (
-    TIMELESS,
-    TOTALS,
-    Json,
-    Refusal,
-    check_fields,
-    check_metadata,
-    files_of,
-    parse,
-    require,
-    side_columns,
-)
+from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
+from logschemas import check_metadata
+from logshapes import Json, Refusal, require
 
 ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -102,9 +93,11 @@ class Replay:
         size = sum(file["size"] for file in files.values())
         sums = dict(zip(TOTALS, (len(files), rows, size, next_id, metadata_version), strict=True))
         sums["deleted"] = sum(file["deleted"] for file in files.values())
+        sums["oldest"] = self._oldest(entry, version)
         for name, value in sums.items():
             said = entry["totals"].get(name, 0)
-            require(said == value, "RPL-3", f"has totals.{name} {said}; replay gives {value}")
+            rule = "ENT-13" if name == "oldest" else "RPL-3"
+            require(said == value, rule, f"has totals.{name} {said}; replay gives {value}")
         check_moves(entry, self.entry.get("totals", sums), sums)
         if "application" in entry:
             app = entry["application"]
@@ -123,6 +116,19 @@ class Replay:
         require(written <= version, "ADD-9", f"adds a file written under version {written}")
         if written not in described:
             self.remarks.append(("ADD-9", f"adds a file of version {written}: no metadata there"))
+
+    def _oldest(self, entry: Json, version: int) -> int:
+        """The earliest version that is kept after an entry (ENT-13)."""
+        before: int = self.entry.get("totals", {}).get("oldest", 0)
+        if "horizon" not in entry:
+            return before
+        oldest: int = entry["horizon"]["version"]
+        rises = before < oldest <= version
+        require(rises, "ENT-13", "has a horizon that does not rise, or is above its version")
+        more = {"metadata", "protocol", "add", "remove", "delete", "lineage"} & entry.keys()
+        still = entry["operation"]["class"] == "MINOR_COMPACT" and not more
+        require(still, "ENT-13", "has a horizon, and does something else too")
+        return oldest
 
     def _check_order(self, entry: Json) -> None:
         last = self.entry or entry
@@ -164,6 +170,7 @@ class Replay:
         return {
             "version": self.version,
             **{key: self.entry[key] for key in ("timestamp", "time_version", "table", "totals")},
+            "oldest": self.entry["totals"].get("oldest", 0),
             "schema": self.metadata["schema"],
             "partition_by": by,
             "properties": self.metadata["properties"],
@@ -261,12 +268,15 @@ def read(
     require_there(raw, f"no table at {uri}")
     findings: list[Json] = []
     entries, replay, chosen = [], Replay(folder.get), None
+    oldest = oldest_of(raw[max(raw)])
 
     for version, data in raw.items():
         if version and version - 1 not in raw:
             missing = max((n for n in raw if n < version), default=-1) + 1
-            message = f"is missing, and version {version} exists"
-            findings.append({"version": missing, "rule": "LOG-2", "message": message})
+            rule, message = "LOG-2", f"is missing, and version {version} exists"
+            if missing < oldest:
+                rule, message = "LOG-8", f"was given up; versions from {oldest} on are kept"
+            findings.append({"version": missing, "rule": rule, "message": message})
         entry, refusals, remarks = parse(data)
         added: list[Json] = []
         try:
@@ -288,6 +298,8 @@ def read(
         ]
         replay.remarks.clear()
         entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
+    if as_of is not None and chosen is not None and chosen.version < oldest:
+        chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()
     for file in state["files"] if files and state else ():
@@ -297,6 +309,14 @@ def read(
         ]
         findings += found
     return {"uri": uri, "entries": entries, "state": state, "findings": findings}
+
+
+def oldest_of(data: bytes) -> int:
+    """The earliest version that is kept, as the newest entry says (LOG-8); 0 for all."""
+    entry, refusals, _ = parse(data)
+    totals = entry.get("totals") if entry and not refusals else None
+    oldest = totals.get("oldest") if isinstance(totals, dict) else None
+    return oldest if type(oldest) is int else 0
 
 
 def require_there(condition: object, message: str) -> None:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
-from logrules import TIMELESS, Json, Refusal, require
+from logrules import TIMELESS
+from logshapes import Json, Refusal, require
 
 Runs = list[tuple[int, int]]
 

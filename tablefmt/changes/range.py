@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.errors import ChangesExpiredError, InvalidRangeError, VersionNotFoundError
 from tablefmt.model.integers import whole_number
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.snapshot.timeline import Timeline
@@ -51,8 +51,12 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int) -> Covered:
     Raises:
         InvalidRangeError: no begin or several, two ends, begin after end, an unreadable time.
         VersionNotFoundError: a version outside the history, or a time before its first.
+        ChangesExpiredError: ENT-13, it begins with versions that are not kept any more.
     """
     first = _begin(bounds, timeline)
+    if first <= timeline.oldest and timeline.oldest > 0:
+        # What a commit took away was live at the version before it.
+        raise ChangesExpiredError(first, timeline.oldest + 1)
     last, settled = _end(bounds, timeline, now_us)
     # A version to start at and a version to end at, both inclusive, leave nothing empty.
     if first > last + 1 or (first > last and bounds.starting_version is not None):
@@ -88,9 +92,9 @@ def _begin(bounds: Bounds, timeline: Timeline) -> int:
             "after_timestamp"
         )
     if bounds.starting_version is not None:
-        return timeline.check_version(_whole(bounds.starting_version))
+        return _in_log(_whole(bounds.starting_version), timeline)
     if bounds.after_version is not None:
-        return timeline.check_version(_whole(bounds.after_version)) + 1
+        return _in_log(_whole(bounds.after_version), timeline) + 1
     if bounds.starting_timestamp is not None:
         _in_history(bounds.starting_timestamp, timeline)
         return bisect_left(timeline.time_versions, to_micros(bounds.starting_timestamp, up=True))
@@ -102,7 +106,7 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
     if bounds.ending_version is not None and bounds.ending_timestamp is not None:
         raise InvalidRangeError("give ending_version or ending_timestamp, not both")
     if bounds.ending_version is not None:
-        return timeline.check_version(_whole(bounds.ending_version)), True
+        return _in_log(_whole(bounds.ending_version), timeline), True
     if bounds.ending_timestamp is None:
         return len(timeline) - 1, True
     end = _in_history(bounds.ending_timestamp, timeline)
@@ -115,6 +119,11 @@ def _whole(version: int) -> int:
     if number is None:
         raise InvalidRangeError(f"version {version!r} is not a whole number")
     return number
+
+
+def _in_log(version: int, timeline: Timeline) -> int:
+    """The version; one that was there and is not kept any more passes too."""
+    return version if 0 <= version < timeline.oldest else timeline.check_version(version)
 
 
 def _in_history(when: Time, timeline: Timeline) -> int:

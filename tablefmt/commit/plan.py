@@ -210,6 +210,7 @@ def entry_on(
             if plan.metadata is not None or plan.protocol is not None
             else before.metadata_version,
             deleted=before.deleted + taken_out - removed.deleted,
+            oldest=before.oldest,
         ),
         protocol=plan.protocol,
         metadata=plan.metadata,

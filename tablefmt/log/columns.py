@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tablefmt.errors import CorruptEntryError
+from tablefmt.log.checks import DIGEST, are_counts, bad
 from tablefmt.log.names import is_deletes_key, is_side_key, path_problem
 from tablefmt.model.entry import AddedFiles, Entry, Lineage, RowDeletes, RowUpdate, SideFile
 
-_INTEGER_MAX = (1 << 63) - 1
 _FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
@@ -89,14 +87,14 @@ def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
         return _side_from_json(value["side"], is_deletes_key, "DEL-3")
     found = RowDeletes(value["file"], value["rows"], value["deleted"], value["updated"])
     _check_lengths("delete", "DEL-1", found.file, found.rows, found.deleted, found.updated)
-    if not (_are_counts(found.file, 1) and _are_counts(found.rows, 1)):
-        raise _bad("DEL-1", "`delete` holds a file or a number of rows that is none")
+    if not (are_counts(found.file, 1) and are_counts(found.rows, 1)):
+        raise bad("DEL-1", "`delete` holds a file or a number of rows that is none")
     if any(b <= a for a, b in itertools.pairwise(found.file)):
-        raise _bad("DEL-1", "`delete` does not name its files in ascending order")
+        raise bad("DEL-1", "`delete` does not name its files in ascending order")
     if not _TEXTS.issuperset(map(type, itertools.chain(found.deleted, found.updated))):
-        raise _bad("DEL-1", "`delete` holds a set of positions that is not text")
+        raise bad("DEL-1", "`delete` holds a set of positions that is not text")
     if any(a is None and b is None for a, b in zip(found.deleted, found.updated, strict=True)):
-        raise _bad("DEL-1", "`delete` names a file without positions")
+        raise bad("DEL-1", "`delete` names a file without positions")
     return found
 
 
@@ -124,12 +122,12 @@ def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
         "lineage", "LIN-1", found.output, found.input, found.start, found.rows, found.dropped
     )
     lows = ((found.output, 0), (found.input, 1), (found.start, 0), (found.rows, 1))
-    if not all(_are_counts(values, low) for values, low in lows):
-        raise _bad("LIN-1", "`lineage` holds an output, an input or a run that is none")
+    if not all(are_counts(values, low) for values, low in lows):
+        raise bad("LIN-1", "`lineage` holds an output, an input or a run that is none")
     if any(b < a for a, b in itertools.pairwise(found.output)):
-        raise _bad("LIN-1", "`lineage` does not name its outputs in ascending order")
+        raise bad("LIN-1", "`lineage` does not name its outputs in ascending order")
     if not _TEXTS.issuperset(map(type, found.dropped)):
-        raise _bad("LIN-1", "`lineage` holds a set of positions that is not text")
+        raise bad("LIN-1", "`lineage` holds a set of positions that is not text")
     return found
 
 
@@ -145,9 +143,9 @@ def check_lineage(entry: Entry) -> None:
     if lineage is None:
         return
     if lineage.output[-1] >= (0 if entry.add is None else len(entry.add)):
-        raise _bad("LIN-1", "`lineage` names an output that is not added")
+        raise bad("LIN-1", "`lineage` names an output that is not added")
     if max(lineage.input) >= entry.totals.next_id - (0 if entry.add is None else len(entry.add)):
-        raise _bad("LIN-1", "`lineage` names an input that was not there before")
+        raise bad("LIN-1", "`lineage` names an input that was not there before")
 
 
 def update_from_json(value: Mapping[str, Any]) -> RowUpdate:
@@ -158,29 +156,18 @@ def update_from_json(value: Mapping[str, Any]) -> RowUpdate:
     """
     keys, chosen = value["keys"], value["set"]
     for ids in (keys, [] if chosen is None else chosen):
-        if type(ids) is not list or not _are_counts(ids, 1) or len(set(ids)) != len(ids):
-            raise _bad("ENT-9", "`update` does not hold lists of different field ids")
+        if type(ids) is not list or not are_counts(ids, 1) or len(set(ids)) != len(ids):
+            raise bad("ENT-9", "`update` does not hold lists of different field ids")
     if chosen is not None and sorted(chosen) != chosen:
-        raise _bad("ENT-9", "`update` does not name what was set in ascending order")
+        raise bad("ENT-9", "`update` does not name what was set in ascending order")
     return RowUpdate(None if chosen is None else tuple(chosen), tuple(keys))
-
-
-def _bad(rule: str, message: str) -> CorruptEntryError:
-    return CorruptEntryError(message, rule=rule)
-
-
-def _are_counts(values: Sequence[Any], low: int) -> bool:
-    """Whether all are integers from `low` to 2**63 - 1."""
-    if not values:
-        return True
-    return set(map(type, values)) == {int} and low <= min(values) and max(values) <= _INTEGER_MAX
 
 
 def _check_lengths(name: str, rule: str, *columns: Any) -> None:
     if any(type(values) is not list or len(values) != len(columns[0]) for values in columns):
-        raise _bad(rule, f"`{name}` does not hold lists of one length")
+        raise bad(rule, f"`{name}` does not hold lists of one length")
     if not columns[0]:
-        raise _bad(rule, f"`{name}` is empty")
+        raise bad(rule, f"`{name}` is empty")
 
 
 def _side_to_json(side: SideFile) -> dict[str, Any]:
@@ -191,49 +178,49 @@ def _side_to_json(side: SideFile) -> dict[str, Any]:
 
 def _side_from_json(side: Mapping[str, Any], is_key: Callable[[str], bool], rule: str) -> SideFile:
     if not is_key(side["path"]):
-        raise _bad(rule, f"the side file's name {side['path']!r:.100} is not of the grammar")
-    if not _DIGEST.fullmatch(side["sha256"]):
-        raise _bad(rule, "the side file has no SHA-256")
-    if not _are_counts([side["files"], side["size"]], 1):
-        raise _bad(rule, "the side file has a number of files or bytes that is none")
+        raise bad(rule, f"the side file's name {side['path']!r:.100} is not of the grammar")
+    if not DIGEST.fullmatch(side["sha256"]):
+        raise bad(rule, "the side file has no SHA-256")
+    if not are_counts([side["files"], side["size"]], 1):
+        raise bad(rule, "the side file has a number of files or bytes that is none")
     return SideFile(side["path"], side["files"], side["size"], side["sha256"])
 
 
 @lru_cache(maxsize=4096)
 def _column_name(group: str, field_id: str) -> str:
     if not _FIELD_ID.fullmatch(field_id):
-        raise _bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
+        raise bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
     return f"{group}.{field_id}"
 
 
 def _check_added(columns: Mapping[str, Any], version: int) -> None:
     length = len(columns["path"])
     if length == 0:
-        raise _bad("ADD-1", "`add` holds no file")
+        raise bad("ADD-1", "`add` holds no file")
     kinds: set[type] = set()
     for name, values in columns.items():
         if type(values) is not list or len(values) != length:
-            raise _bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
+            raise bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
         kinds.update(map(type, values))
     if dict in kinds or list in kinds:
         name = next(n for n, v in columns.items() if not {dict, list}.isdisjoint(map(type, v)))
-        raise _bad("ADD-1", f"`add` column {name} holds a list or an object")
+        raise bad("ADD-1", f"`add` column {name} holds a list or an object")
     for path in columns["path"]:
         problem = path_problem(path)
         if problem:
-            raise _bad("KEY-2", f"the path {str(path)[:100]!r} is refused: {problem}")
+            raise bad("KEY-2", f"the path {str(path)[:100]!r} is refused: {problem}")
     if len(set(columns["path"])) != length:
-        raise _bad("ADD-1", "a path is added twice")
+        raise bad("ADD-1", "a path is added twice")
     for name, low in (("size", 1), ("rows", 0)):
-        if not _are_counts(columns[name], low):
-            raise _bad("ADD-1", f"`add` column {name} holds something that is not a count")
+        if not are_counts(columns[name], low):
+            raise bad("ADD-1", f"`add` column {name} holds something that is not a count")
     for crc in columns.get("footer", ()):
         if crc is not None and not (type(crc) is int and 0 <= crc < 1 << 32):
-            raise _bad("ADD-7", "`add` column footer holds something that is not a CRC-32")
+            raise bad("ADD-7", "`add` column footer holds something that is not a CRC-32")
     if not {bool}.issuperset(map(type, columns.get("updated", ()))):
-        raise _bad("ADD-1", "`add` column updated holds something that is not a boolean")
+        raise bad("ADD-1", "`add` column updated holds something that is not a boolean")
     if not _TEXTS.issuperset(map(type, columns.get("keys", ()))):
-        raise _bad("ADD-8", "`add` column keys holds something that is not text")
+        raise bad("ADD-8", "`add` column keys holds something that is not text")
     written = [value for value in columns.get("written", ()) if value is not None]
-    if not _are_counts(written, 0) or max(written, default=0) > version:
-        raise _bad("ADD-9", f"`add` column written holds what is no version up to {version}")
+    if not are_counts(written, 0) or max(written, default=0) > version:
+        raise bad("ADD-9", f"`add` column written holds what is no version up to {version}")

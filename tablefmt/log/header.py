@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from tablefmt.log.codec import ENTRY_BYTES_MAX, digest
+from tablefmt.log.known import unknown_names
 from tablefmt.model.entry import Basis, Entry, Operation, OperationClass, Totals
 
 _ROWS_ONLY = {
@@ -84,6 +85,8 @@ def _outline(body: bytes, version: int, previous: str) -> EntryHeader | None:
         cls = _ROWS_ONLY.get(operation["class"])
         follows = document["previous"] == previous and document["version"] == version
         if cls is None or not follows or not _NOT_ROWS.isdisjoint(document):
+            return None
+        if unknown_names(document):
             return None
         blind = document["basis"]["blind"]
         return EntryHeader(version, document["transaction"], operation["name"], cls, blind)

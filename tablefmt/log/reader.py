@@ -1,4 +1,4 @@
-"""Entries from the store: contiguous, or an error. Spec: LOG-2, LOG-4, LOG-5.
+"""Entries from the store: contiguous, or an error. Spec: LOG-2, LOG-4, LOG-5, LOG-8.
 
 Nothing here lists the log on a warm path: what follows a known version is found by asking for it.
 """
@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tablefmt.errors import LogGapError, TableNotFoundError
+from tablefmt.errors import TableNotFoundError
 from tablefmt.log.codec import decode
+from tablefmt.log.gaps import gap_error
 from tablefmt.log.hint import read_hint
 from tablefmt.log.names import HINT, LOG, VERSION_MAX, entry_key, entry_version
 from tablefmt.model.entry import StoredEntry
@@ -51,7 +52,7 @@ def read_range(
         bodies = store.get_many([entry_key(v) for v in wanted])
         for version, body in zip(wanted, bodies, strict=True):
             if body is None:
-                raise LogGapError(version, last)
+                raise gap_error(store, version, last)
             yield decode(body, version)
         if progress is not None:
             progress(wanted[-1] - first + 1, total)
@@ -79,7 +80,7 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
             if not known:
                 break
             if store.get_many([entry_key(version)]) == [None]:
-                raise LogGapError(version, min(known))
+                raise gap_error(store, version, min(known))
         if progress is not None:
             progress(version, max(version, wanted.stop))
         window = min(window * 8, WINDOW_MAX)
@@ -135,7 +136,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
         bodies[present : later[-1]] = again
         missing = next((i for i in range(present, later[-1]) if bodies[i] is None), None)
         if missing is not None:
-            raise LogGapError(start + missing, start + later[-1])
+            raise gap_error(store, start + missing, start + later[-1])
         present = later[-1] + 1
         later = []
     return [body or b"" for body in bodies[:present]], present < count
@@ -170,7 +171,7 @@ def open_log(
         _get_into(store, holes, known, None)
     for version in range(top + 1):
         if version not in known:
-            raise LogGapError(version, top)
+            raise gap_error(store, version, top)
         entries.append(decode(known.pop(version), version))
     return entries, hint
 
@@ -217,4 +218,4 @@ def _refuse_headless(store: Store) -> None:
     """LOG-7: entries without version 0 are a damaged table, not an empty place."""
     listed = _listed(store, 0)
     if listed:
-        raise LogGapError(0, listed[0])
+        raise gap_error(store, 0, listed[0])

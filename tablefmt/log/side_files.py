@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.codec import digest
+from tablefmt.log.known import unknown_columns
 from tablefmt.log.names import deletes_key, path_problem, side_key
 from tablefmt.model.entry import RowDeletes, SideFile
+from tablefmt.model.features import needs_newer
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -35,9 +37,12 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
 
     Raises:
         CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
-        CorruptEntryError: KEY-2.
+        CorruptEntryError: KEY-2. UnsupportedFeatureError: VER-2, a column that is not known.
     """
     columns = _read(store, side, "ADD-6")
+    beyond = unknown_columns(columns.column_names)
+    if beyond:
+        raise needs_newer(side.path, beyond)
     try:
         paths = columns.select(["path"])
     except KeyError as error:

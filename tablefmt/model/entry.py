@@ -15,11 +15,11 @@ from tablefmt.model.schema import Schema
 FORMAT = 1
 """The version of the format that this package writes, and the highest it reads."""
 
-READER_FEATURES: frozenset[str] = frozenset()
-"""Required reader features this package knows (ENT-7)."""
+ISOLATIONS = frozenset({"WriteSerializable", "Serializable"})
+"""Of `Basis.isolation`."""
 
-WRITER_FEATURES: frozenset[str] = frozenset()
-"""Required writer features this package knows (ENT-7)."""
+GRANULARITIES = frozenset({"row", "file", "transaction"})
+"""Of `Basis.granularity`."""
 
 
 class OperationClass(str, Enum):
@@ -94,6 +94,8 @@ class Totals:
     metadata_version: int
     deleted: int = 0
     """Rows of live files that deletion vectors take out."""
+    oldest: int = 0
+    """The earliest version that is kept: what is of those before may be gone (ENT-13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,14 @@ class RowUpdate:
     """Ids of the columns that `keys` of the added files hash, in their order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """That older versions are given up from this entry on (ENT-13)."""
+
+    version: int
+    """The earliest version that is kept, >= 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One commit as it stands in the log."""
@@ -258,9 +268,10 @@ class Entry:
     lineage: Lineage | None = None
     update: RowUpdate | None = None
     application: Application | None = None
+    horizon: Horizon | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Optional fields of a later writer, kept as they are."""
+    """Fields of a later writer that readers may ignore (VER-2), kept as they are."""
 
 
 @dataclass(frozen=True, slots=True)

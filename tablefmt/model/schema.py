@@ -315,6 +315,11 @@ def primitive(name: str) -> Primitive | Decimal:
     raise KeyError(name)
 
 
+def is_type_name(name: str) -> bool:
+    """Whether it is the name of a type, or a decimal of whatever digits. Spec: SCH-1."""
+    return name in PRIMITIVES or name.startswith("decimal(")
+
+
 def schema_to_json(schema: Schema) -> dict[str, Any]:
     """The JSON form in an entry. Spec: SCH-1."""
     document = {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}

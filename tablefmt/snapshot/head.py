@@ -1,6 +1,6 @@
 """The newest entry's summary: enough to write on top of without replaying. Pure.
 
-Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, RPL-3, RPL-5, RPL-6, SCH-3, SCH-4, SCH-8.
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5, RPL-6, SCH-3, SCH-4, SCH-8.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
+from tablefmt.errors import CorruptEntryError, TableReplacedError
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import (
     NOT_LOGICAL,
-    READER_FEATURES,
-    WRITER_FEATURES,
     Application,
     Entry,
     Metadata,
+    OperationClass,
     PartitionScope,
     ProtocolFeatures,
     StoredEntry,
     Totals,
 )
+from tablefmt.model.features import READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields, all_ids
 
 
@@ -117,6 +117,8 @@ def skip_to(head: Head, stored: StoredEntry) -> Head:
         raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
     if entry.timestamp <= head.timestamp:
         raise _bad(entry, "TIM-1", "its timestamp is not after those of the entries before")
+    if entry.totals.oldest < head.totals.oldest:
+        raise _bad(entry, "ENT-13", "it takes back that older versions were given up")
     if entry.totals.metadata_version != head.totals.metadata_version:
         raise _bad(entry, "RPL-3", "its sums do not follow from the entries before")
     return replace(
@@ -149,21 +151,13 @@ def check_writable(head: Head) -> None:
     """
     unknown = sorted(set(head.protocol.writer) - WRITER_FEATURES)
     if unknown:
-        raise UnsupportedFeatureError(
-            f"writing this table needs features that this version lacks: {', '.join(unknown)}. "
-            "Upgrade tablefmt to write; reading works.",
-            unknown,
-        )
+        raise needs_newer("the table", unknown, "write (reading works)")
 
 
 def _check_readable(protocol: ProtocolFeatures) -> None:
     unknown = sorted(set(protocol.reader) - READER_FEATURES)
     if unknown:
-        raise UnsupportedFeatureError(
-            f"reading this table needs features that this version lacks: {', '.join(unknown)}. "
-            "Upgrade tablefmt.",
-            unknown,
-        )
+        raise needs_newer("the table", unknown)
 
 
 def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
@@ -189,10 +183,25 @@ def _check_totals(entry: Entry, before: Totals) -> None:
     found = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
     if found != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
+    _check_horizon(entry, before.oldest)
     if entry.operation.cls in NOT_LOGICAL:
         live = (before.rows - before.deleted, entry.totals.rows - entry.totals.deleted)
         if live[0] != live[1]:
             raise _bad(entry, "RPL-6", f"it moves rows, and there are {live[1]} after {live[0]}")
+
+
+def _check_horizon(entry: Entry, before: int) -> None:
+    horizon = entry.horizon
+    if entry.totals.oldest != (before if horizon is None else horizon.version):
+        raise _bad(entry, "ENT-13", "its `totals.oldest` does not follow from the entry before")
+    if horizon is None:
+        return
+    if not before < horizon.version <= entry.version:
+        raise _bad(entry, "ENT-13", "its horizon does not rise, or is above its own version")
+    says_more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage)
+    moves_nothing = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
+    if not moves_nothing or any(part is not None for part in says_more):
+        raise _bad(entry, "ENT-13", "it has a horizon, and is no MINOR_COMPACT of nothing")
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:

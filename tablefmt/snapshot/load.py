@@ -350,7 +350,8 @@ class LogView:
             self._metadata.append((entry.version, entry.metadata))
         self._recent.append(stored)
         self._unfolded.append(stored)
-        self._timeline.append(entry.timestamp, entry.time_version, logical)
+        oldest = entry.totals.oldest
+        self._timeline.append(entry.timestamp, entry.time_version, logical, oldest)
 
     # Files
 

@@ -10,7 +10,7 @@ import logrows
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logrules import Refusal
+from logshapes import Refusal
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError

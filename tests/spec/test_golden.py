@@ -14,6 +14,7 @@ from typing import Any
 import golden_maker
 import logdump
 import make_golden
+import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -88,6 +89,7 @@ def test_the_package_refuses_a_broken_table(case: tuple[str, dict[str, Any]]) ->
     with pytest.raises(errors.TablefmtError) as caught:
         tablefmt.open(uri).to_arrow()
     assert type(caught.value).__name__ == expected["error"]
+    assert getattr(caught.value, "features", None) == expected.get("features")
     rule = getattr(caught.value, "rule", None)
     assert rule is None or rule in expected["rules"]
 
@@ -141,3 +143,37 @@ def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
     assert {name: lasting(expected) for name, expected in made.items()} == {
         name: lasting(expected) for name, expected in EXPECTED.items()
     }
+
+
+@pytest.mark.parametrize(
+    "case", [name for name in GOOD if "oldest" in EXPECTED[name]], indirect=True
+)
+def test_versions_that_were_given_up_are_not_shown(case: tuple[str, dict[str, Any]]) -> None:
+    """ENT-13, TIM-4, INC-1: by number, by time, as changes; the first that is kept is shown."""
+    uri, expected = case
+    table, oldest = tablefmt.open(uri), expected["oldest"]
+    first = table.history().sort_by("version")["timestamp"][0].as_py()
+    for point in ({"version": oldest - 1}, {"timestamp": first}):
+        with pytest.raises(errors.VersionNotFoundError):
+            table.to_arrow(**point)
+    with pytest.raises(errors.VersionNotFoundError) as caught:
+        table.to_arrow(version=0)
+    assert (caught.value.oldest, caught.value.latest) == (oldest, expected["version"])
+    with pytest.raises(errors.ChangesExpiredError) as expired:
+        table.changes(after_version=oldest - 1)
+    assert expired.value.earliest_version == oldest + 1
+    assert table.changes(after_version=oldest).last_version == expected["version"]
+    assert table.to_arrow(version=oldest).num_rows > 0
+    with pytest.raises(logdump.NothingThereError):
+        logdump.read(uri, as_of=oldest - 1)
+
+
+@pytest.mark.parametrize("case", ["horizon"], indirect=True)
+def test_a_writer_carries_the_horizon_on(case: tuple[str, dict[str, Any]]) -> None:
+    """ENT-13: and both readers agree on what it wrote."""
+    uri, expected = case
+    table = tablefmt.open(uri)
+    table.append(pa.table({"x": [7]}))
+    entry = logdump.read(uri)["entries"][-1]["entry"]
+    assert entry["totals"]["oldest"] == expected["oldest"]
+    assert_agrees(table)

@@ -1,0 +1,39 @@
+"""Small checks of JSON values that all parts of an entry share. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tablefmt.errors import CorruptEntryError
+
+INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
+"""SHA-256 in hex."""
+
+
+def bad(rule: str, message: str) -> CorruptEntryError:
+    """An entry that breaks `rule`; which entry is for the caller to add."""
+    return CorruptEntryError(message, rule=rule)
+
+
+def integer(mapping: Mapping[str, Any], name: str, low: int = INTEGER_MIN) -> int:
+    """The integer under `name`, from `low` to 2**63 - 1.
+
+    Raises:
+        CorruptEntryError: ENT-2, it is none. KeyError: there is nothing.
+    """
+    value = mapping[name]
+    if type(value) is not int or not low <= value <= INTEGER_MAX:
+        raise bad("ENT-2", f"`{name}` is not an integer from {low} to 2**63 - 1")
+    return int(value)
+
+
+def are_counts(values: Sequence[object], low: int) -> bool:
+    """Whether all are integers from `low` to 2**63 - 1."""
+    if not values:
+        return True
+    numbers = [value for value in values if type(value) is int]
+    return len(numbers) == len(values) and low <= min(numbers) and max(numbers) <= INTEGER_MAX

@@ -1,0 +1,285 @@
+"""Between an entry and the JSON object that its bytes hold. Pure.
+
+Spec: ENT-3 .. ENT-6, ENT-13; the parts of an entry that are columns, or metadata, have modules of
+their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tablefmt.errors import TablefmtError
+from tablefmt.log.checks import DIGEST, bad, integer
+from tablefmt.log.columns import (
+    add_from_json,
+    add_to_json,
+    check_lineage,
+    deletes_from_json,
+    deletes_to_json,
+    lineage_from_json,
+    lineage_to_json,
+    update_from_json,
+)
+from tablefmt.log.known import NAMES
+from tablefmt.log.metadata_json import (
+    metadata_from_json,
+    metadata_to_json,
+    protocol_from_json,
+    protocol_to_json,
+)
+from tablefmt.log.names import is_transaction
+from tablefmt.model.entry import (
+    FORMAT,
+    GRANULARITIES,
+    ISOLATIONS,
+    Application,
+    Basis,
+    Entry,
+    Horizon,
+    Operation,
+    OperationClass,
+    PartitionScope,
+    PredicateScope,
+    Scope,
+    Totals,
+)
+from tablefmt.model.times import MICROS_MAX, MICROS_MIN
+
+_OPTIONAL = (
+    "protocol", "metadata", "add", "remove", "delete", "lineage", "update", "application",
+    "horizon", "user_metadata",
+)  # fmt: skip
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """The entry without its checksum.
+
+    Raises:
+        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: what every reader would refuse.
+    """
+    document: dict[str, Any] = dict(entry.unknown)
+    document.update(
+        format=FORMAT,
+        table=entry.table,
+        version=entry.version,
+        timestamp=entry.timestamp,
+        time_version=entry.time_version,
+        transaction=entry.transaction,
+        previous=entry.previous,
+        operation={
+            "class": entry.operation.cls.value,
+            "metrics": entry.operation.metrics,
+            "name": entry.operation.name,
+            "parameters": entry.operation.parameters,
+        },
+        basis={
+            "blind": entry.basis.blind,
+            "granularity": entry.basis.granularity,
+            "isolation": entry.basis.isolation,
+            "read_version": entry.basis.read_version,
+            "scope": _scope_to_json(entry.basis.scope),
+        },
+        totals={
+            "bytes": entry.totals.bytes,
+            "files": entry.totals.files,
+            "metadata_version": entry.totals.metadata_version,
+            "next_id": entry.totals.next_id,
+            "rows": entry.totals.rows,
+        },
+    )
+    if entry.basis.predicate is not None:
+        document["basis"]["predicate"] = entry.basis.predicate
+    if entry.totals.deleted:
+        document["totals"]["deleted"] = entry.totals.deleted
+    if entry.totals.oldest:
+        document["totals"]["oldest"] = entry.totals.oldest
+    if entry.protocol is not None:
+        document["protocol"] = protocol_to_json(entry.protocol)
+    if entry.metadata is not None:
+        document["metadata"] = metadata_to_json(entry.metadata)
+    if entry.add is not None:
+        document["add"] = add_to_json(entry.add, entry.version)
+    if entry.remove:
+        document["remove"] = list(entry.remove)
+    if entry.delete is not None:
+        document["delete"] = deletes_to_json(entry.delete)
+    if entry.lineage is not None:
+        document["lineage"] = lineage_to_json(entry.lineage)
+    if entry.update is not None:
+        chosen = None if entry.update.set is None else list(entry.update.set)
+        document["update"] = {"keys": list(entry.update.keys), "set": chosen}
+    if entry.application is not None:
+        document["application"] = {
+            "digest": entry.application.digest,
+            "id": entry.application.id,
+            "version": entry.application.version,
+        }
+    if entry.horizon is not None:
+        document["horizon"] = {"version": entry.horizon.version}
+    if entry.user_metadata:
+        document["user_metadata"] = entry.user_metadata
+    return document
+
+
+def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
+    if isinstance(scope, PartitionScope):
+        return {"partitions": [list(values) for values in scope.values]}
+    if isinstance(scope, PredicateScope):
+        return {"predicate": scope.predicate}
+    return None
+
+
+def entry_from_json(document: dict[str, Any]) -> Entry:
+    """The reverse, for a document of names that are known (`log.known`).
+
+    Raises:
+        CorruptEntryError: ENT-3 .. ENT-13, ADD-1, KEY-2.
+    """
+    try:
+        return _checked(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, TablefmtError):
+            raise
+        raise bad("ENT-3", f"a field is missing or of the wrong type: {error!r}") from None
+
+
+def _checked(document: dict[str, Any]) -> Entry:
+    version = integer(document, "version", low=0)
+    previous = document["previous"]
+    if (previous is None) != (version == 0):
+        raise bad("ENT-3", "`previous` must be null in version 0 and only there")
+    if previous is not None and not DIGEST.fullmatch(previous):
+        raise bad("ENT-3", "`previous` is not 64 hex digits")
+    if not is_transaction(document["transaction"]) or not is_transaction(document["table"]):
+        raise bad("ENT-3", "`transaction` or `table` is not 32 hex digits")
+    if version == 0 and not ("protocol" in document and "metadata" in document):
+        raise bad("ENT-3", "version 0 lacks `protocol` or `metadata`")
+    empty = [name for name in _OPTIONAL if name in document and document[name] is None]
+    if empty:
+        raise bad("ENT-3", f"`{empty[0]}` is null: a field that holds nothing is left out")
+    protocol, metadata = document.get("protocol"), document.get("metadata")
+    add, delete = document.get("add"), document.get("delete")
+    lineage, update = document.get("lineage"), document.get("update")
+    user_metadata = document.get("user_metadata", {})
+    if type(user_metadata) is not dict:
+        raise bad("ENT-3", "`user_metadata` is not an object")
+    entry = Entry(
+        table=document["table"],
+        version=version,
+        timestamp=_time(document, "timestamp"),
+        time_version=_time(document, "time_version"),
+        transaction=document["transaction"],
+        previous=previous,
+        operation=_operation(document["operation"]),
+        basis=_basis(document["basis"]),
+        totals=_totals(document["totals"]),
+        protocol=None if protocol is None else protocol_from_json(protocol),
+        metadata=None if metadata is None else metadata_from_json(metadata),
+        add=None if add is None else add_from_json(add, version),
+        remove=_removed(document["remove"]) if "remove" in document else (),
+        delete=None if delete is None else deletes_from_json(delete),
+        lineage=None if lineage is None else lineage_from_json(lineage),
+        update=None if update is None else update_from_json(update),
+        application=_application(document.get("application")),
+        horizon=_horizon(document["horizon"]) if "horizon" in document else None,
+        user_metadata=user_metadata,
+        unknown={k: v for k, v in document.items() if k not in NAMES[""]},
+    )
+    check_lineage(entry)
+    return entry
+
+
+def _time(mapping: Mapping[str, Any], name: str) -> int:
+    value = integer(mapping, name)
+    if not MICROS_MIN <= value <= MICROS_MAX:
+        raise bad("ENT-3", f"`{name}` is {value}, no time from 1970 to 9999")
+    return value
+
+
+def _operation(value: Mapping[str, Any]) -> Operation:
+    if type(value["name"]) is not str or type(value["parameters"]) is not dict:
+        raise bad("ENT-4", "`operation` has a name or parameters of the wrong type")
+    metrics = value["metrics"]
+    if type(metrics) is not dict or any(type(m) is not int for m in metrics.values()):
+        raise bad("ENT-4", "a metric is not an integer")
+    if type(value["class"]) is not str:
+        raise bad("ENT-4", "the class of the operation is not text")
+    return Operation(
+        name=value["name"],
+        cls=OperationClass(value["class"]),
+        parameters=value["parameters"],
+        metrics=metrics,
+    )
+
+
+def _basis(value: Mapping[str, Any]) -> Basis:
+    read_version = value["read_version"]
+    if read_version is not None:
+        read_version = integer(value, "read_version", low=0)
+    if type(value["blind"]) is not bool:
+        raise bad("ENT-5", "`blind` is not a boolean")
+    if value["isolation"] not in ISOLATIONS or value["granularity"] not in GRANULARITIES:
+        raise bad("ENT-5", "`isolation` or `granularity` has no known value")
+    if type(value.get("predicate", "")) is not str:
+        raise bad("ENT-5", "`predicate` is not text")
+    return Basis(
+        read_version=read_version,
+        isolation=value["isolation"],
+        granularity=value["granularity"],
+        blind=value["blind"],
+        scope=_scope(value["scope"]),
+        predicate=value.get("predicate"),
+    )
+
+
+def _scope(value: Any) -> Scope:
+    if value is None:
+        return None
+    if type(value) is dict and "partitions" in value:
+        found = value["partitions"]
+        if type(found) is not list or not all(type(v) is list and _scalars(v) for v in found):
+            raise bad("ENT-5", "`scope` does not hold lists of partition values")
+        return PartitionScope(tuple(map(tuple, found)))
+    if type(value["predicate"]) is not str:
+        raise bad("ENT-5", "`scope` holds a predicate that is not text")
+    return PredicateScope(value["predicate"])
+
+
+def _scalars(values: Sequence[Any]) -> bool:
+    return {dict, list}.isdisjoint(map(type, values))
+
+
+def _totals(value: Mapping[str, Any]) -> Totals:
+    if value.get("deleted", 1) == 0:
+        raise bad("ENT-6", "`deleted` is 0: a sum that holds nothing is left out")
+    return Totals(
+        files=integer(value, "files", low=0),
+        rows=integer(value, "rows", low=0),
+        bytes=integer(value, "bytes", low=0),
+        next_id=integer(value, "next_id", low=1),
+        metadata_version=integer(value, "metadata_version", low=0),
+        deleted=integer(value, "deleted", low=1) if "deleted" in value else 0,
+        oldest=integer(value, "oldest", low=1) if "oldest" in value else 0,
+    )
+
+
+def _horizon(value: Mapping[str, Any]) -> Horizon:
+    return Horizon(integer(value, "version", low=1))
+
+
+def _application(value: Mapping[str, Any] | None) -> Application | None:
+    if value is None:
+        return None
+    if type(value["id"]) is not str or type(value["digest"]) not in (str, type(None)):
+        raise bad("ENT-3", "`application` has an id or a digest that is not text")
+    return Application(value["id"], integer(value, "version"), value["digest"])
+
+
+def _removed(value: Any) -> tuple[int, ...]:
+    if type(value) is not list or not value or any(type(i) is not int for i in value):
+        raise bad("ENT-3", "`remove` is not a list of one integer or more")
+    if any(b <= a for a, b in itertools.pairwise(value)):
+        raise bad("ENT-3", "`remove` is not ascending")
+    return tuple(value)
