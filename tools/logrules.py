@@ -109,7 +109,12 @@ SUMS = {**dict.fromkeys(TOTALS, natural), "deleted?": positive, "oldest?": posit
 SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
 COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
 COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
-COLUMNS |= {"updated?": [bool], "keys?": [(None, str)], "footer?": [(None, natural)], "written?": list}
+COLUMNS |= {
+    "updated?": [bool],
+    "keys?": [(None, str)],
+    "footer?": [(None, natural)],
+    "written?": list,
+}
 TEXTS = [(None, str)]
 DELETE = {"file": [positive], "rows": [positive], "deleted": TEXTS, "updated": TEXTS}
 LINEAGE: dict[str, Any] = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tests.faults.tables import assert_sound, handle, new_table, rows
 
 from tablefmt.commit import side_files
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.compact import stage_compact
 from tablefmt.table import Table
-from tests.faults.tables import assert_sound, handle, new_table, rows
 from tests.oracle import logdump
 
 

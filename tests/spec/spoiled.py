@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import hypothesis.strategies as st
 import golden_maker
+import hypothesis.strategies as st
 
 from tests.places import GOLDEN
 
