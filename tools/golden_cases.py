@@ -256,8 +256,10 @@ def tolerated() -> Iterator[Maker]:
     names = ["_log/7.json", "_log/007.json", "_log/99999999999999999999.json", "_log/.tmp-1"]
     names += [f"_log/{3:020d}.json.tmp", f"_log/{3:020d}", "_log/.probe-1", "_log/notes/x.json"]
     names += ["data/stray.parquet", "_log/side/stray.parquet", "README"]
+    names += [f"_delta_log/{0:020d}.json", "metadata/v1.metadata.json", "deletion_vector_1.bin"]
+    names += ["_log/history/0-15.parquet"]
     maker.objects |= dict.fromkeys(names, b"no part of the table")
-    yield maker.good("Objects of other names are no part of the table (KEY-1).")
+    yield maker.good("Objects of other names are no part of the table (KEY-1, KEY-4).")
 
     hints = {
         "stale": canonical({"table": hex_of("table", "hint-stale"), "version": 0}),
