@@ -16,7 +16,6 @@ from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.evolve import (
-    merged_schema,
     moved,
     renamed,
     widened,
@@ -24,6 +23,7 @@ from tablefmt.model.evolve import (
     with_field,
     without_field,
 )
+from tablefmt.model.merge_schema import merged_schema
 from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import (
     ID_MAX,
