@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import sqlglot.errors
 from sqlglot import exp
@@ -25,15 +26,25 @@ TOKENS_MAX = 200_000
 DEPTH_MAX = 64
 """Nested parentheses. The parser recurses, and Python's stack ends soon after."""
 
+KEPT_MAX = 4_096
+"""Characters of a text whose tree is kept for a while: one statement reads its text several times,
+as a predicate, for its columns, for an engine."""
+
 _SPARK = Dialect.get_or_raise("spark")
 
 
 def parse_tree(text: str) -> exp.Expression:
     """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
 
+    Not to be changed: who asks for the same text again may get the same tree.
+
     Raises:
         InvalidPredicateError: it cannot be parsed, or is too long or too deep.
     """
+    return _kept(text) if len(text) <= KEPT_MAX else _parsed(text)
+
+
+def _parsed(text: str) -> exp.Expression:
     if len(text) > TEXT_MAX:
         raise InvalidPredicateError(
             f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
@@ -49,6 +60,9 @@ def parse_tree(text: str) -> exp.Expression:
         raise InvalidPredicateError(f"{text[:200]!r} is not one condition")
     tree: exp.Expression = trees[0]
     return tree
+
+
+_kept = lru_cache(maxsize=32)(_parsed)
 
 
 def _plain(error: Exception) -> str:
