@@ -57,7 +57,7 @@ def is_plain(given: Any | None) -> bool:
     return given is None or (isinstance(given, str) and analyze(given).is_plain)
 
 
-def target_of_text(
+def analyzed_text(
     text: str | None, schema: Schema, zone: str, alias: str | None = None
 ) -> AnalyzedCondition:
     """What is understood of a condition over the table, as SQL text.
@@ -92,7 +92,7 @@ def target_of_text(
     )
 
 
-def target_of_parts(
+def analyzed_parts(
     text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
 ) -> AnalyzedCondition:
     """The same of a condition that Spark has resolved.

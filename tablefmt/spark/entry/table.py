@@ -18,10 +18,10 @@ from tablefmt.session.context import Commit, commit_options
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import (
+    analyzed_text,
     as_column,
     is_plain,
     session_zone,
-    target_of_text,
 )
 from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
@@ -112,7 +112,7 @@ class SparkTable:
         if where is None:
             return self.table.truncate(**options)
         schema = self.table.context.begin().metadata.schema
-        target = target_of_text(where, schema, session_zone(self.spark))
+        target = analyzed_text(where, schema, session_zone(self.spark))
         if not target.exact:
             raise UnsupportedFeatureError(
                 f"only Spark understands all of the condition {where[:200]}; use delete",
@@ -207,7 +207,7 @@ class SparkTable:
         context = self.table.context
         schema = context.begin().metadata.schema
         if given is None or isinstance(given, str):
-            target = target_of_text(given, schema, session_zone(self.spark))
+            target = analyzed_text(given, schema, session_zone(self.spark))
             return Where(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
         return Where(

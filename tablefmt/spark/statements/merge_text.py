@@ -32,11 +32,11 @@ from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import new_column, refitted, same_type, spark_types
 from tablefmt.spark.columns.conditions import (
+    analyzed_text,
     as_column,
     either,
     is_plain,
     session_zone,
-    target_of_text,
 )
 from tablefmt.spark.columns.projection import check_frame, check_inner, incoming, misfit
 from tablefmt.spark.runtime.failures import raised_for
@@ -203,7 +203,7 @@ class _Text:
     def _by_source(self, condition: Any | None) -> AnalyzedCondition:
         if condition is not None and not isinstance(condition, str):
             return AnalyzedCondition(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
-        return target_of_text(condition, self._schema, self._zone, self._statement.target_alias)
+        return analyzed_text(condition, self._schema, self._zone, self._statement.target_alias)
 
     def _on(self) -> tuple[AnalyzedCondition, list[tuple[EquatedColumn, str]]]:
         """What is understood of ON, and what it equates with which column of the source."""

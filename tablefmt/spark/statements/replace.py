@@ -23,7 +23,7 @@ from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_places
 from tablefmt.spark.backends.rewrite import finish, rewrite
 from tablefmt.spark.columns.assignment import spark_types
-from tablefmt.spark.columns.conditions import session_zone, target_of_text
+from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.projection import with_lengths
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
@@ -44,7 +44,7 @@ def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, Analyz
         Its text, in which times say their zone if it is understood as a whole; and what is
         understood of it, or None if partition values decide it.
     """
-    target = target_of_text(where, metadata.schema, session_zone(spark))
+    target = analyzed_text(where, metadata.schema, session_zone(spark))
     if target.decided_by(frozenset(metadata.partition_by)):
         return target.text, None
     return (target.text if target.exact else where), target

@@ -23,7 +23,7 @@ from tablefmt.session.context import Commit
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
-from tablefmt.spark.columns.conditions import either, non_deterministic, target_of_parts
+from tablefmt.spark.columns.conditions import analyzed_parts, either, non_deterministic
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
@@ -189,7 +189,7 @@ class _Statement:
 
     def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> AnalyzedCondition:
         unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)
-        return target_of_parts(
+        return analyzed_parts(
             condition["text"], condition["parts"], unknown, condition["columns"], self._schema
         )
 

@@ -24,7 +24,7 @@ from tablefmt.spark.backends.base import (
     spark_fields,
 )
 from tablefmt.spark.backends.task_results import described, merged, read_back
-from tablefmt.spark.columns.conditions import session_zone, target_of_text
+from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.constraints import guard
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.ansi import moved, under_ansi
@@ -99,7 +99,7 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
     failures.install()
     schema, zone = metadata.schema, session_zone(frame.sparkSession)
     conditions = [each.condition for each in metadata.constraints.values()]
-    plain = all(target_of_text(text, schema, zone).exact for text in conditions)
+    plain = all(analyzed_text(text, schema, zone).exact for text in conditions)
     with under_ansi(frame.sparkSession, plain=plain) as ansi:
         return moved(frame, ansi).where(check), replace(metadata, constraints={})
 
