@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,44 +11,40 @@ import pytest
 import tablefmt
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.operations.merge_builder import MergeBuilder
-from tests.operations.merges import COLUMNS, Maker, Merge, Row, TwoMatches, merged
+from tablefmt.testing.reference import CardinalityError, State, appended, counted, merged
+from tablefmt.testing.terms import Values
+from tests.operations.random_merges import COLUMNS, NAMES, Maker, Merge
 
 SHAPE = pa.schema([("p", pa.string()), ("k", pa.int32()), ("v", pa.int64()), ("w", pa.string())])
-DDL = "p STRING, k INT, v BIGINT, w STRING"
+DDL = ", ".join(f"{c.name} {c.kind}" for c in COLUMNS)
 MERGES_A_TABLE = 8
+COUNTS = ("Inserted", "Updated", "Deleted")
 
 
-def data(rows: Sequence[Row]) -> pa.Table:
-    return pa.table([list(c) for c in zip(*rows, strict=True)] or [[]] * 4, SHAPE)
+def data(rows: Sequence[Values]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), SHAPE)
 
 
-def rows_of(table: tablefmt.Table) -> list[Row]:
+def rows_of(table: tablefmt.Table) -> Counter[str]:
     found = table.to_arrow()
-    return sorted(zip(*(found[n].to_pylist() for n in COLUMNS), strict=True), key=repr)
+    return counted(zip(*(found[name].to_pylist() for name in NAMES), strict=True))
 
 
 def built(table: tablefmt.Table, merge: Merge) -> MergeBuilder[tablefmt.Commit]:
     """The statement as a user writes it."""
     builder = table.merge(data(merge.source), merge.on.sql)
-    for clause in merge.clauses:
-        said = None if clause.condition is None else clause.condition.sql
-        values = {name: text.sql for name, text in (clause.values or {}).items()}
-        if clause.side == "source":
-            if clause.values is None:
-                builder = builder.when_not_matched_insert_all(said)
-            else:
-                builder = builder.when_not_matched_insert(values, said)
-        elif clause.action == "delete":
-            if clause.side == "both":
-                builder = builder.when_matched_delete(said)
-            else:
-                builder = builder.when_not_matched_by_source_delete(said)
-        elif clause.side == "target":
-            builder = builder.when_not_matched_by_source_update(values, said)
-        elif clause.values is None:
-            builder = builder.when_matched_update_all(said)
+    for when in merge.whens:
+        condition = None if when.condition is None else when.condition.sql
+        verb = f"when_{when.side}"
+        if when.sets is None:
+            builder = getattr(builder, f"{verb}_delete")(condition)
+            continue
+        act = f"{verb}_insert" if when.side == "not_matched" else f"{verb}_update"
+        if when.by_name:
+            builder = getattr(builder, f"{act}_all")(condition)
         else:
-            builder = builder.when_matched_update(values, said)
+            values = {name: term.sql for name, term in when.sets.items()}
+            builder = getattr(builder, act)(values, condition)
     return builder
 
 
@@ -61,31 +58,31 @@ def run(seed: int) -> tuple[int, int]:
         partition_by=maker.rng.choice([(), ("p",), ("k",)]),
         properties={"deleteMode": mode},
     )
-    expected: list[Row] = []
+    state = State(COLUMNS)
     for _ in range(3):
         new = maker.rows(8)
         table.append(data(new))
-        expected = sorted([*expected, *new], key=repr)
+        state = appended(state, new).state
     refused = 0
     for _ in range(MERGES_A_TABLE):
         merge = maker.merge()
         told = (seed, merge.on.sql, merge.source, built(table, merge).statement.clauses)
         try:
-            after = merged(expected, merge)
-        except TwoMatches:
+            outcome = merged(state, merge.source, merge.on, merge.whens)
+        except CardinalityError:
             refused += 1
             with pytest.raises(MergeCardinalityError):
                 built(table, merge).execute()
-            assert rows_of(table) == expected, told
+            assert rows_of(table) == state.counted(), told
             continue
         commit = built(table, merge).execute()
-        assert rows_of(table) == after, told
-        if not commit.no_op:
-            sums = {
-                name: commit.metrics[f"numTargetRows{name}"] for name in ("Inserted", "Deleted")
-            }
-            assert len(after) - len(expected) == sums["Inserted"] - sums["Deleted"], told
-        expected = after
+        state = outcome.state
+        assert rows_of(table) == state.counted(), told
+        assert commit.no_op is not outcome.changes
+        if outcome.changes:
+            assert {name: commit.metrics[f"numTargetRows{name}"] for name in COUNTS} == {
+                name: getattr(outcome, name.lower()) for name in COUNTS
+            }, told
     assert table.verify().findings == ()
     return MERGES_A_TABLE - refused, refused
 

@@ -6,9 +6,7 @@ Used by tests/system/stateful (Arrow alone) and tests/spark (each statement on e
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import tablefmt
 from tablefmt.errors import MergeCardinalityError
-from tests.system.stateful import evolving
-from tests.system.stateful.evolving import CardinalityError, Column, Outcome, State, Term, quoted
+from tablefmt.testing import reference, statements
+from tablefmt.testing.reference import CardinalityError, Column, Outcome, State, When, counted
+from tablefmt.testing.terms import Values, both, column, compared, quoted
 
 ARROW = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
 SPARE = ("c", "d", "Ünï", "select", "it's")
@@ -31,12 +30,12 @@ KEPT = 2
 _numbers = itertools.count()
 
 
-def table_of(columns: tuple[Column, ...], rows: list[evolving.Values]) -> pa.Table:
+def table_of(columns: tuple[Column, ...], rows: list[Values]) -> pa.Table:
     arrays = [pa.array([row[c.name] for row in rows], ARROW[c.kind]) for c in columns]
     return pa.table(arrays, [c.name for c in columns])
 
 
-def frame_of(spark: Any, columns: tuple[Column, ...], rows: list[evolving.Values]) -> Any:
+def frame_of(spark: Any, columns: tuple[Column, ...], rows: list[Values]) -> Any:
     ddl = ", ".join(f"{quoted(c.name)} {c.kind}" for c in columns)
     # Two partitions, one of them empty for a single row.
     return spark.createDataFrame(
@@ -54,12 +53,11 @@ class Changing(RuleBasedStateMachine):
     def make(self, partitioned: bool, mode: str) -> None:
         self.state = State(
             (
-                evolving.column("k", "BIGINT"),
-                evolving.column("p", "STRING"),
-                evolving.column("v", "INT"),
-                evolving.column("a.b", "STRING"),
-            ),
-            (),
+                Column("k", "BIGINT"),
+                Column("p", "STRING"),
+                Column("v", "INT"),
+                Column("a.b", "STRING"),
+            )
         )
         self.uri = f"{self.folder}/{next(_numbers)}"
         tablefmt.create(
@@ -79,93 +77,86 @@ class Changing(RuleBasedStateMachine):
             return open_by_spark(self.spark, self.uri)
         return tablefmt.open(self.uri)
 
-    def given(self, handle: Any, columns: tuple[Column, ...], rows: list[evolving.Values]) -> Any:
+    def given(self, handle: Any, columns: tuple[Column, ...], rows: list[Values]) -> Any:
         if isinstance(handle, tablefmt.Table):
             return table_of(columns, rows)
         return frame_of(self.spark, columns, rows)
 
-    def commit_plan(self, commit: Any, outcome: Outcome, made: bool | None = None) -> None:
-        made = outcome.changes if made is None else made
-        assert commit.no_op is not made
-        if made:
+    def check(self, commit: Any, outcome: Outcome) -> None:
+        assert commit.no_op is not outcome.changes
+        if outcome.changes:
             self.state = outcome.state
             self.versions.append(self.state)
         assert commit.version == len(self.versions) - 1
 
     @rule(data=st.data(), by_spark=st.booleans())
     def append(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(evolving.rows(self.state.columns))
+        rows = data.draw(statements.rows(self.state.columns))
         handle = self.on(by_spark)
         commit = handle.append(self.given(handle, self.state.columns, rows))
-        self.commit_plan(commit, evolving.appended(self.state, rows))
+        self.check(commit, reference.appended(self.state, rows))
 
-    @rule(data=st.data(), by_spark=st.booleans(), kind=st.sampled_from(evolving.KINDS))
+    @rule(data=st.data(), by_spark=st.booleans(), kind=st.sampled_from(statements.KINDS))
     def append_with_a_new_column(self, data: Any, by_spark: bool, kind: str) -> None:
         new = data.draw(st.sampled_from(SPARE))
         if new in self.state.names:
             return
-        columns = (*self.state.columns, evolving.column(new, kind))
-        rows = data.draw(evolving.rows(columns).filter(bool))
+        state = self.state.added(Column(new, kind))
+        rows = data.draw(statements.rows(state.columns).filter(bool))
         handle = self.on(by_spark)
-        given = self.given(handle, columns, rows)
+        given = self.given(handle, state.columns, rows)
         if by_spark and self.spark is not None:
             commit = handle.append(given, mergeSchema=True)
         else:
             commit = handle.append(given, merge_schema=True)
-        self.commit_plan(commit, evolving.appended(replace(self.state, columns=columns), rows))
+        self.check(commit, reference.appended(state, rows))
 
     @rule(data=st.data(), by_spark=st.booleans())
     def overwrite(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(evolving.rows(self.state.columns))
+        rows = data.draw(statements.rows(self.state.columns))
         handle = self.on(by_spark)
         commit = handle.overwrite(self.given(handle, self.state.columns, rows))
-        made = bool(rows or self.state.rows)
-        outcome = evolving.appended(replace(self.state, rows=()), rows)
-        self.commit_plan(commit, outcome, made)
+        self.check(commit, reference.overwritten(self.state, rows))
 
     @rule(data=st.data(), by_spark=st.booleans())
     def delete(self, data: Any, by_spark: bool) -> None:
-        where = data.draw(evolving.condition(self.state.columns))
+        where = data.draw(statements.condition(self.state.columns))
         commit = self.on(by_spark).delete(where.sql)
-        outcome = evolving.deleted(self.state, where)
-        self.commit_plan(commit, outcome)
+        outcome = reference.deleted(self.state, where)
+        self.check(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numDeletedRows"] == outcome.deleted
 
     @rule(data=st.data(), by_spark=st.booleans())
     def update(self, data: Any, by_spark: bool) -> None:
-        where = data.draw(evolving.condition(self.state.columns))
-        sets = data.draw(evolving.assignments(self.state.columns))
+        where = data.draw(statements.condition(self.state.columns))
+        sets = data.draw(statements.assignments(self.state.columns))
         texts = {quoted(name): term.sql for name, term in sets.items()}
         commit = self.on(by_spark).update(texts, where.sql)
-        outcome = evolving.updated(self.state, sets, where)
-        self.commit_plan(commit, outcome)
+        outcome = reference.updated(self.state, sets, where)
+        self.check(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numUpdatedRows"] == outcome.updated
 
     @rule(data=st.data(), by_spark=st.booleans())
     def merge(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(evolving.rows(evolving.SOURCE))
-        whens = data.draw(evolving.whens(self.state.columns))
-        on = Term("t.k = s.k", lambda t, s: _equal(t["k"], s["k"]))
+        rows = data.draw(statements.rows(statements.SOURCE))
+        whens = data.draw(statements.whens(self.state.columns))
+        on = compared(column("k", "t"), "=", column("k", "s"))
         if data.draw(st.booleans()):
-            also = data.draw(evolving.leaf(self.state.columns, "t"))
-            on = Term(
-                f"t.k = s.k AND {also.sql}",
-                lambda t, s: _equal(t["k"], s["k"]) is True and also.of(t, s),
-            )
+            on = both(on, data.draw(statements.leaf(self.state.columns, "t")))
         handle = self.on(by_spark)
-        builder = handle.merge(self.given(handle, evolving.SOURCE, rows), on.sql)
+        builder = handle.merge(self.given(handle, statements.SOURCE, rows), on.sql)
         for when in whens:
             builder = _with(builder, when)
         try:
-            outcome = evolving.merged(self.state, rows, on, whens)
+            outcome = reference.merged(self.state, rows, on, whens)
         except CardinalityError:
             with pytest.raises(MergeCardinalityError):
                 builder.execute()
             return
         commit = builder.execute()
-        self.commit_plan(commit, outcome)
+        self.check(commit, outcome)
         if not commit.no_op:
             assert {name: commit.metrics[name] for name in _COUNTS} == {
                 "numTargetRowsInserted": outcome.inserted,
@@ -173,16 +164,14 @@ class Changing(RuleBasedStateMachine):
                 "numTargetRowsDeleted": outcome.deleted,
             }
 
-    @rule(data=st.data(), kind=st.sampled_from(evolving.KINDS), name=st.sampled_from(SPARE))
+    @rule(data=st.data(), kind=st.sampled_from(statements.KINDS), name=st.sampled_from(SPARE))
     def add_column(self, data: Any, kind: str, name: str) -> None:
         if name in self.state.names:
             return
-        default = data.draw(evolving.values(kind))
+        default = data.draw(statements.values(kind))
         after = data.draw(st.sampled_from(self.state.columns))
         self.on(False).alter.add_column(name, kind, after=after.name, default=default)
-        at = self.state.columns.index(after) + 1
-        new = evolving.column(name, kind, default)
-        self._altered((*self.state.columns[:at], new, *self.state.columns[at:]))
+        self._altered(self.state.added(Column(name, kind, default), after.name))
 
     @rule(data=st.data(), name=st.sampled_from(SPARE))
     def rename_column(self, data: Any, name: str) -> None:
@@ -190,14 +179,14 @@ class Changing(RuleBasedStateMachine):
         if old is None or name in self.state.names:
             return
         self.on(False).alter.rename_column(old.name, name)
-        self._altered(replace(c, name=name) if c is old else c for c in self.state.columns)
+        self._altered(self.state.renamed(old.name, name))
 
     @rule(data=st.data())
     def drop_column(self, data: Any) -> None:
         old = self._one_that_changes(data)
         if old is not None:
             self.on(False).alter.drop_column(old.name)
-            self._altered(c for c in self.state.columns if c is not old)
+            self._altered(self.state.dropped(old.name))
 
     @rule(data=st.data())
     def widen_column(self, data: Any) -> None:
@@ -205,16 +194,16 @@ class Changing(RuleBasedStateMachine):
         if narrow:
             old = data.draw(st.sampled_from(narrow))
             self.on(False).alter.widen_column(old.name, "BIGINT")
-            self._altered(replace(c, kind="BIGINT") if c is old else c for c in self.state.columns)
+            self._altered(self.state.widened(old.name, "BIGINT"))
 
     def _one_that_changes(self, data: Any) -> Column | None:
         free = self.state.columns[KEPT:]
         free = tuple(c for c in free if c.name not in ("k", "p"))
         return data.draw(st.sampled_from(free)) if free else None
 
-    def _altered(self, columns: Any) -> None:
-        self.state = replace(self.state, columns=tuple(columns))
-        self.versions.append(self.state)
+    def _altered(self, state: State) -> None:
+        self.state = state
+        self.versions.append(state)
 
     @invariant()
     def newest_is_as_the_model(self) -> None:
@@ -238,18 +227,13 @@ def _check(found: pa.Table, state: State) -> None:
     assert found.schema.names == state.names
     assert [str(t) for t in found.schema.types] == [str(ARROW[c.kind]) for c in state.columns]
     rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    found_rows, wanted = Counter(rows), state.counted()
-    assert found_rows - wanted == wanted - found_rows == Counter(), state.names
+    assert counted(rows) == state.counted(), state.names
 
 
 _COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
-def _equal(one: Any, other: Any) -> bool | None:
-    return None if one is None or other is None else one == other
-
-
-def _with(builder: Any, when: evolving.When) -> Any:
+def _with(builder: Any, when: When) -> Any:
     condition = None if when.condition is None else when.condition.sql
     verb = f"when_{when.side}"
     if when.sets is None:

@@ -25,7 +25,7 @@ from tablefmt.operations.create import create
 from tablefmt.session.context import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import Table, open_at
-from tests.model_table import Change, ModelTable, Row, apply
+from tablefmt.testing.reference import Change, Row, Versions, with_changes
 
 SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
 START = 1_700_000_000_000_000
@@ -66,17 +66,17 @@ class Histories(RuleBasedStateMachine):
         by = ["p", "q"] if partitioned else []
         made = create(self.store, SCHEMA, partition_by=by, environment=self.environment)
         self.handles = [Table(made), open_at(self.store, self.environment)]
-        self.model = ModelTable(START)
+        self.model = Versions.of_an_empty_table(START)
 
     def check_commit(self, handle: Table, commit: Any, made: bool) -> None:
         assert (commit.no_op, commit.version) == (not made, self.model.head)
         if made:
-            assert commit.timestamp == instant(self.model.versions[-1].timestamp)
+            assert commit.timestamp == instant(self.model.all[-1].timestamp)
             assert handle.version == self.model.head
 
     @rule(at=HANDLES, rows=ROWS)
     def append(self, at: int, rows: list[Row]) -> None:
-        made = self.model.append(rows, self.clock)
+        made = self.model.commit([], rows, self.clock)
         commit = self.handles[at].append(table_of(rows))
         if made:
             self.check_commit(self.handles[at], commit, made)
@@ -85,7 +85,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(at=HANDLES, rows=ROWS)
     def overwrite(self, at: int, rows: list[Row]) -> None:
-        made = self.model.overwrite(rows, self.clock)
+        made = self.model.commit(self.model.rows, rows, self.clock)
         self.check_commit(self.handles[at], self.handles[at].overwrite(table_of(rows)), made)
 
     @precondition(lambda self: self.partition((1, 2, 3)))
@@ -93,29 +93,33 @@ class Histories(RuleBasedStateMachine):
     def overwrite_where(self, at: int, place: str | None, rows: list[Row]) -> None:
         rows = [(place, q, v) for _, q, v in rows]
         where = "p IS NULL" if place is None else f"p = '{place}'"
-        made = self.model.overwrite(rows, self.clock, lambda row: row[0] == place)
+        goes = [row for row in self.model.rows if row[0] == place]
+        made = self.model.commit(goes, rows, self.clock)
         commit = self.handles[at].overwrite(table_of(rows), where=where)
         self.check_commit(self.handles[at], commit, made)
 
     @precondition(lambda self: self.partition((1, 2, 3)))
     @rule(at=HANDLES, rows=ROWS)
     def overwrite_partitions(self, at: int, rows: list[Row]) -> None:
-        made = self.model.overwrite_partitions(rows, self.clock, self.partition)
+        touched = {self.partition(row) for row in rows}
+        goes = [row for row in self.model.rows if self.partition(row) in touched]
+        made = self.model.commit(goes, rows, self.clock)
         commit = self.handles[at].overwrite(table_of(rows), dynamic_partitions=True)
         self.check_commit(self.handles[at], commit, made)
 
     @rule(at=HANDLES)
     def truncate(self, at: int) -> None:
-        made = self.model.overwrite([], self.clock)
+        made = self.model.commit(self.model.rows, [], self.clock)
         self.check_commit(self.handles[at], self.handles[at].truncate(), made)
 
     @precondition(lambda self: self.partition((1, 2, 3)))
     @rule(at=HANDLES, q=st.integers(0, 1))
     def truncate_where(self, at: int, q: int) -> None:
-        made = self.model.overwrite([], self.clock, lambda row: row[1] == q)
+        goes = [row for row in self.model.rows if row[1] == q]
+        made = self.model.commit(goes, [], self.clock)
         self.check_commit(self.handles[at], self.handles[at].truncate(f"q = {q}"), made)
 
-    @precondition(lambda self: self.model.versions[-1].rows)
+    @precondition(lambda self: self.model.all[-1].rows)
     @rule(at=HANDLES)
     def compact(self, at: int) -> None:
         """All rows into new files: an ID version, no time version (TIM-2)."""
@@ -133,7 +137,8 @@ class Histories(RuleBasedStateMachine):
             replacing=Replacing(None),
         )
         commit = context.finish(with_files(plan, added), CommitOptions())
-        self.check_commit(handle, commit, self.model.compact(self.clock))
+        self.model.moved(self.clock)
+        self.check_commit(handle, commit, True)
         # Whether an append may go on top of a compaction unseen is for the conflict rules' tests.
         for other in self.handles:
             other.refresh()
@@ -155,7 +160,7 @@ class Histories(RuleBasedStateMachine):
     def read(self, at: int) -> None:
         """A handle stays at its version, whatever others did."""
         handle = self.handles[at]
-        expected = Counter(self.model.versions[handle.version].rows)
+        expected = Counter(self.model.all[handle.version].rows)
         assert Counter(rows_of(handle.to_arrow())) == expected
         assert handle.scan().count() == expected.total()
 
@@ -177,7 +182,7 @@ class Histories(RuleBasedStateMachine):
     def windows_by_time(self, at: int, points: list[float]) -> None:
         """INC-2: the same by times, which compactions have none of."""
         ids = [round(point * self.model.head) for point in points]
-        times = [self.model.versions[i].time_version for i in ids]
+        times = [self.model.all[i].time_version for i in ids]
 
         def between(first: int, last: int) -> list[Change]:
             read = self.handles[at].changes(
@@ -192,9 +197,7 @@ class Histories(RuleBasedStateMachine):
         joined = between(times[0], times[1]) + between(times[1], times[2])
         assert joined == between(times[0], times[2]) == self.expected(range(a + 1, c + 1))
         inclusive = self.handles[at].changes(starting_timestamp=instant(times[1]))
-        first = min(
-            v for v, known in enumerate(self.model.versions) if known.time_version >= times[1]
-        )
+        first = min(v for v, known in enumerate(self.model.all) if known.time_version >= times[1])
         assert self.checked(inclusive) == self.expected(range(first, self.model.head + 1))
 
     def check_windows(
@@ -202,8 +205,8 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         whole = between(a, c)
         assert between(a, b) + between(b, c) == whole == self.expected(range(a + 1, c + 1))
-        before, after = self.model.versions[a].rows, self.model.versions[c].rows
-        assert apply(before, whole) == Counter(after)
+        before, after = self.model.all[a].rows, self.model.all[c].rows
+        assert with_changes(before, whole) == Counter(after)
 
     def expected(self, versions: range) -> list[Change]:
         return ordered(self.model.changes(versions))
@@ -222,7 +225,7 @@ class Histories(RuleBasedStateMachine):
         """TIM-1, TIM-2, TIM-4: all versions and all times, by an old handle and by a new one."""
         if not hasattr(self, "model"):
             return
-        versions = self.model.versions
+        versions = self.model.all
         for handle in (self.handles[0], open_at(self.store, self.environment)):
             history = handle.history().sort_by("version")
             assert history["timestamp"].to_pylist() == [instant(v.timestamp) for v in versions]

@@ -1,0 +1,137 @@
+"""Conditions and values twice: as SQL text, and as what they mean in plain Python.
+
+A term is over a row of the table, called `t`, and one of a source, called `s`; NULL is None, and
+truth has SQL's three values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Values = dict[str, Any]
+"""A row by column name."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """SQL text, and its value for a row of the table and one of the source."""
+
+    sql: str
+    of: Callable[[Values, Values], Any]
+    arrow: Any = None
+    """The same as a pyarrow expression, where it has one."""
+
+
+def quoted(name: str, alias: str = "") -> str:
+    """A name in SQL, whatever is in it."""
+    return (alias + "." if alias else "") + "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: Any) -> str:
+    """A value in SQL: text, whole numbers, NULL."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"{value}D" if isinstance(value, float) else str(value)
+
+
+def column(name: str, alias: str = "") -> Term:
+    """A column of the table, or with the alias `s` of the source."""
+    if alias == "s":
+        return Term(quoted(name, alias), lambda t, s: s[name])
+    return Term(quoted(name, alias), lambda t, s: t[name])
+
+
+def constant(value: Any) -> Term:
+    """A literal."""
+    return Term(literal(value), lambda t, s: value)
+
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: _key(a) < _key(b),
+    ">": lambda a, b: _key(a) > _key(b),
+    ">=": lambda a, b: _key(a) >= _key(b),
+}
+OPERATORS = ("=", "<>", "<", ">=", "<=>")
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    """NaN is above every number."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return is_nan, 0.0 if is_nan else value
+
+
+def compared(one: Term, operator: str, two: Term) -> Term:
+    """`one operator two`."""
+
+    def value(t: Values, s: Values) -> bool | None:
+        a, b = one.of(t, s), two.of(t, s)
+        if operator == "<=>":
+            return bool(a == b)
+        return None if a is None or b is None else _TESTS[operator](a, b)
+
+    return Term(f"{one.sql} {operator} {two.sql}", value)
+
+
+def is_null(one: Term) -> Term:
+    """IS NULL."""
+    return Term(f"{one.sql} IS NULL", lambda t, s: one.of(t, s) is None)
+
+
+def is_in(one: Term, several: Sequence[Any]) -> Term:
+    """IN a list of literals."""
+
+    def value(t: Values, s: Values) -> bool | None:
+        found = one.of(t, s)
+        if found is None:
+            return None
+        return True if found in several else (None if None in several else False)
+
+    return Term(f"{one.sql} IN ({', '.join(map(literal, several))})", value)
+
+
+def both(one: Term, two: Term) -> Term:
+    """AND."""
+
+    def value(t: Values, s: Values) -> bool | None:
+        parts = (one.of(t, s), two.of(t, s))
+        return False if False in parts else (None if None in parts else True)
+
+    return Term(f"({one.sql}) AND ({two.sql})", value)
+
+
+def either(one: Term, two: Term) -> Term:
+    """OR."""
+
+    def value(t: Values, s: Values) -> bool | None:
+        parts = (one.of(t, s), two.of(t, s))
+        return True if True in parts else (None if None in parts else False)
+
+    return Term(f"({one.sql}) OR ({two.sql})", value)
+
+
+def opposite(one: Term) -> Term:
+    """NOT."""
+
+    def value(t: Values, s: Values) -> bool | None:
+        known = one.of(t, s)
+        return None if known is None else not known
+
+    return Term(f"NOT ({one.sql})", value)
+
+
+def plus(one: Term, two: Term) -> Term:
+    """The sum of numbers."""
+
+    def value(t: Values, s: Values) -> Any:
+        a, b = one.of(t, s), two.of(t, s)
+        return None if a is None or b is None else a + b
+
+    return Term(f"{one.sql} + {two.sql}", value)
