@@ -1,6 +1,6 @@
-"""What the ON of a MERGE says of the target alone, and what it equates with the source. Pure.
+"""What the conditions of a MERGE say of the target, and what ON equates with the source. Pure.
 
-Spec: MRG-3.
+Never refuses what an engine may understand that works it out itself. Spec: MRG-3.
 """
 
 from __future__ import annotations
@@ -11,36 +11,47 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.names import Relation
+from tablefmt.expressions.analysis import Analysis, analyze_tree
+from tablefmt.expressions.names import Relation, resolve
 from tablefmt.expressions.parse import parse_tree
-from tablefmt.expressions.predicate import Predicate, all_of, any_of
-from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition, translate_tree
+from tablefmt.expressions.predicate import Predicate, all_of
+from tablefmt.expressions.sql_to_duckdb import Translated, translate_tree
 from tablefmt.expressions.sql_to_predicate import predicate_of
-from tablefmt.model.schema import Field
+from tablefmt.model.schema import Field, is_nested
 
 
 @dataclass(frozen=True, slots=True)
-class EquatedWith:
+class TargetCondition:
+    """What is understood of a condition, as far as it is about the target's rows."""
+
+    predicate: Predicate | None
+    """TRUE for every target row for which the condition can be; None: nothing is known."""
+    columns: frozenset[int] | None
+    """Ids of the target's columns by which it goes; None if nothing can be reasoned about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
     """`column of the target = expression over the source`, one of the AND-ed parts of ON."""
 
     field: Field
     value: Translated
+    source: Field | None
+    """The source's column, if the expression is one as it stands."""
     null_safe: bool
     """The operator is `<=>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeCondition:
-    """The condition of a MERGE."""
+    """What is understood of ON."""
 
-    whole: Translated
-    target: Predicate
-    """TRUE for every target row that can match at all, whatever the source holds."""
-    equated: tuple[EquatedWith, ...]
+    target: TargetCondition
+    equalities: tuple[Equality, ...]
 
 
 def analyze_merge_condition(
-    text: str, target: Relation, source: Relation, now_us: int = 0
+    text: str, target: Relation, source: Relation, time_zone: str = "UTC", now_us: int = 0
 ) -> MergeCondition:
     """The parts of ON.
 
@@ -48,121 +59,85 @@ def analyze_merge_condition(
         text: over both relations.
         target: prefix and alias differ from the source's.
         source: likewise.
-        now_us: the statement's time.
-
-    Raises:
-        InvalidPredicateError, UnsupportedFeatureError: as `translate`.
-    """
-    both = (target, source)
-    whole = translate_condition(text, both, now_us)
-    known: list[Predicate] = []
-    equated: list[EquatedWith] = []
-    for part in and_ed(parse_tree(text)):
-        made = translate_tree(part, both, now_us)
-        if made.columns and not _uses(made, source):
-            known += _understood(part, target)
-        elif isinstance(part, exp.EQ | exp.NullSafeEQ):
-            equated += _equated(part, target, source, now_us)
-    return MergeCondition(whole, all_of(known), tuple(equated))
-
-
-@dataclass(frozen=True, slots=True)
-class OnParts:
-    """As much of ON as can be understood, for an engine that works it out itself."""
-
-    known: tuple[Predicate, ...]
-    """Parts over the target alone."""
-    equated: tuple[tuple[Field, Field, bool], ...]
-    """Columns of target and source that are equal where ON holds; true for `<=>`."""
-    columns: frozenset[str] | None
-    """Handles of the columns by which it goes; None if it cannot be reasoned about (CFL-21)."""
-
-
-def parts_of(text: str, target: Relation, source: Relation, time_zone: str) -> OnParts:
-    """What is understood of ON; never refuses what another engine may understand.
-
-    Args:
-        text: over both relations.
-        target: prefix and alias differ from the source's.
-        source: likewise.
         time_zone: of times without one.
+        now_us: the statement's time.
 
     Raises:
         InvalidPredicateError: it cannot be parsed.
     """
-    both = (target, source)
-    known: list[Predicate] = []
-    equated: list[tuple[Field, Field, bool]] = []
-    for part in and_ed(parse_tree(text)):
-        made = _tried(part, both)
-        if made is not None and made.columns and not _uses(made, source):
-            known += _understood(part, target, time_zone)
+    tree = parse_tree(text)
+    predicates: list[Predicate] = []
+    equalities: list[Equality] = []
+    for part in and_ed(tree):
+        analysis = analyze_tree(part, target, source)
+        if analysis.unresolved:
+            continue
+        ours, theirs = analysis.columns
+        if ours and not theirs:
+            predicates += _predicates(part, target, time_zone)
         elif isinstance(part, exp.EQ | exp.NullSafeEQ):
-            equated += _equal_columns(part, target, source)
-    whole = _tried(parse_tree(text), both)
-    plain = whole is not None and not whole.nested
-    return OnParts(
-        tuple(known), tuple(equated), whole.columns if whole is not None and plain else None
-    )
+            equalities += _equality(part, target, source, now_us)
+    columns = _columns(analyze_tree(tree, target, source), target)
+    return MergeCondition(_condition(predicates, columns), tuple(equalities))
 
 
-def _tried(part: exp.Expression, both: tuple[Relation, Relation]) -> Translated | None:
-    try:
-        return translate_tree(part, both)
-    except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
+def analyze_target_condition(
+    text: str, target: Relation, time_zone: str = "UTC"
+) -> TargetCondition:
+    """A condition over the target alone. Arguments and errors as `analyze_merge_condition`."""
+    tree = parse_tree(text)
+    predicates = [p for part in and_ed(tree) for p in _predicates(part, target, time_zone)]
+    return _condition(predicates, _columns(analyze_tree(tree, target), target))
+
+
+def _condition(predicates: Sequence[Predicate], columns: frozenset[int] | None) -> TargetCondition:
+    return TargetCondition(all_of(list(predicates)) if predicates else None, columns)
+
+
+def _columns(analysis: Analysis, target: Relation) -> frozenset[int] | None:
+    """Ids of the target's columns in it; None if it does not follow from these alone.
+
+    What is nested in the source is no obstacle: for the statement the source is what it is.
+    """
+    ours = analysis.columns[0]
+    if analysis.unresolved or not analysis.is_plain:
         return None
+    if any(is_nested(target.schema.by_id(each).type) for each in ours):
+        return None
+    return ours
 
 
-def _equal_columns(
-    part: exp.Expression, target: Relation, source: Relation
-) -> Iterator[tuple[Field, Field, bool]]:
-    sides = [_tried(side, (target, source)) for side in (part.this, part.expression)]
-    for mine, other in (sides, sides[::-1]):
-        if mine is None or other is None or mine.column is None or other.column is None:
+def _equality(
+    part: exp.EQ | exp.NullSafeEQ, target: Relation, source: Relation, now_us: int
+) -> Iterator[Equality]:
+    for ours, theirs in ((part.this, part.expression), (part.expression, part.this)):
+        field = _column(ours, target, source)
+        if field is None or analyze_tree(theirs, target, source).columns[0]:
             continue
-        if _uses(mine, target) and _uses(other, source):
-            ours = target.schema.fields[int(mine.column.removeprefix(target.prefix))]
-            theirs = source.schema.fields[int(other.column.removeprefix(source.prefix))]
-            yield ours, theirs, isinstance(part, exp.NullSafeEQ)
-            return
-
-
-def bound_of(conditions: Sequence[str | None], target: Relation) -> Predicate | None:
-    """TRUE for every row for which one of the conditions on the target can be; None: for all."""
-    bounds = []
-    for text in conditions:
-        if text is None:
-            return None
-        known = [p for part in and_ed(parse_tree(text)) for p in _understood(part, target)]
-        if not known:
-            return None
-        bounds.append(all_of(known))
-    return any_of(bounds)
-
-
-def _equated(
-    part: exp.Expression, target: Relation, source: Relation, now_us: int
-) -> Iterator[EquatedWith]:
-    sides = [
-        translate_tree(side, (target, source), now_us) for side in (part.this, part.expression)
-    ]
-    for mine, other in (sides, sides[::-1]):
-        if mine.column is None or not _uses(mine, target) or _uses(other, target):
+        try:
+            value = translate_tree(theirs, (target, source), now_us)
+        except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
             continue
-        field = target.schema.fields[int(mine.column.removeprefix(target.prefix))]
-        yield EquatedWith(field, other, isinstance(part, exp.NullSafeEQ))
+        null_safe = isinstance(part, exp.NullSafeEQ)
+        yield Equality(field, value, _column(theirs, source, target), null_safe)
         return
 
 
-def _understood(part: exp.Expression, target: Relation, time_zone: str = "UTC") -> list[Predicate]:
+def _column(node: exp.Expression, relation: Relation, other: Relation) -> Field | None:
+    """The relation's column that an expression is as it stands, where `other` may be meant too."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    meant = resolve(node, (relation, other)) if isinstance(node, exp.Column) else []
+    if len(meant) != 1 or meant[0].relation is not relation or meant[0].path:
+        return None
+    return meant[0].field
+
+
+def _predicates(part: exp.Expression, target: Relation, time_zone: str) -> list[Predicate]:
     try:
         return [predicate_of(part, target.schema, time_zone, target.alias)]
     except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
         return []
-
-
-def _uses(made: Translated, relation: Relation) -> bool:
-    return any(handle.startswith(relation.prefix) for handle in made.columns)
 
 
 def and_ed(tree: exp.Expression) -> Iterator[exp.Expression]:

@@ -52,7 +52,7 @@ class Equated:
     """The operator is `<=>`: NULL matches NULL."""
 
 
-def derived_predicate(equated: Sequence[Equated]) -> Predicate:
+def predicate_of_source(equated: Sequence[Equated]) -> Predicate:
     """TRUE for every target row that some source row can match; TRUE for all if nothing is known.
 
     FALSE for all if the source has no value to match.

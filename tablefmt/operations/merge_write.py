@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from tablefmt.data.assignment import NewValue, computed
 from tablefmt.data.cast import default_column
-from tablefmt.data.engine import Engine
 from tablefmt.data.read import locate_rows
-from tablefmt.expressions.clauses import Side, Step
-from tablefmt.expressions.names import Relation
-from tablefmt.expressions.sql_to_duckdb import Translated
+from tablefmt.expressions.clauses import Side
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
+from tablefmt.model.key_hashes import KEYS_MAX
 from tablefmt.model.schema import Field, Schema
-from tablefmt.operations.merge_find import NONE, Match, Source, first_clause
-from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.operations.merge_find import Match
+from tablefmt.operations.merge_prepare import NONE, PreparedMerge
+from tablefmt.session.merge_keys import key_hashes
 
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""
@@ -35,7 +33,6 @@ class Inserted:
     """Rows that came in."""
 
     files: AddedFiles | None = None
-    rows: int = 0
     hashes: NDArray[np.uint64] | None = None
     """Of their keys, ascending, each once; None if there are too many, or no key."""
 
@@ -44,15 +41,7 @@ class Inserted:
 class Writer:
     """Works out new rows and writes them."""
 
-    pinned: TransactionSnapshot
-    target: Relation
-    """The table as it is read."""
-    source: Source
-    steps: Sequence[Step]
-    conditions: Sequence[Translated | None]
-    values: Sequence[Sequence[NewValue]]
-    """Of each step."""
-    engine: Engine
+    merge: PreparedMerge
 
     def update(self, files: pa.Table, match: Match) -> AddedFiles | None:
         """Write the new versions of the rows matched; every one has a clause that updates.
@@ -63,51 +52,50 @@ class Writer:
         """
         if not len(match):
             return None
-        shape = _shape(self.pinned.target.schema)
+        shape = _shape(self.merge.pinned.target.schema)
         rows = (batch for part in self._updated(files, match) for batch in part.to_batches())
-        return self.pinned.write(pa.RecordBatchReader.from_batches(shape, rows))
+        return self.merge.pinned.write(pa.RecordBatchReader.from_batches(shape, rows))
 
-    def insert(self, wanted: NDArray[np.int64], keys: Sequence[Field]) -> Inserted:
+    def insert(self, numbers: NDArray[np.int64]) -> Inserted:
         """Write what the clauses make of source rows without a match.
 
         Args:
-            wanted: their numbers, ascending.
-            keys: columns of the table whose values are hashed.
+            numbers: of these rows, ascending.
         """
-        made = Inserted()
+        inserted, keys = Inserted(), self.merge.analysis.key_fields
         hashed: list[NDArray[np.uint64]] | None = [] if keys else None
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal hashed
-            for part in self._inserted(wanted):
-                made.rows += part.num_rows
+            for part in self._inserted(numbers):
                 if hashed is not None:
-                    columns = [part[key.name].combine_chunks() for key in keys]
-                    hashed.append(hash_keys(columns, [key.type for key in keys]))
+                    hashed.append(key_hashes([part[key.name] for key in keys], keys))
                     if sum(map(len, hashed)) > KEYS_MAX:
                         hashed = None
                 yield from part.to_batches()
 
-        shape = _shape(self.pinned.target.schema)
-        made.files = self.pinned.write(pa.RecordBatchReader.from_batches(shape, rows()))
+        shape = _shape(self.merge.pinned.target.schema)
+        inserted.files = self.merge.pinned.write(pa.RecordBatchReader.from_batches(shape, rows()))
         if hashed is not None:
-            made.hashes = np.unique(np.concatenate([*hashed, np.zeros(0, np.uint64)]))
-        return made
+            inserted.hashes = np.unique(np.concatenate([*hashed, np.zeros(0, np.uint64)]))
+        return inserted
 
     def _updated(self, files: pa.Table, match: Match) -> Iterator[pa.Table]:
         places = np.unique(match.file)
-        schema, chosen = self.target.schema, files.take(pa.array(places))
+        schema, chosen = self.merge.target.schema, files.take(pa.array(places))
         # Whole rows are wide: one file ahead bounds what the reader holds.
-        for part in locate_rows(self.pinned.store, chosen, schema, schema.fields, readahead=1):
+        for part in locate_rows(
+            self.merge.pinned.store, chosen, schema, schema.fields, readahead=1
+        ):
             begin, end = np.searchsorted(match.file, [places[part.file], places[part.file] + 1])
-            wanted = match.position[begin:end]
-            low, high = np.searchsorted(wanted, [part.positions[0], part.positions[-1] + 1])
+            positions = match.position[begin:end]
+            low, high = np.searchsorted(positions, [part.positions[0], part.positions[-1] + 1])
             if low == high:
                 continue
-            at = np.searchsorted(part.positions, wanted[low:high])
-            mine = slice(int(begin + low), int(begin + high))
+            at = np.searchsorted(part.positions, positions[low:high])
+            here = slice(int(begin + low), int(begin + high))
             old = part.rows.take(pa.array(at))
-            yield self._changed(old, match.source[mine], match.clause[mine])
+            yield self._changed(old, match.source[here], match.clause[here])
 
     def _changed(
         self, old: pa.RecordBatch, source: NDArray[np.int64], clause: NDArray[np.int16]
@@ -116,14 +104,13 @@ class Writer:
         parts, order = [], []
         for step in np.unique(clause).tolist():
             at = np.flatnonzero(clause == step)
-            mine = (
-                pa.Table.from_batches([old]).take(pa.array(at))
-                if len(at) < len(clause)
-                else (pa.Table.from_batches([old]))
-            )
-            values = self.values[step]
-            rows = self._beside(mine, source[at], values)
-            parts.append(self._row(values, mine, computed(lambda: self.engine, rows, values)))
+            rows = pa.Table.from_batches([old])
+            if len(at) < len(clause):
+                rows = rows.take(pa.array(at))
+            values = self.merge.clauses[step].values
+            both = self._beside(rows, source[at], values)
+            new = computed(lambda: self.merge.engine, both, values)
+            parts.append(self._row(rows, new))
             order.append(at)
         if len(parts) == 1:
             return parts[0]
@@ -136,36 +123,31 @@ class Writer:
         """Both sides' columns that the values look at, by their handles."""
         used = frozenset().union(*(value.value.columns for value in values))
         columns = {
-            self.target.handle(at): old.column(at)
+            self.merge.target.handle(at): old.column(at)
             for at in range(old.num_columns)
-            if self.target.handle(at) in used
+            if self.merge.target.handle(at) in used
         }
-        needed = sorted(h for h in used if h.startswith(self.source.relation.prefix))
+        needed = sorted(h for h in used if h.startswith(self.merge.source.relation.prefix))
         if needed:
-            taken = self.source.rows.select(needed).take(pa.array(source))
+            taken = self.merge.source.rows.select(needed).take(pa.array(source))
             columns |= {handle: taken[handle] for handle in needed}
         return pa.table(columns) if columns else pa.table({"none": pa.nulls(old.num_rows)})
 
-    def _row(
-        self, values: Sequence[NewValue], old: pa.Table, made: dict[int, pa.ChunkedArray]
-    ) -> pa.Table:
-        """Whole rows: what was made, else what was there."""
-        known = {f.id: old.column(at) for at, f in enumerate(self.target.schema.fields)} | made
-        return self._whole(known, old.num_rows)
+    def _row(self, old: pa.Table, new: dict[int, pa.ChunkedArray]) -> pa.Table:
+        """Whole rows: what is set, else what was there."""
+        fields = enumerate(self.merge.target.schema.fields)
+        return self._whole({f.id: old.column(at) for at, f in fields} | new, old.num_rows)
 
-    def _inserted(self, wanted: NDArray[np.int64]) -> Iterator[pa.Table]:
-        clauses = [s for s in self.steps if s.clause.side is Side.NOT_MATCHED]
-        if not clauses:
-            return
-        for start in range(0, len(wanted), INSERT_ROWS):
-            rows = self.source.rows.take(pa.array(wanted[start : start + INSERT_ROWS]))
+    def _inserted(self, numbers: NDArray[np.int64]) -> Iterator[pa.Table]:
+        for start in range(0, len(numbers), INSERT_ROWS):
+            rows = self.merge.source.rows.take(pa.array(numbers[start : start + INSERT_ROWS]))
             clause = self._clause_of(rows)
             parts, order = [], []
             for step in np.unique(clause[clause != NONE]).tolist():
                 at = np.flatnonzero(clause == step)
-                mine = rows.take(pa.array(at)) if len(at) < len(clause) else rows
-                made = computed(lambda: self.engine, mine, self.values[step])
-                parts.append(self._whole(made, mine.num_rows))
+                chosen = rows.take(pa.array(at)) if len(at) < len(clause) else rows
+                new = computed(lambda: self.merge.engine, chosen, self.merge.clauses[step].values)
+                parts.append(self._whole(new, chosen.num_rows))
                 order.append(at)
             if parts:
                 whole = pa.concat_tables(parts)
@@ -174,20 +156,21 @@ class Writer:
 
     def _clause_of(self, rows: pa.Table) -> NDArray[np.int16]:
         """Of each source row, the clause that inserts it; NONE."""
-        pairs = zip(self.steps, self.conditions, strict=True)
-        mine = [c for step, c in pairs if step.clause.side is Side.NOT_MATCHED]
-        if mine[0] is None:
-            first = next(i for i, s in enumerate(self.steps) if s.clause.side is Side.NOT_MATCHED)
-            return np.full(rows.num_rows, first, np.int16)
-        used = sorted(frozenset().union(*(c.columns for c in mine if c is not None)))
-        text = first_clause(self.steps, self.conditions, Side.NOT_MATCHED)
-        given = rows.select(used) if used else pa.table({"none": pa.nulls(rows.num_rows)})
-        found = self.engine.query(f"SELECT CAST({text} AS SMALLINT) AS c FROM rows", rows=given)
-        clauses: NDArray[np.int16] = found["c"].to_numpy()
+        conditions = self.merge.conditions(Side.NOT_MATCHED)
+        if not conditions:
+            sides = [clause.side for clause in self.merge.clauses]
+            return np.full(rows.num_rows, sides.index(Side.NOT_MATCHED), np.int16)
+        used = sorted(frozenset().union(*(condition.columns for condition in conditions)))
+        text = self.merge.first_clause(Side.NOT_MATCHED)
+        looked = rows.select(used) if used else pa.table({"none": pa.nulls(rows.num_rows)})
+        answer = self.merge.engine.query(
+            f"SELECT CAST({text} AS SMALLINT) AS c FROM rows", rows=looked
+        )
+        clauses: NDArray[np.int16] = answer["c"].to_numpy()
         return clauses
 
     def _whole(self, known: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
-        schema = self.pinned.target.schema
+        schema = self.merge.pinned.target.schema
         columns = []
         for column in schema.fields:
             values = known.get(column.id)

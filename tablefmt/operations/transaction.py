@@ -29,7 +29,6 @@ from tablefmt.operations.append import NAME as APPEND
 from tablefmt.operations.append import append_plan
 from tablefmt.operations.delete import stage_delete
 from tablefmt.operations.merge import explain_merge, stage_merge
-from tablefmt.operations.merge import statement_fingerprint as said_of_merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import (
     check_replaces_all,
@@ -49,6 +48,7 @@ from tablefmt.session.context import (
     discard,
 )
 from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
+from tablefmt.session.merge_analysis import statement_fingerprint as said_of_merge
 from tablefmt.session.metadata_changes import merged, rebound, replaced
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot, joined

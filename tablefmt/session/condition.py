@@ -45,7 +45,7 @@ class AnalyzedCondition:
 
     def read_nothing(self) -> Read:
         """A choice among files by their metadata: no row was looked at, and more may match."""
-        return Read(predicate=self.predicate, by_row=self._by_row, rows={}, columns=self.looked_at)
+        return Read(predicate=self.predicate, by_row=self.by_row, rows={}, columns=self.looked_at)
 
     def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
         """A look at `files` (column `id`), those that may hold such rows.
@@ -56,14 +56,15 @@ class AnalyzedCondition:
         """
         return Read(
             predicate=self.predicate,
-            by_row=self._by_row,
+            by_row=self.by_row,
             files=np.sort(files["id"].to_numpy()),
             rows=rows,
             columns=self.looked_at,
         )
 
     @property
-    def _by_row(self) -> bool:
+    def by_row(self) -> bool:
+        """Whether the conflict rules may look at rows, as of `reasoned`."""
         return self.exact if self.reasoned is None else self.reasoned
 
     @property

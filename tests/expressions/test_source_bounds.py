@@ -17,7 +17,7 @@ from tablefmt.expressions.source_bounds import (
     VALUES_MAX,
     Equated,
     SourceValues,
-    derived_predicate,
+    predicate_of_source,
     values_of,
 )
 from tablefmt.model.schema import Field, Primitive, Schema
@@ -32,7 +32,7 @@ def field(kind: str) -> Field:
 def passed(kind: str, source: pa.Array, target: pa.Array, null_safe: bool) -> list[bool]:
     """Of each target value, whether the derived condition is TRUE."""
     column = field(kind)
-    predicate = derived_predicate([Equated(column, values_of(source, column), null_safe)])
+    predicate = predicate_of_source([Equated(column, values_of(source, column), null_safe)])
     rows = pa.table({"c": target, "at": range(len(target))})
     kept = set(rows.filter(to_arrow_expression(predicate, Schema((column,), 1)))["at"].to_pylist())
     return [at in kept for at in range(len(target))]
@@ -77,18 +77,18 @@ def test_floats_that_are_equal_pass(
 def test_few_values_are_listed(kind: str, values: list[Any], text: str) -> None:
     column = field(kind)
     known = values_of(pa.array(values), column)
-    assert to_sql(derived_predicate([Equated(column, known)])) == text
+    assert to_sql(predicate_of_source([Equated(column, known)])) == text
 
 
 def test_many_values_are_bounded_and_none_match_nothing() -> None:
     column = field("long")
     known = values_of(pa.chunked_array([range(2000), [None]], pa.int64()), column)
     assert known == SourceValues(lower=0, upper=1999)
-    assert to_sql(derived_predicate([Equated(column, known)])) == "`c` >= 0 AND `c` <= 1999"
-    said = to_sql(derived_predicate([Equated(column, known, null_safe=True)]))
+    assert to_sql(predicate_of_source([Equated(column, known)])) == "`c` >= 0 AND `c` <= 1999"
+    said = to_sql(predicate_of_source([Equated(column, known, null_safe=True)]))
     assert said == "`c` IS NULL OR (`c` >= 0 AND `c` <= 1999)"
     nothing = values_of(pa.array([None], pa.int64()), column)
-    assert derived_predicate([Equated(column, nothing)]) == FALSE
-    assert to_sql(derived_predicate([Equated(column, nothing, null_safe=True)])) == "`c` IS NULL"
-    assert derived_predicate([Equated(column, SourceValues())]) == TRUE
-    assert derived_predicate([]) == TRUE
+    assert predicate_of_source([Equated(column, nothing)]) == FALSE
+    assert to_sql(predicate_of_source([Equated(column, nothing, null_safe=True)])) == "`c` IS NULL"
+    assert predicate_of_source([Equated(column, SourceValues())]) == TRUE
+    assert predicate_of_source([]) == TRUE

@@ -33,10 +33,7 @@ SOURCE = "__tablefmt_source"
 """The number of the source row that a row of the table matched: a long."""
 
 ACTION = "__tablefmt_action"
-"""What becomes of a row: an int."""
-
-KEPT, DELETED, UPDATED = range(3)
-"""Values of ACTION."""
+"""What becomes of a row: an int, as of `merge_pairs`."""
 
 ROW_COLUMNS = {
     FILE: pa.field(FILE, pa.int32()),

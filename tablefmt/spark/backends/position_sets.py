@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.spark.backends.base import FILE, ROW
 
 LISTED_MAX = 1 << 24
@@ -33,7 +34,7 @@ def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitM
     """
     if count <= LISTED_MAX:
         found = rows.select(FILE, ROW).toArrow()
-        return by_file(_numbers(found, FILE), _numbers(found, ROW), ids)
+        return positions_by_file(_numbers(found, FILE), _numbers(found, ROW), ids)
     # Spark's functions count from 1.
     bits = rows.selectExpr(
         FILE,
@@ -42,28 +43,6 @@ def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitM
     )
     grouped = bits.groupBy(FILE, _BUCKET).agg({_MAP: "bitmap_construct_agg"})
     return _from_bits(grouped.toDF(FILE, _BUCKET, _MAP).toArrow(), ids)
-
-
-def by_file(
-    files: NDArray[np.int64], rows: NDArray[np.int64], ids: NDArray[np.int64]
-) -> dict[int, BitMap64]:
-    """Sets of positions by file id, from pairs in any order. Pure.
-
-    Args:
-        files: places among `ids`.
-        rows: positions, as many.
-        ids: ids of files.
-    """
-    if not len(files):
-        return {}
-    if not np.all(files[1:] >= files[:-1]):
-        order = np.argsort(files, kind="stable")
-        files, rows = files[order], rows[order]
-    starts = np.flatnonzero(np.concatenate([[True], files[1:] != files[:-1]]))
-    parts = np.split(rows.astype(np.uint64), starts[1:])
-    return {
-        int(ids[place]): BitMap64(part) for place, part in zip(files[starts], parts, strict=True)
-    }
 
 
 def _from_bits(found: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:

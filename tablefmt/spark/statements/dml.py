@@ -28,11 +28,12 @@ from tablefmt.session.change_plan import Changed, changed_plan
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit, TableContext
 from tablefmt.session.measurements import SCAN
+from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import run
 from tablefmt.spark.backends.base import FILE, ROW, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
-from tablefmt.spark.backends.position_sets import by_file, find_places
+from tablefmt.spark.backends.position_sets import find_places
 from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.backends.rewrite import finish, forget, rewrite
 from tablefmt.spark.backends.row_positions import with_positions
@@ -229,7 +230,7 @@ def ids_of(files: pa.Table) -> Any:
 
 def places_of(written: Rewritten, files: pa.Table) -> Any:
     """Positions by file id of all rows of a query."""
-    return by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
+    return positions_by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
 
 
 @contextmanager

@@ -9,10 +9,9 @@ from typing import Any
 from tablefmt.expressions.assignments import Over
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.schema import Field
-from tablefmt.session.condition import AnalyzedCondition
+from tablefmt.session.merge_analysis import MergeAnalysis
 from tablefmt.spark.columns.conditions import bound
 from tablefmt.spark.statements.dml import Where
-from tablefmt.spark.statements.source_rows import EquatedColumn
 
 Assigned = tuple[Field, Any]
 """A column of the table, and its new value as Spark has it, or an `Over` of that."""
@@ -39,32 +38,35 @@ class SparkClause:
         return replace(self, condition=condition, values=values)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Merge:
     """A MERGE, resolved or to be resolved by Spark."""
 
-    where: Where
-    """ON: what is understood of its parts over the table alone; and how Spark has it, all of it."""
+    analysis: MergeAnalysis
+    """What is understood of it; `EquatedColumn.value` is a Column."""
+    on: Any
+    """ON as Spark has it, all of it."""
+    clauses: tuple[SparkClause, ...]
     source: Any
     """A DataFrame."""
-    clauses: tuple[SparkClause, ...]
-    equated: tuple[EquatedColumn, ...] = ()
-    """Parts `column = expression over the source` of ON."""
-    set_columns: tuple[int, ...] | None = None
-    """Ids of the columns that UPDATE clauses set to something new; None: any."""
-    by_source: AnalyzedCondition | None = None
-    """What is understood of the conditions for rows not matched by the source; None: no clause."""
+    bind_target: Callable[[Any], Any]
+    """Gives rows of the table the names by which the expressions know them."""
+    bind_source: Callable[[Any], Any]
+    """Gives stored rows of the source such names."""
+    fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]]
+    """Gives new values, worked out over a DataFrame, the types of their columns."""
+    by_name: bool = False
+    """Whether expressions call columns by names that Spark has not resolved yet."""
     may_query: bool = True
     """Whether an expression may have a sub-query, or a function with one."""
     may_be_chance: bool = True
     """Whether a clause's condition may be one that is not deterministic."""
-    bind_source: Callable[[Any], Any] = lambda rows: rows
-    """Gives stored rows of the source the names by which the expressions know them."""
-    by_name: bool = False
-    """Whether expressions call columns by names that Spark has not resolved yet."""
-    fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]] = lambda _, values: values
-    """Gives new values, worked out over a DataFrame, the types of their columns."""
 
     def of(self, side: Side) -> tuple[SparkClause, ...]:
         """The clauses about these rows, in order."""
         return tuple(c for c in self.clauses if c.side is side)
+
+    @property
+    def where(self) -> Where:
+        """ON, as a condition over the table's rows."""
+        return Where(self.analysis.on, self.on, self.bind_target)

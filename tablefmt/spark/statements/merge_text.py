@@ -1,7 +1,7 @@
-"""A MERGE put together in Python: its text as Spark's columns, and what is understood of it.
+"""A MERGE put together in Python: its text as Spark's columns.
 
-Spark works out every expression. What is understood here leaves out files and goes to the conflict
-rules; text that only Spark understands costs a look at every file. Spec: MRG-1, MRG-3, CFL-21.
+Spark works out every expression. What is understood of the text leaves out files and goes to the
+conflict rules; text that only Spark understands costs a look at every file. Spec: MRG-1, MRG-3.
 """
 
 from __future__ import annotations
@@ -9,41 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, TablefmtError
 from tablefmt.expressions.clauses import (
-    Action,
     MergeStatement,
     Side,
     Step,
     resolve_clauses,
     source_column,
 )
-from tablefmt.expressions.duckdb_types import is_integer
-from tablefmt.expressions.merge_condition import parts_of
 from tablefmt.expressions.merge_evolution import evolving_columns
-from tablefmt.expressions.names import Relation
-from tablefmt.expressions.predicate import all_of
-from tablefmt.model import schema_views
+from tablefmt.expressions.names import Relation, check_qualifiers
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
+from tablefmt.session.merge_statement import StatementReader
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import new_column, refitted, same_type, spark_types
-from tablefmt.spark.columns.conditions import (
-    analyzed_text,
-    as_column,
-    either,
-    is_plain,
-    session_zone,
-)
+from tablefmt.spark.columns.conditions import as_column, is_plain, session_zone
 from tablefmt.spark.columns.projection import check_frame, check_inner, incoming, misfit
 from tablefmt.spark.runtime.failures import raised_for
 from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.statements.dml import Where
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
-from tablefmt.spark.statements.source_rows import EquatedColumn
 
 
 def merge_of(
@@ -60,16 +49,74 @@ def merge_of(
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
 
-    def made(pinned: TransactionSnapshot) -> Merge:
+    def of_version(pinned: TransactionSnapshot) -> Merge:
         check_frame(source)
-        given = incoming(source, pinned.target.schema)
-        coming = evolving_columns(statement, pinned.target.schema, given)
+        columns = incoming(source, pinned.target.schema)
+        coming = evolving_columns(statement, pinned.target.schema, columns)
         if coming is not None:
             pinned.target = merged(pinned.target, coming)
         steps = resolve_clauses(statement, pinned.target.schema, source.columns)
-        return _Text(spark, statement, source, pinned.snapshot.schema, given).merge(steps)
+        reader = StatementReader(
+            Relation(pinned.snapshot.schema, "t", statement.target_alias),
+            Relation(columns, "s", statement.source_alias),
+            session_zone(spark),
+        )
+        return _merge(statement, steps, source, reader)
 
-    return made
+    return of_version
+
+
+def _merge(
+    statement: MergeStatement, steps: Sequence[Step], source: Any, reader: StatementReader
+) -> Merge:
+    functions, schema = functions_of(source), reader.target.schema
+    for step in steps:
+        condition = step.clause.condition
+        if step.clause.side is Side.NOT_MATCHED_BY_SOURCE and isinstance(condition, str):
+            check_qualifiers(condition, schema, statement.target_alias)
+    analysis = reader.analyze(statement, steps)
+
+    def new(field: Field, value: Any) -> Any:
+        there = next((f for f in schema.fields if f.id == field.id), None)
+        return new_column(functions, field, value, there, (statement.target_alias,))
+
+    def clause(step: Step) -> SparkClause:
+        given = step.clause.condition
+        condition = None if given is None else as_column(functions, given)
+        values = tuple((field, new(field, value)) for field, value in step.assignments)
+        return SparkClause(step.clause.side, step.clause.action, condition, values)
+
+    return Merge(
+        analysis=replace(analysis, equated=tuple(_of_columns(analysis, statement, functions))),
+        on=as_column(functions, statement.on),
+        clauses=tuple(map(clause, steps)),
+        source=source,
+        bind_target=lambda rows: rows.alias(statement.target_alias),
+        bind_source=lambda rows: rows.alias(statement.source_alias),
+        fits=store_assigned,
+        by_name=True,
+        may_query=not all(map(is_plain, _expressions(statement.on, steps))),
+        may_be_chance=not all(is_plain(step.clause.condition) for step in steps),
+    )
+
+
+def _of_columns(
+    analysis: MergeAnalysis, statement: MergeStatement, functions: Any
+) -> Iterator[EquatedColumn]:
+    """What ON equates with columns of the source, as Spark has these: text of expressions is not
+    taken apart for it."""
+    for each in analysis.equated:
+        if each.value.source is not None:
+            text = source_column(statement, each.value.source.name)
+            yield replace(each, value=functions.expr(text))
+
+
+def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
+    yield on
+    for step in steps:
+        yield step.clause.condition
+        for _, value in step.assignments:
+            yield plain(value)
 
 
 _OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
@@ -77,7 +124,7 @@ _OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
 
 
 @contextmanager
-def named() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Spark's refusals of an expression come out as ours."""
     from pyspark.errors import AnalysisException, ParseException
 
@@ -96,7 +143,9 @@ def named() -> Iterator[None]:
         raise raised_for(java) or error from None
 
 
-def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field, Any], ...]:
+def store_assigned(
+    frame: Any, values: Sequence[tuple[Field, Any]]
+) -> tuple[tuple[Field, Any], ...]:
     """New values in the types of their columns, by the rules of INSERT (ANSI store assignment).
 
     Args:
@@ -111,17 +160,17 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
 
     if not values:
         return ()
-    with named():
+    with refusals():
         rows = frame.select(*(value.alias(field.name) for field, value in values))
         given = [field.dataType for field in rows.schema.fields]
     fields = [field for field, _ in values]
-    wanted = spark_types(fields)
-    kinds = [field.dataType for field in wanted.fields]
+    types = spark_types(fields)
+    kinds = [field.dataType for field in types.fields]
     if all(map(same_type, given, kinds)):
         return tuple(values)
     check_inner(rows, Schema(tuple(fields), max(f.id for f in fields)))
     try:
-        rows.to(wanted).schema  # noqa: B018
+        rows.to(types).schema  # noqa: B018
     except AnalysisException as error:
         raise misfit(error) from None
     functions = functions_of(frame)
@@ -129,120 +178,3 @@ def fitted(frame: Any, values: Sequence[tuple[Field, Any]]) -> tuple[tuple[Field
         (field, refitted(functions, value, kind, there))
         for (field, value), kind, there in zip(values, given, kinds, strict=True)
     )
-
-
-class _Text:
-    """One statement's text."""
-
-    def __init__(
-        self, spark: Any, statement: MergeStatement, source: Any, schema: Schema, given: Schema
-    ) -> None:
-        self._statement = statement
-        self._source = source
-        self._schema = schema
-        self._zone = session_zone(spark)
-        self._functions = functions_of(source)
-        self._target = Relation(schema, "t", statement.target_alias)
-        self._given = Relation(given, "s", statement.source_alias)
-
-    def merge(self, steps: Sequence[Step]) -> Merge:
-        """The statement as Spark has it."""
-        statement = self._statement
-        target, equated = self._on()
-        same = {e.field.id: source_column(statement, name) for e, name in equated}
-        by_source = [
-            self._by_source(step.clause.condition)
-            for step in steps
-            if step.clause.side is Side.NOT_MATCHED_BY_SOURCE
-        ]
-        return Merge(
-            where=Where(
-                target,
-                self._column(statement.on),
-                lambda rows: rows.alias(statement.target_alias),
-            ),
-            source=self._source,
-            clauses=tuple(
-                SparkClause(
-                    step.clause.side,
-                    step.clause.action,
-                    None if step.clause.condition is None else self._column(step.clause.condition),
-                    tuple((field, self._new(field, value)) for field, value in step.assignments),
-                )
-                for step in steps
-            ),
-            equated=tuple(e for e, _ in equated),
-            set_columns=tuple(
-                sorted(
-                    {
-                        field.id
-                        for step in steps
-                        if step.clause.action is Action.UPDATE
-                        for field, value in step.assignments
-                        if step.clause.side is not Side.MATCHED
-                        or not _is_same(value, same.get(field.id))
-                    }
-                )
-            ),
-            by_source=either(by_source),
-            may_query=not all(map(is_plain, _expressions(statement.on, steps))),
-            may_be_chance=not all(is_plain(step.clause.condition) for step in steps),
-            bind_source=lambda rows: rows.alias(statement.source_alias),
-            by_name=True,
-            fits=fitted,
-        )
-
-    def _column(self, given: Any) -> Any:
-        return as_column(self._functions, given)
-
-    def _new(self, field: Field, value: Any) -> Any:
-        there = next((f for f in self._schema.fields if f.id == field.id), None)
-        place = (self._statement.target_alias,)
-        return new_column(self._functions, field, value, there, place)
-
-    def _by_source(self, condition: Any | None) -> AnalyzedCondition:
-        if condition is not None and not isinstance(condition, str):
-            return AnalyzedCondition(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
-        return analyzed_text(condition, self._schema, self._zone, self._statement.target_alias)
-
-    def _on(self) -> tuple[AnalyzedCondition, list[tuple[EquatedColumn, str]]]:
-        """What is understood of ON, and what it equates with which column of the source."""
-        text = self._statement.on
-        if not isinstance(text, str):
-            return AnalyzedCondition(str(text)[:TEXT_MAX], None, None, False, reasoned=False), []
-        found = parts_of(text, self._target, self._given, self._zone)
-        whole = found.columns
-        ids = {self._target.handle(at): f.id for at, f in enumerate(self._schema.fields)}
-        target = AnalyzedCondition(
-            text[:TEXT_MAX],
-            all_of(list(found.known)) if found.known else None,
-            None,
-            False,
-            reasoned=whole is not None,
-            columns=None if whole is None else frozenset(ids[h] for h in whole if h in ids),
-        )
-        return target, list(self._equated(found.equated))
-
-    def _equated(
-        self, found: Sequence[tuple[Field, Field, bool]]
-    ) -> Iterator[tuple[EquatedColumn, str]]:
-        for field, theirs, null_safe in found:
-            integers = is_integer(field.type) and is_integer(theirs.type)
-            if schema_views.same_type(theirs.type, field.type) or integers:
-                value = self._functions.expr(source_column(self._statement, theirs.name))
-                yield EquatedColumn(field, value, null_safe), theirs.name
-
-
-def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
-    yield on
-    for step in steps:
-        yield step.clause.condition
-        for _, value in step.assignments:
-            yield plain(value)
-
-
-def _is_same(value: Any, equated: str | None) -> bool:
-    """Whether a value is, as it is written, what ON equates the column with."""
-    if equated is None or not isinstance(value, str):
-        return False
-    return value == equated or value.replace("`", "") == equated.replace("`", "")

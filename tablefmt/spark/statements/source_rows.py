@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Keys
 from tablefmt.expressions.ddl import to_spark_json
-from tablefmt.expressions.predicate import Predicate
-from tablefmt.expressions.source_bounds import Equated, SourceValues, derived_predicate, values_of
+from tablefmt.expressions.source_bounds import SourceValues, values_of
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.cached import cached_property
-from tablefmt.model.key_hashes import KEYS_MAX, hash_keys
-from tablefmt.model.schema import Field, Schema, is_nested
+from tablefmt.model.key_hashes import KEYS_MAX
+from tablefmt.model.schema import Field, Schema
+from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
+from tablefmt.session.merge_keys import source_keys
 from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.runtime.display import shown_rows
 from tablefmt.spark.runtime.frames import functions_of
@@ -42,37 +42,6 @@ SMALL_ROWS = 200_000
 _NUMBER_BYTES, _OTHER_BYTES = 8, 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EquatedColumn:
-    """`field = expression over the source`, a part of ON."""
-
-    field: Field
-    value: Any
-    """The expression as Spark has it."""
-    null_safe: bool = False
-
-
-class _LaterKeys(Keys):
-    """Keys whose hashes are worked out when a winner is to be judged: hardly ever."""
-
-    __slots__ = ("_made", "_make")
-    _make: Callable[[], NDArray[np.uint64]]
-    _made: NDArray[np.uint64] | None
-
-    def __init__(self, columns: tuple[int, ...], make: Callable[[], NDArray[np.uint64]]) -> None:
-        for name, value in (("columns", columns), ("_make", make), ("_made", None)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def hashes(self) -> NDArray[np.uint64]:
-        """As of `Keys`."""
-        if self._made is None:
-            object.__setattr__(self, "_made", self._make())
-        made = self._made
-        assert made is not None, "it was made above"
-        return made
-
-
 class SourceRows:
     """Rows of a source that stay what they are."""
 
@@ -81,21 +50,27 @@ class SourceRows:
     ) -> None:
         self.rows = bind(rows)
         """A DataFrame with SOURCE."""
-        self._equated = [e for e in equated if not is_nested(e.field.type)]
+        self._equated = equated
 
     @classmethod
     @contextmanager
     def stored(
-        cls, source: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
+        cls, source: Any, bind: Callable[[Any], Any], analysis: MergeAnalysis
     ) -> Iterator[SourceRows]:
-        """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to."""
+        """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to.
+
+        Args:
+            source: the DataFrame.
+            bind: gives the stored rows the names by which expressions know them.
+            analysis: of the statement.
+        """
         number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
         # What is lost with an executor fails the statement: worked out anew it might differ.
         kept = source.select("*", number).localCheckpoint(eager=False)
-        yield cls(kept, bind, equated)
+        yield cls(kept, bind, analysis.equated)
 
     @cached_property
-    def _said(self) -> pa.Table:
+    def _summarized(self) -> pa.Table:
         """One row: how many rows there are; and of each key how many are known, least, greatest."""
         functions = functions_of(self.rows)
         columns = [functions.count(functions.lit(1)).alias("count")]
@@ -121,7 +96,7 @@ class SourceRows:
         if self._is_slight:
             assert self._listed is not None, "keys of a slight source are listed"
             return int(self._listed.num_rows)
-        found: int = self._said["count"][0].as_py()
+        found: int = self._summarized["count"][0].as_py()
         return found
 
     @property
@@ -146,21 +121,15 @@ class SourceRows:
         columns = [found[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
         return pa.table(columns, names)
 
-    def predicate(self) -> Predicate | None:
-        """True for every row of the table that some row here can match; None: for all."""
-        if not self._equated:
-            return None
-        known = [
-            Equated(each.field, self._summary(at), each.null_safe)
-            for at, each in enumerate(self._equated)
-        ]
-        return derived_predicate(known)
+    def values(self) -> list[SourceValues]:
+        """What the source holds of each of `MergeAnalysis.equated`."""
+        return [self._summary(at) for at in range(len(self._equated))]
 
     def _summary(self, at: int) -> SourceValues:
         field = self._equated[at].field
         if self._listed is not None:
             return values_of(self._listed.column(at), field)
-        row = self._said
+        row = self._summarized
         has_null = row[f"known{at}"][0].as_py() < self.count
         if str(field.type) == "boolean" or row[f"least{at}"].null_count:
             return SourceValues(has_null=has_null)
@@ -172,19 +141,16 @@ class SourceRows:
             ends.append(values[0])
         return SourceValues(lower=ends[0], upper=ends[1], has_null=has_null)
 
-    def keys(self) -> Keys | None:
-        """Hashes of all keys; None if nothing can be said by them."""
-        plain = [at for at, each in enumerate(self._equated) if not each.null_safe]
-        if not plain or self._listed is None or self._listed.num_rows > LISTED_MAX:
+    def keys(self, analysis: MergeAnalysis) -> Keys | None:
+        """Of all rows, as of `source_keys`."""
+        listed = self._listed
+        if listed is None:
             return None
-        fields = [self._equated[at].field for at in plain]
-        listed = self._listed.select([f"k{at}" for at in plain])
 
-        def make() -> NDArray[np.uint64]:
-            columns = [column.combine_chunks() for column in listed.columns]
-            return hash_keys(columns, [field.type for field in fields])
+        def columns() -> list[pa.ChunkedArray]:
+            return [listed[f"k{at}"] for at in analysis.key_parts]
 
-        return _LaterKeys(tuple(field.id for field in fields), make)
+        return source_keys(analysis, listed.num_rows, columns, later=True)
 
     def for_join(self) -> Any:
         """The rows; every task gets them all if they are few."""

@@ -7,7 +7,7 @@ sub-queries, functions of the user's and the rules of types are Spark's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,25 @@ from tablefmt.expressions.assignments import over
 from tablefmt.expressions.clauses import Action, Side, columns_by_name
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Field, Schema, is_nested
 from tablefmt.model.schema_views import nullable
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import Commit
+from tablefmt.session.merge_analysis import AnalyzedClause, EquatedColumn, MergeAnalysis
+from tablefmt.session.merge_statement import EVERY_ROW
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
-from tablefmt.spark.columns.conditions import analyzed_parts, either, non_deterministic
+from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause
-from tablefmt.spark.statements.merge_text import fitted
+from tablefmt.spark.statements.merge_text import store_assigned
 from tablefmt.spark.statements.open_logs import open_context
-from tablefmt.spark.statements.source_rows import EquatedColumn
 from tablefmt.store.open import open_store
-
-_EVERY_ROW = AnalyzedCondition("TRUE", None, None, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class _Statement:
     def where(self, condition: Mapping[str, Any] | None) -> Where:
         """The rows of a condition; None: all."""
         if condition is None:
-            return Where(_EVERY_ROW, None, self._bind)
+            return Where(EVERY_ROW, None, self._bind)
         target = self._target(condition)
         return Where(target, self._condition(condition), self._bind)
 
@@ -129,7 +128,6 @@ class _Statement:
 
     def merge(self, pinned: TransactionSnapshot) -> Merge:
         """The whole MERGE, for a version of the table."""
-        said, on = self._said, self._said["on"]
         source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
         if self._stars:
             pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
@@ -138,39 +136,54 @@ class _Statement:
             pinned.target = merged(pinned.target, nullable(coming))
         # Files are looked through for keys of the types that they have.
         self._schema, schema = pinned.snapshot.schema, pinned.target.schema
-        star = self._star(schema) if self._stars else {}
-        numbers = {name: number for name, number, null_safe in on["equated"] if not null_safe}
-        clauses, by_source, changed = [], [], set()
-        for clause in said["clauses"]:
-            side, action = Side(clause["side"]), Action(clause["action"])
-            given = star if clause["star"] else clause.get("set", {})
-            condition = clause["condition"]
-            clauses.append(
-                SparkClause(
-                    side,
-                    action,
-                    None if condition is None else self._condition(condition),
-                    self._overlaid(clause, self.values(given, schema)),
-                )
-            )
-            if side is Side.NOT_MATCHED_BY_SOURCE:
-                by_source.append(_EVERY_ROW if condition is None else self._target(condition))
-            if action is Action.UPDATE:
-                keeps = numbers if side is Side.MATCHED else {}
-                changed |= {n for n, number in given.items() if keeps.get(n) != number}
+        on, star = self._said["on"], self._star(schema) if self._stars else {}
+        clauses = [
+            (clause, star if clause["star"] else clause.get("set", {}))
+            for clause in self._said["clauses"]
+        ]
         return Merge(
-            where=Where(self._target(on, is_join=True), self._condition(on), self._bind),
-            source=source,
-            clauses=tuple(clauses),
-            equated=tuple(
-                EquatedColumn(_field(self._schema, name), self._column(number), null_safe)
-                for name, number, null_safe in on["equated"]
+            analysis=MergeAnalysis(
+                on=self._target(on, is_join=True),
+                equated=tuple(self._equated(on["equated"])),
+                clauses=tuple(self._analyzed(clause, set, schema) for clause, set in clauses),
             ),
-            set_columns=tuple(sorted(_field(schema, name).id for name in changed)),
-            by_source=either(by_source),
-            may_be_chance=False,
+            on=self._condition(on),
+            clauses=tuple(
+                SparkClause(
+                    Side(clause["side"]),
+                    Action(clause["action"]),
+                    None if clause["condition"] is None else self._condition(clause["condition"]),
+                    self._overlaid(clause, self.values(set, schema)),
+                )
+                for clause, set in clauses
+            ),
+            source=source,
+            bind_target=self._bind,
             bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
-            fits=fitted,
+            fits=store_assigned,
+            may_be_chance=False,
+        )
+
+    def _equated(self, parts: Sequence[tuple[str, int, bool]]) -> Iterator[EquatedColumn]:
+        """Of ON. Spark casts where types differ, and a column that is cast is not among them."""
+        for name, number, null_safe in parts:
+            field = _field(self._schema, name)
+            if not is_nested(field.type):
+                yield EquatedColumn(field, number, self._column(number), null_safe)
+
+    def _analyzed(
+        self, clause: Mapping[str, Any], set: Mapping[str, int], schema: Schema
+    ) -> AnalyzedClause:
+        side, condition = Side(clause["side"]), clause["condition"]
+        rows = None
+        if side is Side.NOT_MATCHED_BY_SOURCE:
+            rows = EVERY_ROW if condition is None else self._target(condition)
+        return AnalyzedClause(
+            side=side,
+            action=Action(clause["action"]),
+            condition=None if condition is None else condition["text"],
+            values=tuple((_field(schema, name), number) for name, number in set.items()),
+            rows=rows,
         )
 
     def _overlaid(

@@ -13,12 +13,12 @@ import pyarrow as pa
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.session.context import writing
+from tablefmt.session.merge_pairs import UPDATED
 from tablefmt.spark.backends.arrow.alignment import aligned
 from tablefmt.spark.backends.arrow.tasks import RewriteTask, WriteTask, remove_losers, unpacked
 from tablefmt.spark.backends.base import (
     ACTION,
     ROW_COLUMNS,
-    UPDATED,
     Destination,
     Rewritten,
     spark_fields,

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from tablefmt.data.fetch import open_data_file
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
+from tablefmt.session.merge_pairs import UPDATED
 from tablefmt.spark.backends.base import (
     ACTION,
     ROW_COLUMNS,
-    UPDATED,
     Destination,
     Rewritten,
     spark_fields,

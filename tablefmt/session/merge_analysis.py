@@ -1,0 +1,201 @@
+"""What a MERGE is, whoever wrote it down and whatever engine carries it out. Pure.
+
+Which rows it looks at, which columns its clauses really set, by which columns rows have a key. The
+engines fill it in, and find pairs of rows, work out expressions and write rows; nothing else.
+Spec: MRG-1 .. MRG-5, CFL-8, CFL-17, CFL-18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
+from tablefmt.expressions.duckdb_types import is_integer
+from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
+from tablefmt.expressions.source_bounds import Equated, SourceValues, predicate_of_source
+from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Field, Type, is_float, is_nested
+from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.snapshot import check_may_remove
+
+NAME = "MERGE"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EquatedColumn:
+    """`field = expression over the source`, one of the AND-ed parts of ON.
+
+    Only of types for which `are_comparable`.
+    """
+
+    field: Field
+    """The target's column."""
+    source: Hashable
+    """Which expression: equal ones, in ON and in clauses, come to the same value for a row."""
+    value: Any
+    """The expression as the engine has it."""
+    null_safe: bool = False
+    """The operator is `<=>`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AnalyzedClause:
+    """One WHEN."""
+
+    side: Side
+    action: Action
+    condition: str | None = None
+    """Its text, for people; None: always."""
+    values: tuple[tuple[Field, Hashable | None], ...] = ()
+    """Columns set, and to which expression, as `EquatedColumn.source`; None: to another."""
+    rows: AnalyzedCondition | None = None
+    """Of a clause about rows not matched by the source, and of no other: which rows it means."""
+
+    def __post_init__(self) -> None:
+        assert (self.rows is not None) == (self.side is Side.NOT_MATCHED_BY_SOURCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeAnalysis:
+    """A MERGE, as far as it is understood; without its source's rows."""
+
+    on: AnalyzedCondition
+    """Of ON, what it says of the target's rows alone."""
+    equated: tuple[EquatedColumn, ...]
+    clauses: tuple[AnalyzedClause, ...]
+
+    def of(self, side: Side) -> tuple[AnalyzedClause, ...]:
+        """The clauses about these rows, in order."""
+        return tuple(clause for clause in self.clauses if clause.side is side)
+
+    @property
+    def looks_at_all_targets(self) -> bool:
+        """Rows of the target are looked at that no source row matches."""
+        return bool(self.of(Side.NOT_MATCHED_BY_SOURCE))
+
+    @property
+    def deletes_always(self) -> bool:
+        """Every matched row goes, so several source rows may ask for it (MRG-4)."""
+        matched = self.of(Side.MATCHED)
+        return (
+            len(matched) == 1
+            and matched[0].action is Action.DELETE
+            and matched[0].condition is None
+        )
+
+    @property
+    def set_columns(self) -> tuple[int, ...]:
+        """Ids, ascending, of the columns that UPDATE clauses set to something that ON does not say
+        already (MRG-5, CFL-17)."""
+        same = {(e.field.id, e.source) for e in self.equated if not is_float(e.field.type)}
+        return tuple(
+            sorted(
+                {
+                    field.id
+                    for clause in self.clauses
+                    if clause.action is Action.UPDATE
+                    for field, source in clause.values
+                    if clause.side is not Side.MATCHED
+                    or source is None
+                    or (field.id, source) not in same
+                }
+            )
+        )
+
+    @property
+    def key_parts(self) -> tuple[int, ...]:
+        """Places in `equated` of the columns by which rows have a key, by id (ADD-8); none if rows
+        with other keys are looked at too."""
+        if self.looks_at_all_targets:
+            return ()
+        first: dict[int, int] = {}
+        for at, each in enumerate(self.equated):
+            if not each.null_safe:
+                first.setdefault(each.field.id, at)
+        return tuple(first[field_id] for field_id in sorted(first))
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The target's columns that are a key, in the order of the hash."""
+        return tuple(self.equated[at].field for at in self.key_parts)
+
+    def looked_at(self, values: Sequence[SourceValues]) -> AnalyzedCondition:
+        """The target's rows that the statement looks at (MRG-3).
+
+        Args:
+            values: of each of `equated`, what the source holds.
+        """
+        bounds = predicate_of_source(
+            [
+                Equated(each.field, known, each.null_safe)
+                for each, known in zip(self.equated, values, strict=True)
+            ]
+        )
+        matching = [p for p in (self.on.predicate, bounds) if p is not None and p != TRUE]
+        rest = [clause.rows for clause in self.clauses if clause.rows is not None]
+        looks = [self.on, *rest]
+        return AnalyzedCondition(
+            self.on.text,
+            _any_of([all_of(matching) if matching else None, *(look.predicate for look in rest)]),
+            None,
+            exact=False,
+            reasoned=all(look.by_row for look in looks),
+            columns=_union([look.looked_at for look in looks]),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The clauses, as Delta's history shows them."""
+        shown: dict[str, Any] = {}
+        for clause in self.clauses:
+            action = {"actionType": clause.action.value}
+            if clause.condition is not None:
+                action["predicate"] = clause.condition[:TEXT_MAX]
+            shown.setdefault(_PARAMETERS[clause.side], []).append(action)
+        return shown
+
+
+_PARAMETERS = {
+    Side.MATCHED: "matchedPredicates",
+    Side.NOT_MATCHED: "notMatchedPredicates",
+    Side.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
+}
+
+
+def are_comparable(field: Field, source: Type | None) -> bool:
+    """Whether equal values of a column and of an expression are the same value in the column."""
+    if source is None or is_nested(field.type):
+        return False
+    return field.type == source or (is_integer(field.type) and is_integer(source))
+
+
+def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClause]) -> None:
+    """An append-only table takes a MERGE that only inserts. Raises ConstraintViolationError."""
+    if any(clause.action is not Action.INSERT for clause in clauses):
+        check_may_remove(metadata)
+
+
+def statement_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
+    """The statement's text, all of it that decides what it does."""
+    decisive = (
+        statement.on,
+        statement.source_alias,
+        statement.target_alias,
+        statement.merge_schema,
+        *statement.clauses,
+    )
+    return (NAME, *map(str, decisive))
+
+
+def _any_of(bounds: Sequence[Predicate | None]) -> Predicate | None:
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) < len(bounds):
+        return None
+    return known[0] if len(known) == 1 else any_of(known)
+
+
+def _union(columns: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
+    known = [each for each in columns if each is not None]
+    return frozenset().union(*known) if len(known) == len(columns) else None
