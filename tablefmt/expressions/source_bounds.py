@@ -86,8 +86,8 @@ _STORAGE = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int
 
 def _one_of_each(numbers: list[float]) -> list[float]:
     """One zero and one NaN."""
-    found = dict.fromkeys(n + 0.0 for n in numbers if n == n)
-    return [*found, *([float("nan")] if any(n != n for n in numbers) else [])]
+    plain = dict.fromkeys(n + 0.0 for n in numbers if n == n)
+    return [*plain, *([float("nan")] if any(n != n for n in numbers) else [])]
 
 
 def _parts(each: Equated) -> list[Predicate]:

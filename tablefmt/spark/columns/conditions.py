@@ -12,7 +12,7 @@ from typing import Any
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze, depends_on_zone
 from tablefmt.expressions.names import Relation, check_qualifiers
-from tablefmt.expressions.predicate import Predicate, all_of, any_of, to_sql
+from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
@@ -197,24 +197,6 @@ def _condition(error: Any) -> str:
 
 def _text_of(column: Any) -> str:
     return str(column).removeprefix("Column<'").removesuffix("'>")
-
-
-def either(targets: Sequence[AnalyzedCondition]) -> AnalyzedCondition | None:
-    """What is understood of rows for which one of several conditions holds; None for none."""
-    if not targets:
-        return None
-    known: list[Predicate] = [t.predicate for t in targets if t.predicate is not None]
-    columns = [t.looked_at for t in targets]
-    return AnalyzedCondition(
-        " OR ".join(f"({t.text})" for t in targets),
-        any_of(known) if len(known) == len(targets) else None,
-        None,
-        False,
-        reasoned=all(t.exact if t.reasoned is None else t.reasoned for t in targets),
-        columns=None
-        if any(c is None for c in columns)
-        else frozenset().union(*(c for c in columns if c is not None)),
-    )
 
 
 def bound(rows: Any, column: Any) -> Any:

@@ -162,11 +162,11 @@ class _Work:
         files = pinned.snapshot.matching(looked_at.predicate)
         total = pinned.snapshot.totals[0]
         _log.info("MERGE: %d source rows, %d of %d files opened", rows, files.num_rows, total)
-        found = self._find(files)
-        pairs = self._checked(found)
+        rewritten = self._find(files)
+        pairs = self._checked(rewritten)
         inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
-        finish(self.spark, pinned, [found.files, inserted])
-        if found.files is None and inserted is None:
+        finish(self.spark, pinned, [rewritten.files, inserted])
+        if rewritten.files is None and inserted is None:
             forget(self.spark, pinned)
         result = MergeResult(
             looked_at=looked_at,
@@ -174,7 +174,7 @@ class _Work:
             pairs=pairs,
             source_rows=rows,
             keys=self.source.keys(analysis),
-            updated_files=found.files,
+            updated_files=rewritten.files,
             inserted_files=inserted,
             inserted_hashes=self._hashes(inserted),
         )
@@ -224,11 +224,11 @@ class _Work:
         with job_description(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.pinned, frame, names, self.options)
 
-    def _checked(self, found: Rewritten) -> Pairs:
+    def _checked(self, rewritten: Rewritten) -> Pairs:
         """The pairs. Raises MergeCardinalityError (MRG-4)."""
-        file, position, source = (found.column(name) for name in (FILE, ROW, SOURCE))
-        if ACTION in found.positions.column_names:
-            action = found.column(ACTION)
+        file, position, source = (rewritten.column(name) for name in (FILE, ROW, SOURCE))
+        if ACTION in rewritten.positions.column_names:
+            action = rewritten.column(ACTION)
         else:
             action = np.full(len(file), UPDATED, np.int64)
         pairs = Pairs(file, position, source, action)

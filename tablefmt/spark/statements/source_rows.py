@@ -96,8 +96,8 @@ class SourceRows:
         if self._is_slight:
             assert self._listed is not None, "keys of a slight source are listed"
             return int(self._listed.num_rows)
-        found: int = self._summarized["count"][0].as_py()
-        return found
+        counted: int = self._summarized["count"][0].as_py()
+        return counted
 
     @property
     def is_small(self) -> bool:
@@ -114,11 +114,11 @@ class SourceRows:
         if not self._equated or (not self._is_slight and self.count > LISTED_MAX):
             return None
         names = [f"k{at}" for at in range(len(self._equated))]
-        found = self.rows.select(
+        rows = self.rows.select(
             *(v.alias(n) for v, n in zip(self._values, names, strict=True))
         ).toArrow()
         kinds = [arrow_type(each.field.type) for each in self._equated]
-        columns = [found[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
+        columns = [rows[n].cast(kind) for n, kind in zip(names, kinds, strict=True)]
         return pa.table(columns, names)
 
     def values(self) -> list[SourceValues]:
@@ -170,9 +170,11 @@ class SourceRows:
         if not len(numbers):
             return self.rows
         session = self.rows.sparkSession
-        gone = session.createDataFrame(pa.table({SOURCE: numbers}))
+        left_out = session.createDataFrame(pa.table({SOURCE: numbers}))
         broadcast = functions_of(self.rows).broadcast
-        return self.rows.join(broadcast(gone), self.rows[SOURCE] == gone[SOURCE], "left_anti")
+        return self.rows.join(
+            broadcast(left_out), self.rows[SOURCE] == left_out[SOURCE], "left_anti"
+        )
 
     def named(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The keys of some rows, for people; the whole rows if ON says nothing of keys."""

@@ -58,15 +58,16 @@ def change_rows(spark: Any, command: Any, uri: str) -> Done:
         InvalidPredicateError: a condition that is not deterministic.
         As `delete_rows`, `update_rows`, `merge_rows`.
     """
-    said = json.loads(command.described())
-    options = parse_options(said["storage"])
+    described = json.loads(command.described())
+    options = parse_options(described["storage"])
     context = open_context(open_store(uri, options.storage_options))
     schema = context.view.head.metadata.schema
-    statement = _Statement(spark, command, said, schema)
-    if said["verb"] == "DELETE":
-        return Done(delete_rows(context, spark, statement.where(said["condition"]), options))
-    if said["verb"] == "UPDATE":
-        where, values = statement.where(said["condition"]), statement.values(said["set"])
+    statement = _Statement(spark, command, described, schema)
+    if described["verb"] == "DELETE":
+        return Done(delete_rows(context, spark, statement.where(described["condition"]), options))
+    if described["verb"] == "UPDATE":
+        where = statement.where(described["condition"])
+        values = statement.values(described["set"])
         return Done(update_rows(context, spark, where, values, options))
     commit = merge_rows(context, spark, statement.merge, options)
     if commit.no_op or not statement.evolves:
@@ -82,17 +83,19 @@ def counts(commit: Commit, verb: str) -> str:
     if verb == "UPDATE":
         return str(of("numUpdatedRows", 0))
     names = ("numTargetRowsUpdated", "numTargetRowsDeleted", "numTargetRowsInserted")
-    found = [of(name, 0) for name in names]
-    return " ".join(map(str, [sum(found), *found]))
+    rows = [of(name, 0) for name in names]
+    return " ".join(map(str, [sum(rows), *rows]))
 
 
 class _Statement:
     """What a command says, in the terms of the operations."""
 
-    def __init__(self, spark: Any, command: Any, said: Mapping[str, Any], schema: Schema) -> None:
+    def __init__(
+        self, spark: Any, command: Any, described: Mapping[str, Any], schema: Schema
+    ) -> None:
         self._spark = spark
         self._command = command
-        self._said = said
+        self._described = described
         self._schema = schema
 
     def where(self, condition: Mapping[str, Any] | None) -> Where:
@@ -103,12 +106,12 @@ class _Statement:
         return Where(target, self._condition(condition), self._bind)
 
     def values(
-        self, given: Mapping[str, int], schema: Schema | None = None
+        self, numbers: Mapping[str, int], schema: Schema | None = None
     ) -> list[tuple[Field, Any]]:
         """Columns, by default as they are now, with their new values."""
         return [
             (_field(schema or self._schema, name), self._column(number))
-            for name, number in given.items()
+            for name, number in numbers.items()
         ]
 
     @property
@@ -118,12 +121,12 @@ class _Statement:
 
     @property
     def _stars(self) -> bool:
-        return any(clause["star"] for clause in self._said["clauses"])
+        return any(clause["star"] for clause in self._described["clauses"])
 
     @property
     def _added(self) -> list[Any]:
         """What clauses name and the table lacks: Spark's JSON forms."""
-        added: list[Any] = json.loads(self._said["added"] or '{"fields":[]}')["fields"]
+        added: list[Any] = json.loads(self._described["added"] or '{"fields":[]}')["fields"]
         return added
 
     def merge(self, pinned: TransactionSnapshot) -> Merge:
@@ -136,10 +139,10 @@ class _Statement:
             pinned.target = merged(pinned.target, nullable(coming))
         # Files are looked through for keys of the types that they have.
         self._schema, schema = pinned.snapshot.schema, pinned.target.schema
-        on, star = self._said["on"], self._star(schema) if self._stars else {}
+        on, star = self._described["on"], self._star(schema) if self._stars else {}
         clauses = [
             (clause, star if clause["star"] else clause.get("set", {}))
-            for clause in self._said["clauses"]
+            for clause in self._described["clauses"]
         ]
         return Merge(
             analysis=MergeAnalysis(
@@ -195,10 +198,10 @@ class _Statement:
 
     def _star(self, schema: Schema) -> dict[str, int]:
         """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
-        numbers = dict(self._said["source"])
-        names = [name for name, _ in self._said["source"]]
-        found = columns_by_name(schema, names, partly=True)
-        return {field.name: numbers[name] for field, name in found}
+        numbers = dict(self._described["source"])
+        names = [name for name, _ in self._described["source"]]
+        columns = columns_by_name(schema, names, partly=True)
+        return {field.name: numbers[name] for field, name in columns}
 
     def _target(self, condition: Mapping[str, Any], *, is_join: bool = False) -> AnalyzedCondition:
         unknown = condition["unknown"] + (len(condition["equated"]) if is_join else 0)
@@ -224,7 +227,7 @@ class _Statement:
         there = {field.name: field.dataType for field in rows.schema.fields}
         new = {field["name"] for field in self._added}
         columns = []
-        for field in StructType.fromJson(json.loads(self._said["columns"])).fields:
+        for field in StructType.fromJson(json.loads(self._described["columns"])).fields:
             kind = there.pop(field.name, None)
             if kind is not None:
                 column = rows[quote_name(field.name)]
