@@ -59,11 +59,11 @@ def new_values(
         SchemaMismatchError: a value of a type that the column does not take.
         InvalidPredicateError, UnsupportedFeatureError: as `translate`.
     """
-    made = []
+    values = []
     for field, value in assignments:
         new = _new_value(field, value, relations, now_us, field.name)
-        made.append(_with_old(new, relations[0]) if new.parts or new.over else new)
-    return made
+        values.append(_with_old(new, relations[0]) if new.parts or new.over else new)
+    return values
 
 
 def _new_value(
@@ -110,28 +110,28 @@ def computed(
             text that is too long.
     """
     leaves = list(_leaves(values))
-    known, made = {}, []
+    known, computable = {}, []
     for leaf in leaves:
         if leaf.value.type is None:
-            gone = nulls(rows.num_rows, arrow_type(leaf.field.type))
-            known[leaf.field.id] = pa.chunked_array([gone])
+            null = nulls(rows.num_rows, arrow_type(leaf.field.type))
+            known[leaf.field.id] = pa.chunked_array([null])
         elif leaf.over and leaf.old is not None:
             given, old = rows[str(leaf.value.column)], cast_column(rows[leaf.old], leaf.field)
             known[leaf.field.id] = overlaid(given, old, leaf.field)
         elif leaf.value.column is not None:
             known[leaf.field.id] = cast_column(rows[leaf.value.column], leaf.field)
         else:
-            made.append(leaf)
-    if made:
-        columns = engine().evaluate(rows, [v.value for v in made])
-        known |= {v.field.id: column for v, column in zip(made, columns, strict=True)}
-    found = {}
+            computable.append(leaf)
+    if computable:
+        columns = engine().evaluate(rows, [v.value for v in computable])
+        known |= {v.field.id: column for v, column in zip(computable, columns, strict=True)}
+    by_column = {}
     for value in values:
         partly = value.parts and value.old is not None
         old = cast_column(rows[str(value.old)], value.field) if partly else None
         whole = _whole(value, old, known, rows.num_rows, value.field.name)
-        found[value.field.id] = fit_length(whole, value.field)
-    return found
+        by_column[value.field.id] = fit_length(whole, value.field)
+    return by_column
 
 
 def _leaves(values: Sequence[NewValue]) -> Iterator[NewValue]:

@@ -32,11 +32,11 @@ def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
     Raises:
         SchemaMismatchError: as `match_names`; SCH-5, a type that does not fit.
     """
-    found = match_names(given.names, schema)
-    for column, place in zip(schema.fields, found, strict=True):
+    places = match_names(given.names, schema)
+    for column, place in zip(schema.fields, places, strict=True):
         if place is not None:
             _check_type(column, given.field(place).type)
-    return tuple(found)
+    return tuple(places)
 
 
 def _check_type(column: Field, given: pa.DataType) -> None:

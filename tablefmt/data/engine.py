@@ -76,11 +76,11 @@ class Engine:
         used = sorted(set().union(*(each.columns for each in expressions)))
         chosen = rows.select(used) if used else pa.table({"none": [0]})
         listed = ", ".join(f"{each.sql} AS e{at}" for at, each in enumerate(expressions))
-        made = self.query(f"SELECT {listed} FROM rows", rows=chosen)
+        answer = self.query(f"SELECT {listed} FROM rows", rows=chosen)
         columns = []
         for at, each in enumerate(expressions):
             assert each.type is not None
-            column = made[f"e{at}"]
+            column = answer[f"e{at}"]
             if not used:
                 column = pa.chunked_array([pa.repeat(column[0], rows.num_rows)], column.type)
             try:
@@ -94,7 +94,7 @@ class Engine:
         try:
             for name, table in tables.items():
                 self._connection.register(name, without_zones(table))
-            found: pa.Table = self._connection.sql(text).to_arrow_table()
+            rows: pa.Table = self._connection.sql(text).to_arrow_table()
         except self._error as error:
             if isinstance(error, _duckdb().FatalException | _duckdb().InternalException):
                 # The whole instance is of no use from now on: the next statement gets another.
@@ -104,7 +104,7 @@ class Engine:
             for name in tables:
                 with contextlib.suppress(_duckdb().FatalException):
                     self._connection.unregister(name)
-        return found
+        return rows
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
@@ -146,14 +146,14 @@ class RowTest:
                 values = batch.column(column.physical)
                 columns[f"t{at}"] = relabelled(values, arrow_type(column.type))
         rows = pa.table(columns) if columns else pa.table({"none": pa.nulls(batch.num_rows)})
-        (found,) = self.engine().evaluate(rows, [self.condition])
-        return pc.fill_null(found, False).combine_chunks()
+        (truth,) = self.engine().evaluate(rows, [self.condition])
+        return pc.fill_null(truth, False).combine_chunks()
 
 
 def as_ours(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
     """A column of the engine's as `arrow_type(kind)`."""
-    wanted = arrow_type(kind)
-    return column if column.type == wanted else column.cast(wanted)
+    target = arrow_type(kind)
+    return column if column.type == target else column.cast(target)
 
 
 def without_zones(table: pa.Table) -> pa.Table:

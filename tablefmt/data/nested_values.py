@@ -65,16 +65,16 @@ def _converted_struct(
     values: pa.StructArray, target: pa.StructType, mask: pa.Array | None, by_place: bool
 ) -> pa.StructArray:
     """Fields by name, whatever their order; missing ones are NULL."""
-    found = places_of_fields(values.type)
+    places = places_of_fields(values.type)
     fields = [target.field(i) for i in range(target.num_fields)]
     children = []
-    for place, wanted in enumerate(fields):
-        at = place if by_place else found.get(wanted.name.casefold())
+    for place, field in enumerate(fields):
+        at = place if by_place else places.get(field.name.casefold())
         if at is None:
-            children.append(nulls(len(values), wanted.type))
+            children.append(nulls(len(values), field.type))
         else:
-            child = converted(values.field(at), wanted.type, by_place=by_place)
-            if mask is not None and not wanted.nullable and child.null_count:
+            child = converted(values.field(at), field.type, by_place=by_place)
+            if mask is not None and not field.nullable and child.null_count:
                 child = _filled(child, mask)
             children.append(child)
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

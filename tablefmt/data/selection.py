@@ -35,15 +35,15 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
         return list(schema.fields)
     if isinstance(names, str):
         names = [names]
-    found = [(name, schema.find(name)) for name in names]
-    missing = [name for name, field in found if field is None]
+    by_name = [(name, schema.find(name)) for name in names]
+    missing = [name for name, field in by_name if field is None]
     if missing:
         raise SchemaMismatchError(
             f"no column {', '.join(map(repr, missing))}; there are "
             f"{', '.join(map(repr, schema.names))}",
             missing,
         )
-    return [field for _, field in found if field is not None]
+    return [field for _, field in by_name if field is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,10 +155,10 @@ def _names_places(where: pc.Expression) -> bool:
 def _columns_of(where: pc.Expression, schema: Schema) -> list[Field]:
     """The columns an expression needs: Arrow tells by refusing it when one is missing."""
     columns = file_schema(schema)
-    found = []
+    needed = []
     for at, field in enumerate(schema.fields):
         try:
             columns.remove(at).empty_table().filter(where)
         except (pa.ArrowException, TypeError, ValueError, KeyError):
-            found.append(field)
-    return found
+            needed.append(field)
+    return needed

@@ -34,7 +34,7 @@ def type_misfit(given: Type, column: Field) -> str | None:
     return arrow_misfit(arrow_type(given), column.type, column.name)
 
 
-def arrow_misfit(given: pa.DataType, wanted: Type, where: str) -> str | None:
+def arrow_misfit(given: pa.DataType, column_type: Type, where: str) -> str | None:
     """Why values of one type never fit another; None if they do, or do value by value.
 
     Raises:
@@ -43,33 +43,33 @@ def arrow_misfit(given: pa.DataType, wanted: Type, where: str) -> str | None:
     if pa.types.is_null(given):
         return None
     if pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
-        return arrow_misfit(given.value_type, wanted, where)
-    if is_variant(wanted) and pa.types.is_struct(given):
+        return arrow_misfit(given.value_type, column_type, where)
+    if is_variant(column_type) and pa.types.is_struct(given):
         return _struct_misfit(given, VARIANT, where)
-    if isinstance(wanted, Struct) and pa.types.is_struct(given):
-        return _struct_misfit(given, wanted, where)
-    if isinstance(wanted, Map) and pa.types.is_map(given):
-        return arrow_misfit(given.key_type, wanted.key, where + ".key") or arrow_misfit(
-            given.item_type, wanted.value, where + ".value"
+    if isinstance(column_type, Struct) and pa.types.is_struct(given):
+        return _struct_misfit(given, column_type, where)
+    if isinstance(column_type, Map) and pa.types.is_map(given):
+        return arrow_misfit(given.key_type, column_type.key, where + ".key") or arrow_misfit(
+            given.item_type, column_type.value, where + ".value"
         )
-    if isinstance(wanted, Array) and is_list(given):
-        return arrow_misfit(given.value_type, wanted.element, where + ".element")
+    if isinstance(column_type, Array) and is_list(given):
+        return arrow_misfit(given.value_type, column_type.element, where + ".element")
     theirs = from_arrow_field(pa.field(where, given)).type
-    if theirs == wanted or (_is_number(theirs) and _is_number(wanted)):
+    if theirs == column_type or (_is_number(theirs) and _is_number(column_type)):
         return None
-    return f"column {where!r} is {wanted} in the table and {theirs} in the data"
+    return f"column {where!r} is {column_type} in the table and {theirs} in the data"
 
 
-def _struct_misfit(given: pa.StructType, wanted: Struct, where: str) -> str | None:
-    found = places_of_fields(given)
-    if len(found) < given.num_fields:
+def _struct_misfit(given: pa.StructType, column_type: Struct, where: str) -> str | None:
+    places = places_of_fields(given)
+    if len(places) < given.num_fields:
         return f"column {where!r} has fields in the data that are the same but for case"
-    known = {f.name.casefold() for f in wanted.fields}
-    extra = [given.field(at).name for name, at in found.items() if name not in known]
+    known = {f.name.casefold() for f in column_type.fields}
+    extra = [given.field(at).name for name, at in places.items() if name not in known]
     if extra:
         return f"column {where!r} has fields in the data that the table lacks: {extra}"
-    for column in wanted.fields:
-        at = found.get(column.name.casefold())
+    for column in column_type.fields:
+        at = places.get(column.name.casefold())
         if at is None and not column.nullable:
             return f"field {where}.{column.name} is NOT NULL and missing in the data"
         problem = at is not None and arrow_misfit(

@@ -97,14 +97,14 @@ def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicat
         parts = reader.chain(outer.referred_expr[0].expression, "and")
     except NotConvertedError:
         return [], False
-    found: list[Predicate] = []
+    predicates: list[Predicate] = []
     complete = True
     for part in parts:
         try:
-            found.append(reader.truth(part, True))
+            predicates.append(reader.truth(part, True))
         except NotConvertedError:
             complete = False
-    return found, complete and reader.exact
+    return predicates, complete and reader.exact
 
 
 def _weight(expression: pc.Expression) -> int:
@@ -155,36 +155,36 @@ class _Reader:
         self.exact = True
         """False once a predicate is TRUE for more rows than Arrow's condition."""
 
-    def truth(self, node: Message, wanted: bool) -> Predicate:
-        """TRUE for the rows for which `node` is `wanted`; for others FALSE or NULL.
+    def truth(self, node: Message, truth_value: bool) -> Predicate:
+        """TRUE for the rows for which `node` is `truth_value`; for others FALSE or NULL.
 
         Raises NotConvertedError. It nests no deeper than protobuf reads.
         """
         if node.HasField("literal"):
-            return self._constant(node, wanted)
+            return self._constant(node, truth_value)
         if node.HasField("selection"):
             field = self._field(node)
             if str(field.type) != "boolean":
                 raise NotConvertedError("a column that is no condition")
-            return Comparison(field, "=", wanted)
+            return Comparison(field, "=", truth_value)
         if node.HasField("singular_or_list"):
-            return self._membership(node, wanted)
+            return self._membership(node, truth_value)
         name, arguments = self._call(node)
         if name == "not" and len(arguments) == 1:
-            return self.truth(arguments[0], not wanted)
+            return self.truth(arguments[0], not truth_value)
         if name in ("and", "or"):
-            items = [self.truth(item, wanted) for item in self.chain(node, name)]
-            return all_of(items) if (name == "and") == wanted else any_of(items)
+            items = [self.truth(item, truth_value) for item in self.chain(node, name)]
+            return all_of(items) if (name == "and") == truth_value else any_of(items)
         if name in _OPERATORS and len(arguments) == 2:
-            return self._comparison(_OPERATORS[name], arguments, wanted)
+            return self._comparison(_OPERATORS[name], arguments, truth_value)
         if name in ("is_null", "is_not_null") and len(arguments) == 1:
             null = IsNull(self._field(arguments[0]))
-            return null if (name == "is_null") == wanted else Not(null)
+            return null if (name == "is_null") == truth_value else Not(null)
         if name == "is_nan" and len(arguments) == 1:
             field = self._field(arguments[0])
             if not is_float(field.type):
                 raise NotConvertedError("is_nan of a column that has no NaN")
-            if wanted:
+            if truth_value:
                 return IsNaN(field)
             return And((Not(IsNaN(field)), Not(IsNull(field))))
         raise NotConvertedError("a function that is not known")
@@ -232,13 +232,13 @@ class _Reader:
             raise NotConvertedError("a nested column")
         return field
 
-    def _constant(self, node: Message, wanted: bool) -> Predicate:
+    def _constant(self, node: Message, truth_value: bool) -> Predicate:
         literal = literal_of(node)
         if literal.kind not in ("boolean", "null"):
             raise NotConvertedError("a value that is no condition")
-        return Constant(literal.value is wanted)
+        return Constant(literal.value is truth_value)
 
-    def _comparison(self, op: str, arguments: Sequence[Message], wanted: bool) -> Predicate:
+    def _comparison(self, op: str, arguments: Sequence[Message], truth_value: bool) -> Predicate:
         left, right = arguments
         if left.HasField("literal"):
             left, right, op = right, left, _MIRRORED[op]
@@ -247,10 +247,10 @@ class _Reader:
             return FALSE
         value = value_in(literal, field)
         if is_float(field.type):
-            return _float_comparison(field, op, value, wanted)
-        return Comparison(field, op if wanted else _OPPOSITE[op], value)
+            return _float_comparison(field, op, value, truth_value)
+        return Comparison(field, op if truth_value else _OPPOSITE[op], value)
 
-    def _membership(self, node: Message, wanted: bool) -> Predicate:
+    def _membership(self, node: Message, truth_value: bool) -> Predicate:
         """Arrow's is_in is never NULL: without a null among the options, it is false for a null."""
         membership = inner(node, "singular_or_list")
         check_only(membership, "value", "options")
@@ -259,24 +259,24 @@ class _Reader:
         values = tuple(option_in(o, field) for o in options if o.kind != "null")
         if is_float(field.type) and any(v != v or v == 0 for v in values):
             # Arrow takes two zeros, and two NaN of other bits, for different values here.
-            if not wanted:
+            if not truth_value:
                 raise NotConvertedError("a negated set with zero or NaN")
             self.exact = False
         has_null = len(values) < len(options)
         if has_null:
             # Whether a null matches is an option that Substrait does not carry.
             self.exact = False
-        if wanted:
-            found = In(field, values) if values else FALSE
-            return any_of((IsNull(field), found)) if has_null else found
+        if truth_value:
+            listed = In(field, values) if values else FALSE
+            return any_of((IsNull(field), listed)) if has_null else listed
         return Or((IsNull(field), Not(In(field, values)))) if values else TRUE
 
 
-def _float_comparison(field: Field, op: str, value: float, wanted: bool) -> Predicate:
+def _float_comparison(field: Field, op: str, value: float, truth_value: bool) -> Predicate:
     """Arrow's comparison, which is false for NaN except for `!=`, in our order with NaN on top."""
     if value != value:
-        return Not(IsNull(field)) if (op == "!=") == wanted else FALSE
-    plain = Comparison(field, op if wanted else _OPPOSITE[op], value)
+        return Not(IsNull(field)) if (op == "!=") == truth_value else FALSE
+    plain = Comparison(field, op if truth_value else _OPPOSITE[op], value)
     if op not in (">", ">="):
         return plain
-    return And((plain, Not(IsNaN(field)))) if wanted else Or((plain, IsNaN(field)))
+    return And((plain, Not(IsNaN(field)))) if truth_value else Or((plain, IsNaN(field)))

@@ -37,14 +37,14 @@ def listed_keys(predicate: Predicate, columns: Sequence[int]) -> NDArray[np.uint
     Returns:
         Ascending, each once; None if the condition does not list a value of every column.
     """
-    found: dict[int, tuple[Field, tuple[Any, ...]]] = {}
+    by_column: dict[int, tuple[Field, tuple[Any, ...]]] = {}
     for field, values in _equalities(normalise(predicate)):
-        known = found.get(field.id)
+        known = by_column.get(field.id)
         if _is_listed(field.type) and (known is None or len(values) < len(known[1])):
-            found[field.id] = field, values
-    if any(column not in found for column in columns):
+            by_column[field.id] = field, values
+    if any(column not in by_column for column in columns):
         return None
-    parts = [found[column] for column in columns]
+    parts = [by_column[column] for column in columns]
     if math.prod(len(values) for _, values in parts) > LISTED_MAX:
         return None
     keys = itertools.product(*(values for _, values in parts))
@@ -70,8 +70,8 @@ def _is_listed(kind: Type) -> bool:
 
 
 def _array(values: Sequence[Any], kind: Type) -> pa.Array:
-    wanted = arrow_type(kind)
+    target = arrow_type(kind)
     assert isinstance(kind, Primitive), "one of those listed"
     if kind.name in _STORAGE:
-        return pa.array(values, _STORAGE[kind.name]).cast(wanted)
-    return pa.array(values, wanted)
+        return pa.array(values, _STORAGE[kind.name]).cast(target)
+    return pa.array(values, target)

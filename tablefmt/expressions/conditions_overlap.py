@@ -100,23 +100,23 @@ def _samples(column: Field, both: Predicate) -> Iterator[Any]:
 def _beside(column: Field, named: Iterable[Any]) -> Iterator[Any]:
     """The constants, and a value from each gap between, below and above them."""
     name = str(column.type)
-    found: set[Any] = set(named)
+    samples: set[Any] = set(named)
     if name in _RANGES:
         half = 1 << (_RANGES[name] - 1)
-        around = {v + step for v in found for step in (-1, 1)} | {-half, half - 1}
-        found |= {v for v in around if -half <= v < half}
+        around = {v + step for v in samples for step in (-1, 1)} | {-half, half - 1}
+        samples |= {v for v in around if -half <= v < half}
     elif name == "boolean":
-        found = {False, True}
+        samples = {False, True}
     elif name == "string":
-        found |= {"", *(v + "\0" for v in found)}
+        samples |= {"", *(v + "\0" for v in samples)}
     elif name == "binary":
-        found |= {b"", *(v + b"\0" for v in found)}
+        samples |= {b"", *(v + b"\0" for v in samples)}
     elif isinstance(column.type, Decimal):
-        found |= _decimals(column.type, found)
+        samples |= _decimals(column.type, samples)
     else:
         # A float column is compared as double: what it can hold lies on its own coarser grid.
-        found |= _floats(found, name == "float")
-    yield from found
+        samples |= _floats(samples, name == "float")
+    yield from samples
 
 
 def _decimals(kind: Decimal, named: set[Any]) -> set[Any]:

@@ -79,11 +79,11 @@ def with_constraint(metadata: Metadata, name: str, condition: str) -> Metadata:
 
 def without_constraint(metadata: Metadata, name: str) -> Metadata:
     """The metadata without a CHECK. Raises SchemaMismatchError if there is none of that name."""
-    found = _find(metadata, name)
-    if found is None:
+    known_as = _find(metadata, name)
+    if known_as is None:
         there = ", ".join(map(repr, metadata.constraints)) or "none"
         raise SchemaMismatchError(f"there is no constraint {name!r}; there are: {there}")
-    left = {n: each for n, each in metadata.constraints.items() if n != found}
+    left = {n: each for n, each in metadata.constraints.items() if n != known_as}
     return replace(metadata, constraints=left)
 
 
@@ -129,13 +129,13 @@ def columns_of(condition: str, schema: Schema) -> list[Field]:
         if reason is not None or isinstance(node, exp.Placeholder):
             why = reason or _NO_CONDITION[Kind.SUBQUERY]
             raise InvalidPredicateError(f"{node.sql('spark')[:200]}: {why}")
-    found = analyze_tree(parse_tree(violation(condition, schema)), Relation(schema))
-    for name in found.unresolved:
+    analysis = analyze_tree(parse_tree(violation(condition, schema)), Relation(schema))
+    for name in analysis.unresolved:
         shown = ", ".join(map(repr, schema.names[:20]))
         raise InvalidPredicateError(
             f"a constraint cannot look at {'.'.join(name)!r}; there are columns {shown}"
         )
-    return [field for field in schema.fields if field.id in found.columns[0]]
+    return [field for field in schema.fields if field.id in analysis.columns[0]]
 
 
 def check_columns_stay(constraints: Mapping[str, Constraint], old: Schema, new: Schema) -> None:

@@ -88,8 +88,8 @@ def _product(node: exp.Mul, read: Read) -> Typed:
     sides = [cast(one, first), cast(two, second)]
     if first.precision + second.precision > _DIGITS_64 > max(first.precision, second.precision) - 1:
         sides[0] = cast(sides[0], Decimal(_DIGITS_64 + 1, first.scale))
-    made = f"({sides[0].sql} * {sides[1].sql})"
-    return Typed(f"CAST({made} AS {duckdb_types.duck_type(kind)})", kind)
+    product = f"({sides[0].sql} * {sides[1].sql})"
+    return Typed(f"CAST({product} AS {duckdb_types.duck_type(kind)})", kind)
 
 
 def _is_exact(one: Typed, two: Typed) -> bool:
@@ -114,11 +114,11 @@ def _quotient(node: exp.Div, read: Read) -> Typed:
     return Typed(_unless_zero(sides, f"({sides[0]} / {sides[1]})"), DOUBLE)
 
 
-def _unless_zero(sides: list[str], made: str) -> str:
+def _unless_zero(sides: list[str], otherwise: str) -> str:
     one, two = sides
     return (
         f"(CASE WHEN {two} = 0 AND {one} IS NOT NULL THEN error('division by zero') "
-        f"ELSE {made} END)"
+        f"ELSE {otherwise} END)"
     )
 
 
@@ -130,8 +130,8 @@ def _remainder(node: exp.Mod, read: Read) -> Typed:
         whole = min(first.precision - first.scale, second.precision - second.scale)
         kind: Type = Decimal(max(1, whole + held.scale), held.scale)
         sides = [cast(side, held).sql for side in (one, two)]
-        made = f"CAST(({sides[0]} % {sides[1]}) AS {duckdb_types.duck_type(kind)})"
-        return Typed(_unless_zero(sides, made), kind)
+        remainder = f"CAST(({sides[0]} % {sides[1]}) AS {duckdb_types.duck_type(kind)})"
+        return Typed(_unless_zero(sides, remainder), kind)
     made_ = _same_type(one, "%", two, node)
     assert made_.type is not None
     sides = [cast(side, made_.type).sql for side in (one, two)]
@@ -212,8 +212,8 @@ def _round(node: exp.Round, read: Read) -> Typed:
     assert value.type is not None
     double = cast(value, DOUBLE).sql
     shown = f"CAST(CAST({double} AS VARCHAR) AS DECIMAL(38,{count}))"
-    made = f"CASE WHEN isfinite({double}) THEN CAST(CAST({shown} AS VARCHAR) AS DOUBLE)"
-    return cast(Typed(f"({made} ELSE {double} END)", DOUBLE), value.type)
+    rounded = f"CASE WHEN isfinite({double}) THEN CAST(CAST({shown} AS VARCHAR) AS DOUBLE)"
+    return cast(Typed(f"({rounded} ELSE {double} END)", DOUBLE), value.type)
 
 
 def _small(node: Any, value: Typed) -> int | None:

@@ -133,8 +133,8 @@ def _escape(node: exp.Escape, read: Read) -> Typed:
     mark = read(node.expression).text
     if not isinstance(node.this, exp.Like) or mark is None or len(mark) != 1:
         raise not_carried_out(node)
-    made = _like(node.this, read, mark)
-    return Typed(f"(NOT {made.sql})", BOOLEAN) if node.this.args.get("negate") else made
+    match = _like(node.this, read, mark)
+    return Typed(f"(NOT {match.sql})", BOOLEAN) if node.this.args.get("negate") else match
 
 
 def _match(function: str) -> Write:
@@ -177,9 +177,9 @@ def _case(node: exp.Case, read: Read) -> Typed:
     values = [read(part.args["true"]) for part in node.args["ifs"]]
     default = node.args.get("default")
     values.append(Typed("NULL", None) if default is None else read(default))
-    made, kind = _branches(values, node)
-    pairs = " ".join(f"WHEN {t} THEN {v}" for t, v in zip(tests, made, strict=False))
-    return Typed(f"(CASE {pairs} ELSE {made[-1]} END)", kind)
+    branches, kind = _branches(values, node)
+    pairs = " ".join(f"WHEN {t} THEN {v}" for t, v in zip(tests, branches, strict=False))
+    return Typed(f"(CASE {pairs} ELSE {branches[-1]} END)", kind)
 
 
 def _if(node: exp.If, read: Read) -> Typed:
@@ -187,14 +187,14 @@ def _if(node: exp.If, read: Read) -> Typed:
     other = node.args.get("false")
     values = [read(node.args["true"])]
     values.append(Typed("NULL", None) if other is None else read(other))
-    made, kind = _branches(values, node)
-    return Typed(f"(CASE WHEN {test} THEN {made[0]} ELSE {made[1]} END)", kind)
+    branches, kind = _branches(values, node)
+    return Typed(f"(CASE WHEN {test} THEN {branches[0]} ELSE {branches[1]} END)", kind)
 
 
 def _coalesce(node: exp.Coalesce, read: Read) -> Typed:
     values = [read(part) for part in (node.this, *node.expressions)]
-    made, kind = _branches(values, node)
-    return Typed(f"coalesce({', '.join(made)})", kind)
+    branches, kind = _branches(values, node)
+    return Typed(f"coalesce({', '.join(branches)})", kind)
 
 
 def _nullif(node: exp.Nullif, read: Read) -> Typed:

@@ -33,13 +33,13 @@ def _joined(node: exp.Expression, read: Read) -> Typed:
     parts = node.expressions if isinstance(node, exp.Concat) else (node.this, node.expression)
     if not parts or node.args.get("coalesce"):
         raise refused(node, "this concatenation", "concat")
-    made = []
+    parts_as_text = []
     for part in parts:
         value = read(part)
         if value.type is not None and type_name(value.type) in ("binary", "array"):
             raise refused(node, f"{value.type} as a text", "text")
-        made.append(cast(value, STRING).sql)
-    return Typed("(" + " || ".join(made) + ")", STRING)
+        parts_as_text.append(cast(value, STRING).sql)
+    return Typed("(" + " || ".join(parts_as_text) + ")", STRING)
 
 
 def _letters(function: str) -> Write:
@@ -173,8 +173,10 @@ def _nvl2(node: exp.Nvl2, read: Read) -> Typed:
     test = read(node.this)
     values = [read(node.args[name]) for name in ("true", "false")]
     kind = common_of(values, shown(node))
-    made = [value.sql if kind is None else cast(value, kind).sql for value in values]
-    return Typed(f"(CASE WHEN {test.sql} IS NOT NULL THEN {made[0]} ELSE {made[1]} END)", kind)
+    branches = [value.sql if kind is None else cast(value, kind).sql for value in values]
+    return Typed(
+        f"(CASE WHEN {test.sql} IS NOT NULL THEN {branches[0]} ELSE {branches[1]} END)", kind
+    )
 
 
 def _anonymous(node: exp.Anonymous, read: Read) -> Typed:

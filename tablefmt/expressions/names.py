@@ -54,15 +54,15 @@ def resolve(column: exp.Column, relations: Sequence[Relation]) -> list[Resolved]
         relations: their names take the first part before any column does.
     """
     parts = [part.name for part in column.parts]
-    found: list[Resolved] = []
+    meanings: list[Resolved] = []
     if len(parts) > 1:
         for relation in relations:
             if relation.alias is not None and relation.alias.casefold() == parts[0].casefold():
-                found += _at(relation, parts[1:])
-    if not found:
+                meanings += _at(relation, parts[1:])
+    if not meanings:
         for relation in relations:
-            found += _at(relation, parts)
-    return found
+            meanings += _at(relation, parts)
+    return meanings
 
 
 def _at(relation: Relation, parts: Sequence[str]) -> list[Resolved]:

@@ -151,14 +151,14 @@ def _membership(
     has_nan = len(numbers) < len(known)
     # Arrow looks values up by their bits, and the two zeros differ in theirs.
     numbers += [-v for v in numbers if is_float(field.type) and v == 0]
-    found = pc.scalar(False)
+    listed = pc.scalar(False)
     if numbers:
         typed, kind = _typed(field, column, numbers)
-        found = pc.is_in(typed, value_set=pa.array(numbers, kind))
+        listed = pc.is_in(typed, value_set=pa.array(numbers, kind))
     if not is_float(field.type):
-        return column.is_valid() & ~found if negated else found
+        return column.is_valid() & ~listed if negated else listed
     if not negated:
-        return found | _is_nan(column) if has_nan else found
+        return listed | _is_nan(column) if has_nan else listed
     if has_nan:
-        return column.is_valid() & ~_is_nan(column) & ~found
-    return _is_nan(column) | (column.is_valid() & ~found)
+        return column.is_valid() & ~_is_nan(column) & ~listed
+    return _is_nan(column) | (column.is_valid() & ~listed)

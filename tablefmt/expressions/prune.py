@@ -231,9 +231,14 @@ def _beyond(side: Any, op: str, value: pa.Scalar, field: Field, everything: Mask
 
 def _may_compare(field: Field, op: str, value: Any, facts: _Facts, everything: Mask) -> Mask:
     if value != value:  # NaN is above all numbers and equal to itself. Spec: PRN-7.
-        wanted = {"=": facts.has_nan, "<=>": facts.has_nan, ">=": facts.has_nan, ">": ~everything}
-        wanted |= {"<": facts.has_number, "!=": facts.has_number, "<=": facts.has_value}
-        return np.array(wanted[op])
+        by_operator = {
+            "=": facts.has_nan,
+            "<=>": facts.has_nan,
+            ">=": facts.has_nan,
+            ">": ~everything,
+        }
+        by_operator |= {"<": facts.has_number, "!=": facts.has_number, "<=": facts.has_value}
+        return np.array(by_operator[op])
     scalar = _scalar(value, field)
 
     def beyond(side: Any, how: str) -> Mask:
@@ -350,22 +355,22 @@ def _exact(leaf: Predicate, negated: bool, column: Any) -> Mask:
         if negated and None in leaf.values:
             return np.zeros_like(valid)
         known = [v for v in leaf.values if v is not None]
-        found = nan if any(v != v for v in known) else np.zeros_like(valid)
+        matches = nan if any(v != v for v in known) else np.zeros_like(valid)
         numbers = [v for v in known if v == v]
         numbers += [-v for v in numbers if type(v) is float and v == 0]
         if numbers:
             options = pa.array(numbers, _scalar(numbers[0], leaf.field).type)
-            found = found | _truth(pc.is_in(_wide(column, leaf.field), value_set=options))
-        return valid & ~found if negated else found
+            matches = matches | _truth(pc.is_in(_wide(column, leaf.field), value_set=options))
+        return valid & ~matches if negated else matches
     assert isinstance(leaf, Like)
-    found = _truth(pc.match_like(column, leaf.pattern))
-    return valid & ~found if negated else found
+    matches = _truth(pc.match_like(column, leaf.pattern))
+    return valid & ~matches if negated else matches
 
 
 def _exact_compare(field: Field, op: str, value: Any, column: Any, valid: Mask, nan: Mask) -> Mask:
     if value != value:
-        wanted = {"=": nan, "<=>": nan, ">=": nan, ">": np.zeros_like(nan)}
-        wanted |= {"<": valid & ~nan, "!=": valid & ~nan, "<=": valid}
-        return wanted[op]
+        by_operator = {"=": nan, "<=>": nan, ">=": nan, ">": np.zeros_like(nan)}
+        by_operator |= {"<": valid & ~nan, "!=": valid & ~nan, "<=": valid}
+        return by_operator[op]
     result = _truth(_COMPARE[op](_wide(column, field), _scalar(value, field)))
     return result | nan if op in (">", ">=") else result

@@ -69,29 +69,31 @@ def translate_tree(
     """The same for what `parse_tree` read, or a part of it."""
     scope = Scope(relations, now_us)
     try:
-        made = _read(tree, scope)
+        expression = _read(tree, scope)
     except RecursionError:
         raise InvalidPredicateError("the expression nests too deep") from None
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    whole = made.sql if isinstance(tree, exp.Column) and made.sql in scope.used else None
-    return Translated(made.sql, made.type, frozenset(scope.used), scope.nested, whole)
+    whole = (
+        expression.sql if isinstance(tree, exp.Column) and expression.sql in scope.used else None
+    )
+    return Translated(expression.sql, expression.type, frozenset(scope.used), scope.nested, whole)
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
     """The same for a truth value. Raises InvalidPredicateError for anything else too."""
-    made = translate(text, relations, now_us)
-    if made.type not in (None, BOOLEAN):
-        raise InvalidPredicateError(f"{text[:200]!r} is {made.type}, not a condition")
-    sql = made.sql if made.type is not None else "CAST(NULL AS BOOLEAN)"
-    return Translated(sql, BOOLEAN, made.columns, made.nested)
+    expression = translate(text, relations, now_us)
+    if expression.type not in (None, BOOLEAN):
+        raise InvalidPredicateError(f"{text[:200]!r} is {expression.type}, not a condition")
+    sql = expression.sql if expression.type is not None else "CAST(NULL AS BOOLEAN)"
+    return Translated(sql, BOOLEAN, expression.columns, expression.nested)
 
 
 def _read(node: exp.Expression, scope: Scope) -> Typed:
-    made = _made(node, scope)
+    expression = _made(node, scope)
     if not node.args.get("negate"):
-        return made
-    return Typed(f"(NOT {made.sql})", BOOLEAN)
+        return expression
+    return Typed(f"(NOT {expression.sql})", BOOLEAN)
 
 
 def _made(node: exp.Expression, scope: Scope) -> Typed:
@@ -112,19 +114,19 @@ def _made(node: exp.Expression, scope: Scope) -> Typed:
 def _column(node: exp.Column, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Star):
         raise not_carried_out(node.this)
-    found = resolve(node, scope.relations)
-    if len(found) > 1:
+    meanings = resolve(node, scope.relations)
+    if len(meanings) > 1:
         raise InvalidPredicateError(f"{shown(node)} is ambiguous: put the table's name before it")
-    if not found:
+    if not meanings:
         raise no_column([part.name for part in node.parts], _names(scope))
-    relation, at, fields = found[0].relation, found[0].at, found[0].path
+    relation, at, fields = meanings[0].relation, meanings[0].at, meanings[0].path
     column = relation.schema.fields[at]
     scope.used.add(relation.handle(at))
-    made = Typed(relation.handle(at), column.type)
+    value = Typed(relation.handle(at), column.type)
     for name in fields:
-        made = _part(made, name, node, scope)
+        value = _part(value, name, node, scope)
     scope.nested |= is_nested(column.type)
-    return made
+    return value
 
 
 def _names(scope: Scope) -> list[str]:

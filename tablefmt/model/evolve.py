@@ -55,10 +55,10 @@ def with_field(
     ids = NewIds(schema)
 
     def add(fields: Fields) -> Fields:
-        made = ids.numbered(replace(field, name=parts[-1]), fields)
-        if any(f.name.casefold() == made.name.casefold() for f in fields):
+        new = ids.numbered(replace(field, name=parts[-1]), fields)
+        if any(f.name.casefold() == new.name.casefold() for f in fields):
             raise SchemaMismatchError(f"there is a column {name!r} already", [name])
-        return _placed(fields, made, after, first)
+        return _placed(fields, new, after, first)
 
     fields = _at_siblings(schema.fields, parts, add, name)
     return checked_schema(Schema(fields, ids.last, schema.dropped), schema)
@@ -92,7 +92,7 @@ def without_field(schema: Schema, name: str) -> Schema:
         SchemaMismatchError: no such field, or the only one of the table or of its struct.
     """
     parts = path_of(schema, name)
-    gone: list[Field] = []
+    dropped: list[Field] = []
 
     def drop(fields: Fields) -> Fields:
         at = _find(fields, parts[-1], name)
@@ -101,11 +101,11 @@ def without_field(schema: Schema, name: str) -> Schema:
                 f"{name!r} is the only one there; a table, and a struct, needs at least one column",
                 [name],
             )
-        gone.append(fields[at])
+        dropped.append(fields[at])
         return fields[:at] + fields[at + 1 :]
 
     fields = _at_siblings(schema.fields, parts, drop, name)
-    return Schema(fields, schema.last_id, dropped_names(schema, gone))
+    return Schema(fields, schema.last_id, dropped_names(schema, dropped))
 
 
 def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = False) -> Schema:
@@ -214,31 +214,31 @@ def with_comment(schema: Schema, name: str, comment: str | None) -> Schema:
 
 
 def _at_type(
-    fields: Fields, parts: tuple[str, ...], change: Callable[[Type], Type], said: str
+    fields: Fields, parts: tuple[str, ...], change: Callable[[Type], Type], path: str
 ) -> Fields:
     """The fields with the type at the end of a path changed."""
-    at = _find(fields, parts[0], said)
-    new = with_type(fields[at], _inside(fields[at].type, parts[1:], change, said))
+    at = _find(fields, parts[0], path)
+    new = with_type(fields[at], _inside(fields[at].type, parts[1:], change, path))
     return (*fields[:at], new, *fields[at + 1 :])
 
 
-def _inside(kind: Type, parts: tuple[str, ...], change: Callable[[Type], Type], said: str) -> Type:
+def _inside(kind: Type, parts: tuple[str, ...], change: Callable[[Type], Type], path: str) -> Type:
     if not parts:
         return change(kind)
     rest, step = parts[1:], parts[0].casefold()
     if isinstance(kind, Struct):
-        return Struct(_at_type(kind.fields, parts, change, said))
+        return Struct(_at_type(kind.fields, parts, change, path))
     if isinstance(kind, Array) and step == "element":
-        return replace(kind, element=_inside(kind.element, rest, change, said))
+        return replace(kind, element=_inside(kind.element, rest, change, path))
     if isinstance(kind, Map) and step == "key":
-        return replace(kind, key=_inside(kind.key, rest, change, said))
+        return replace(kind, key=_inside(kind.key, rest, change, path))
     if isinstance(kind, Map) and step == "value":
-        return replace(kind, value=_inside(kind.value, rest, change, said))
-    raise SchemaMismatchError(f"there is no {said!r}: {kind} has no {parts[0]!r}", [said])
+        return replace(kind, value=_inside(kind.value, rest, change, path))
+    raise SchemaMismatchError(f"there is no {path!r}: {kind} has no {parts[0]!r}", [path])
 
 
 def _at_siblings(
-    fields: Fields, parts: tuple[str, ...], change: Callable[[Fields], Fields], said: str
+    fields: Fields, parts: tuple[str, ...], change: Callable[[Fields], Fields], path: str
 ) -> Fields:
     """The fields with those changed among which the end of a path is."""
     if len(parts) == 1:
@@ -246,10 +246,10 @@ def _at_siblings(
 
     def inside(kind: Type) -> Type:
         if not isinstance(kind, Struct):
-            raise SchemaMismatchError(f"there is no {said!r}: {kind} has no fields", [said])
+            raise SchemaMismatchError(f"there is no {path!r}: {kind} has no fields", [path])
         return Struct(change(kind.fields))
 
-    return _at_type(fields, parts[:-1], inside, said)
+    return _at_type(fields, parts[:-1], inside, path)
 
 
 def _placed(fields: Fields, field: Field, after: str | None, first: bool) -> Fields:
@@ -268,13 +268,13 @@ def _position(fields: Fields, name: str) -> int:
     return next((i for i, f in enumerate(fields) if f.name.casefold() == folded), -1)
 
 
-def _find(fields: Fields, name: str, said: str) -> int:
+def _find(fields: Fields, name: str, path: str) -> int:
     at = _position(fields, name)
     if at < 0:
-        raise _missing(name, fields, said)
+        raise _missing(name, fields, path)
     return at
 
 
-def _missing(name: str, fields: Fields, said: str) -> SchemaMismatchError:
+def _missing(name: str, fields: Fields, path: str) -> SchemaMismatchError:
     there = ", ".join(repr(f.name) for f in fields[:50])
-    return SchemaMismatchError(f"there is no column {said!r}: no {name!r} among {there}", [said])
+    return SchemaMismatchError(f"there is no column {path!r}: no {name!r} among {there}", [path])

@@ -190,10 +190,10 @@ def find_row(pinned: TransactionSnapshot, where: str) -> Row | None:
         UnsupportedFeatureError: text that cannot be evaluated without Spark. CorruptDataError.
     """
     scan = Scan(pinned.store, pinned.snapshot, where=where, limit=1)
-    found = scan.to_arrow().select([f.name for f in shown_columns(pinned.metadata.schema)])
-    if not found.num_rows:
+    rows = scan.to_arrow().select([f.name for f in shown_columns(pinned.metadata.schema)])
+    if not rows.num_rows:
         return None
-    return {name: shown_value(found.column(name)[0]) for name in found.column_names}
+    return {name: shown_value(rows.column(name)[0]) for name in rows.column_names}
 
 
 def alter(

@@ -83,8 +83,8 @@ def set_properties(properties: Mapping[str, Any]) -> Alteration:
 
 def unset_properties(names: Sequence[str]) -> Alteration:
     """As `Alter.unset_properties`."""
-    wanted = [names] if isinstance(names, str) else list(names)
-    unknown = [n for n in wanted if n not in PROPERTIES and not str(n).startswith(USER_PREFIX)]
+    given = [names] if isinstance(names, str) else list(names)
+    unknown = [n for n in given if n not in PROPERTIES and not str(n).startswith(USER_PREFIX)]
     if unknown:
         raise SchemaMismatchError(
             f"unknown table property {unknown[0]!r}; there are {', '.join(PROPERTIES)}, and names "
@@ -92,10 +92,10 @@ def unset_properties(names: Sequence[str]) -> Alteration:
         )
 
     def change(metadata: Metadata) -> Metadata:
-        left = {n: v for n, v in metadata.properties.items() if n not in wanted}
+        left = {n: v for n, v in metadata.properties.items() if n not in given}
         return replace(metadata, properties=left)
 
-    return Alteration("UNSET TBLPROPERTIES", change, {"properties": wanted})
+    return Alteration("UNSET TBLPROPERTIES", change, {"properties": given})
 
 
 def add_column(
@@ -173,17 +173,17 @@ def set_default(name: str, value: Any) -> Alteration:
 def set_comment(comment: str | None, column: str | None = None) -> Alteration:
     """As `Alter.set_comment`."""
     if column is None:
-        said = checked_comment(comment, "the table")
+        text = checked_comment(comment, "the table")
         return Alteration(
             "SET TBLPROPERTIES",
-            lambda metadata: metadata_changes.with_comment(metadata, None, said),
-            {"comment": said},
+            lambda metadata: metadata_changes.with_comment(metadata, None, text),
+            {"comment": text},
         )
-    said = checked_comment(comment, f"column {column!r:.100}")
+    text = checked_comment(comment, f"column {column!r:.100}")
     return Alteration(
         "CHANGE COLUMN",
-        lambda metadata: metadata_changes.with_comment(metadata, column, said),
-        {"column": column, "comment": said},
+        lambda metadata: metadata_changes.with_comment(metadata, column, text),
+        {"column": column, "comment": text},
     )
 
 

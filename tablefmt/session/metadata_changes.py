@@ -203,18 +203,18 @@ def replaced(
     return with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
 
 
-def redefined(metadata: Metadata, wanted: Metadata) -> Metadata:
+def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
     """With all that another definition of the table says, in place of all that this one does.
 
     Args:
         metadata: of the table.
-        wanted: of a table of its own, with ids of its own.
+        definition: of a table of its own, with ids of its own.
 
     Raises:
         SchemaMismatchError: SCH-2.
     """
-    schema = replaced_schema(metadata.schema, wanted.schema, whole=True)
-    return _renumbered(wanted, schema)
+    schema = replaced_schema(metadata.schema, definition.schema, whole=True)
+    return _renumbered(definition, schema)
 
 
 def afresh(metadata: Metadata) -> Metadata:
@@ -263,8 +263,8 @@ def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
     """
     types = {f.id: f.type for f in before.fields}
     other = {f.id for f in after.fields if f.id in types and types[f.id] != f.type}
-    gone = {f"{side}.{i}" for side in ("lower", "upper") for i in other}
-    return AddedFiles({n: values for n, values in added.columns.items() if n not in gone})
+    unknown = {f"{side}.{i}" for side in ("lower", "upper") for i in other}
+    return AddedFiles({n: values for n, values in added.columns.items() if n not in unknown})
 
 
 def _check_unused(metadata: Metadata, name: str, what: str) -> None:

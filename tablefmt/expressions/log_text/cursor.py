@@ -28,7 +28,7 @@ class Cursor:
     columns: frozenset[str]
     """The same without their case."""
     at: int = 0
-    made: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     """What is open: the function's name, or `(`, or `[`."""
     scopes: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)
@@ -56,8 +56,8 @@ class Cursor:
 
     def write(self, text: str) -> None:
         """Write a word, with a blank before it where one belongs."""
-        gap = "" if not self.made or self.made[-1][-1:] in ("(", "[") else " "
-        self.made.append(gap + text)
+        gap = "" if not self.written or self.written[-1][-1:] in ("(", "[") else " "
+        self.written.append(gap + text)
 
     def refuse(self, token: Token) -> NoReturn:
         """Raise UnsupportedFeatureError: the token may not come where it is."""
@@ -88,7 +88,7 @@ class Cursor:
         if what == "(":
             self.write(what)
         else:
-            self.made.append("[" if what == "[" else "(")
+            self.written.append("[" if what == "[" else "(")
         self.at += 1
         return False
 
@@ -97,7 +97,7 @@ class Cursor:
         if not self.opened or (self.opened[-1] == "[") != (sign == "]"):
             self.refuse(self.next_token())
         self.opened.pop()
-        self.made.append(sign)
+        self.written.append(sign)
         self.at += 1
         return True
 

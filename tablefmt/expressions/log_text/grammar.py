@@ -68,7 +68,7 @@ def rewritten(text: str, columns: Sequence[str]) -> str:
 def _rewritten(text: str, names: tuple[str, ...]) -> str:
     writer = _Writer(tokens_of(text), names, frozenset(name.casefold() for name in names))
     writer.expression()
-    return "".join(writer.made)
+    return "".join(writer.written)
 
 
 @dataclass(slots=True)
@@ -108,8 +108,8 @@ class _Writer(Cursor):
             return self.open("(")
         if (
             self.sees(")")
-            and self.made
-            and self.made[-1] == "("
+            and self.written
+            and self.written[-1] == "("
             and self.opened[-1] not in ("(", "[")
         ):
             return self.close(")")
@@ -117,7 +117,7 @@ class _Writer(Cursor):
 
     def _word(self, token: Token) -> bool:
         word = token.text
-        before = self.made[-1].strip() if self.made else ""
+        before = self.written[-1].strip() if self.written else ""
         if (
             word in ("NOT", "CASE")
             or (word == "WHEN" and before == "CASE")
@@ -241,7 +241,7 @@ class _Writer(Cursor):
         if self.sees(")", "]"):
             return self.close(token.text)
         if self.sees(",") and self.opened and self.opened[-1] != "[":
-            self.made.append(",")
+            self.written.append(",")
             self.at += 1
             return False
         if self.sees("["):
@@ -309,7 +309,7 @@ class _Writer(Cursor):
             text = "".join(t.text for t in self.tokens[self.at : self.at + count])
             if not re.fullmatch(r"\([0-9]{1,2}(,[0-9]{1,2})?\)", text):
                 self.refuse(self.next_token(1))
-            self.made.append(text)
+            self.written.append(text)
             self.at += count
         return True
 
@@ -319,6 +319,8 @@ class _Writer(Cursor):
         token = self.next_token()
         if token.kind not in ("word", "quoted") or self.sees("(", ahead=1):
             self.refuse(token)
-        self.made.append("." + identifier(token.text if token.kind == "quoted" else token.source))
+        self.written.append(
+            "." + identifier(token.text if token.kind == "quoted" else token.source)
+        )
         self.at += 1
         return True

@@ -53,7 +53,7 @@ def tokens_of(text: str) -> list[Token]:
         raise InvalidPredicateError(
             f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
         )
-    found: list[Token] = []
+    tokens: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -67,14 +67,14 @@ def tokens_of(text: str) -> list[Token]:
         if kind in ("blank", "comment"):
             continue
         if kind == "raw":
-            found.append(Token("string", source[2:-1], source))
+            tokens.append(Token("string", source[2:-1], source))
         elif kind == "string":
-            found.append(Token(kind, _said(source), source))
+            tokens.append(Token(kind, _said(source), source))
         elif kind == "quoted":
-            found.append(Token(kind, source[1:-1].replace("``", "`"), source))
+            tokens.append(Token(kind, source[1:-1].replace("``", "`"), source))
         else:
-            found.append(Token(kind, source.upper() if kind == "word" else source, source))
-    return found
+            tokens.append(Token(kind, source.upper() if kind == "word" else source, source))
+    return tokens
 
 
 def _said(source: str) -> str:
