@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.session.context import CommitOptions
@@ -31,6 +31,30 @@ OPTIONS = {
     "partitioning that partitionBy says; a DataFrameWriter without partitionBy leaves none",
 }
 """Names as people write them: matched with case and underscores ignored."""
+
+
+class WriteKeywords(TypedDict, total=False):
+    """`OPTIONS` as keywords: types for editors. At run time names are matched as of `OPTIONS`, so
+    `merge_schema=True` is the same; and there may be `**{"storage.<key>": …}`.
+    """
+
+    replaceWhere: str
+    partitionOverwriteMode: str
+    txnAppId: str
+    txnVersion: int | str
+    application: tuple[str, int]
+    maxRecordsPerFile: int | str
+    targetFileSize: int | str
+    optimizeWrite: bool | str
+    compression: str
+    userMetadata: Mapping[str, Any] | str
+    deadline: float | str
+    storageOptions: Mapping[str, Any]
+    mergeSchema: bool | str
+    overwriteSchema: bool | str
+
+
+assert list(WriteKeywords.__annotations__) == list(OPTIONS), "a keyword for every option"
 
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",
@@ -90,32 +114,32 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
         InvalidRangeError: a value that makes no sense.
     """
-    found, storage = _by_name(given, _NAMES)
-    overwrite_schema = bool(_flag(found, "overwriteSchema"))
-    mode = str(found.get("partitionOverwriteMode", "static")).casefold()
+    values, storage = _by_name(given, _NAMES)
+    overwrite_schema = bool(_flag(values, "overwriteSchema"))
+    mode = str(values.get("partitionOverwriteMode", "static")).casefold()
     if mode not in ("static", "dynamic"):
         raise InvalidRangeError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
-    if mode == "dynamic" and "replaceWhere" in found:
+    if mode == "dynamic" and "replaceWhere" in values:
         raise InvalidRangeError(
             "replaceWhere and partitionOverwriteMode=dynamic both say what to replace; give one"
         )
-    if overwrite_schema and (mode == "dynamic" or "replaceWhere" in found):
+    if overwrite_schema and (mode == "dynamic" or "replaceWhere" in values):
         raise InvalidRangeError(
             "overwriteSchema gives the whole table other columns; it goes with neither "
             "replaceWhere nor partitionOverwriteMode=dynamic"
         )
     return WriteOptions(
         commit=CommitOptions(
-            application=_application(found),
-            user_metadata=_user_metadata(found.get("userMetadata")),
-            deadline=_number(found.get("deadline")),
+            application=_application(values),
+            user_metadata=_user_metadata(values.get("userMetadata")),
+            deadline=_number(values.get("deadline")),
         ),
-        files=_files(found),
-        replace_where=found.get("replaceWhere"),
+        files=_files(values),
+        replace_where=values.get("replaceWhere"),
         dynamic_partitions=mode == "dynamic",
-        merge_schema=bool(_flag(found, "mergeSchema")),
+        merge_schema=bool(_flag(values, "mergeSchema")),
         overwrite_schema=overwrite_schema,
-        storage_options={**storage, **found.get("storageOptions", {})},
+        storage_options={**storage, **values.get("storageOptions", {})},
     )
 
 
@@ -145,9 +169,9 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
             raise UnsupportedFeatureError(
                 f"the option {later} is not supported yet", [f"option:{later}"]
             )
-    found, storage = _by_name(asked, _READ_NAMES)
-    version = found.get("versionAsOf")
-    if version is not None and "timestampAsOf" in found:
+    values, storage = _by_name(asked, _READ_NAMES)
+    version = values.get("versionAsOf")
+    if version is not None and "timestampAsOf" in values:
         raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
     if version is not None:
         try:
@@ -155,10 +179,10 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
         except ValueError:
             raise InvalidRangeError(f"versionAsOf is {version!r}; it is a whole number") from None
     return ReadOptions(
-        path=found.get("path"),
+        path=values.get("path"),
         version=version,
-        timestamp=found.get("timestampAsOf"),
-        storage_options={**storage, **found.get("storageOptions", {})},
+        timestamp=values.get("timestampAsOf"),
+        storage_options={**storage, **values.get("storageOptions", {})},
     )
 
 
@@ -166,7 +190,7 @@ def _by_name(
     given: Mapping[str, Any], names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options under their proper names, and those of the storage."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
     for written, value in given.items():
         if written.casefold().startswith(_PREFIX):
@@ -180,74 +204,74 @@ def _by_name(
                 [f"option:{written}"],
             )
         if value is not None:
-            found[name] = value
-    return found, storage
+            values[name] = value
+    return values, storage
 
 
 def _folded(name: str) -> str:
     return name.casefold().replace("_", "")
 
 
-def _files(found: Mapping[str, Any]) -> FileOptions:
-    codec = str(found.get("compression", "zstd")).casefold()
+def _files(values: Mapping[str, Any]) -> FileOptions:
+    codec = str(values.get("compression", "zstd")).casefold()
     if codec not in COMPRESSIONS:
         raise InvalidRangeError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
     return FileOptions(
-        max_records=_count(found, "maxRecordsPerFile"),
-        target_file_size=_size(found, "targetFileSize"),
-        optimize=_flag(found, "optimizeWrite"),
+        max_records=_count(values, "maxRecordsPerFile"),
+        target_file_size=_size(values, "targetFileSize"),
+        optimize=_flag(values, "optimizeWrite"),
         compression=codec,
     )
 
 
-def _count(found: Mapping[str, Any], name: str) -> int | None:
+def _count(values: Mapping[str, Any], name: str) -> int | None:
     """A number of rows; 0 and less mean no limit, as in Spark."""
-    if name not in found:
+    if name not in values:
         return None
     try:
-        number = int(str(found[name]))
+        number = int(str(values[name]))
     except ValueError:
-        raise InvalidRangeError(f"{name} is {found[name]!r}; it is a whole number") from None
+        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number") from None
     if number >= 1 << 62:
         raise InvalidRangeError(f"{name} is {number}, which is too large")
     return max(number, 0) or None
 
 
-def _size(found: Mapping[str, Any], name: str) -> int | None:
-    if name not in found:
+def _size(values: Mapping[str, Any], name: str) -> int | None:
+    if name not in values:
         return None
-    match = _SIZE.fullmatch(str(found[name]))
+    match = _SIZE.fullmatch(str(values[name]))
     size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
     if not 0 < size < 1 << 50:
         raise InvalidRangeError(
-            f"{name} is {found[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
+            f"{name} is {values[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
         )
     return size
 
 
-def _flag(found: Mapping[str, Any], name: str) -> bool | None:
-    if name not in found:
+def _flag(values: Mapping[str, Any], name: str) -> bool | None:
+    if name not in values:
         return None
-    text = str(found[name]).casefold()
+    text = str(values[name]).casefold()
     if text not in ("true", "false"):
-        raise InvalidRangeError(f"{name} is {found[name]!r}; it is true or false")
+        raise InvalidRangeError(f"{name} is {values[name]!r}; it is true or false")
     return text == "true"
 
 
-def _application(found: Mapping[str, Any]) -> tuple[str, int] | None:
-    if "application" in found:
-        application: tuple[str, int] = found["application"]
+def _application(values: Mapping[str, Any]) -> tuple[str, int] | None:
+    if "application" in values:
+        application: tuple[str, int] = values["application"]
         return application
-    if "txnAppId" not in found and "txnVersion" not in found:
+    if "txnAppId" not in values and "txnVersion" not in values:
         return None
     try:
         # By its text: a fraction is no version, and is not cut to one.
-        return str(found["txnAppId"]), int(str(found["txnVersion"]))
+        return str(values["txnAppId"]), int(str(values["txnVersion"]))
     except KeyError as error:
         raise InvalidRangeError(f"{error} is missing: give txnAppId and txnVersion") from None
     except (TypeError, ValueError):
         raise InvalidRangeError(
-            f"txnVersion is {found['txnVersion']!r}; it is a whole number"
+            f"txnVersion is {values['txnVersion']!r}; it is a whole number"
         ) from None
 
 

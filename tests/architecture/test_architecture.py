@@ -35,7 +35,8 @@ LINES = [
 """From low to high; rooms on one line know nothing of each other. "" is the package itself."""
 
 SPARK_LINES = [
-    ["jvm", "options"],
+    ["options", "runtime.frames"],
+    ["jvm"],
     ["runtime"],
     ["columns"],
     ["backends.layout", "backends.task_results"],

@@ -7,7 +7,6 @@ that; so the setting of a backend says nothing of a SELECT.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.native.groups import cells
 from tablefmt.spark.backends.native.relation import kept_relation, snapshot_files
-from tablefmt.spark.runtime.frames import Session
+from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.store.protocol import Store
 
 
@@ -28,7 +27,7 @@ def sql_relation(
     storage: Mapping[str, str],
     *,
     asked: bool,
-) -> Any:
+) -> JavaObject:
     """A SnapshotRelation of the JVM over a version of a table.
 
     Args:

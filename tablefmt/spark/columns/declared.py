@@ -21,8 +21,8 @@ def declared(columns: str) -> Declared:
 
 def declared_by(schema: Schema) -> Declared:
     """Names and types of a table's columns, with the lengths that text was declared with."""
-    found = declared(json.dumps(to_spark_json(schema)))
-    pairs = zip(found, schema.fields, strict=True)
+    columns = declared(json.dumps(to_spark_json(schema)))
+    pairs = zip(columns, schema.fields, strict=True)
     return [(name, field.text or kind) for (name, kind), field in pairs]
 
 

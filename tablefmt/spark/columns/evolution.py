@@ -26,23 +26,23 @@ _steps: OrderedDict[str, list[tuple[Schema, Schema]]] = OrderedDict()
 _noting = threading.Lock()
 
 
-def widened_columns(metadata: Metadata, described: Mapping[str, Any], said: Any) -> str:
+def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) -> str:
     """The columns that a table will have once rows of a query are in it, in Spark's JSON form.
 
     Args:
         metadata: of the table.
         described: the query's columns, in Spark's JSON form.
-        said: `byName`; else `columns`, names that the statement lists, and `fixed`, partition
+        how: `byName`; else `columns`, names that the statement lists, and `fixed`, partition
             columns with a value of their own. By position, columns beyond the table's are new.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
     """
     fields = [dict(field) for field in described["fields"]]
-    if not said["byName"]:
-        fixed = {name.casefold() for name in said.get("fixed", ())}
+    if not how["byName"]:
+        fixed = {name.casefold() for name in how.get("fixed", ())}
         there = [name for name in metadata.schema.names if name.casefold() not in fixed]
-        names = said.get("columns") or there
+        names = how.get("columns") or there
         for field, name in zip(fields, names, strict=False):
             field["name"] = name
     rows = nullable(taken_over(fields, metadata.schema))
@@ -69,8 +69,8 @@ def made_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bo
     """
     with _noting:
         steps = list(_steps.get(table, ()))
-    reached = [made for known, made in steps if before(known)]
-    for known, made in steps:
-        if known in reached and made not in reached:
-            reached.append(made)
+    reached = [result for known, result in steps if before(known)]
+    for known, result in steps:
+        if known in reached and result not in reached:
+            reached.append(result)
     return after in reached

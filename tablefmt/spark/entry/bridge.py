@@ -13,9 +13,9 @@ from typing import Any
 
 from tablefmt.errors import TablefmtError
 from tablefmt.spark.entry import define_verbs, read_verbs, write_verbs
-from tablefmt.spark.entry.callers import JavaObject
 from tablefmt.spark.entry.refusals import REFUSALS
 from tablefmt.spark.runtime.failures import cause_of, hand_over
+from tablefmt.spark.runtime.frames import JavaObject
 
 VERBS: Mapping[str, Callable[..., Any]] = {
     **read_verbs.VERBS,

@@ -13,13 +13,10 @@ from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import parse_options
-from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
-
-JavaObject = Any
-"""What py4j gives for an object of the JVM, whose class no Python type tells."""
 
 _sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
 """PySpark's objects by the JVM's names: whoever works with a session has its object."""

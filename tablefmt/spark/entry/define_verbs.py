@@ -9,14 +9,13 @@ from typing import Any
 from tablefmt.model.schema import Schema
 from tablefmt.spark.columns.evolution import widened_columns
 from tablefmt.spark.entry.callers import (
-    JavaObject,
     context_of,
     java_columns,
     session_of,
     store_of,
 )
 from tablefmt.spark.entry.define import Statement, define, like, replace_table
-from tablefmt.spark.runtime.frames import Session
+from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.alter import alter_table
 from tablefmt.store.protocol import Store
 

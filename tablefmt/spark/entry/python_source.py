@@ -152,13 +152,13 @@ def register_source(spark: Any, name: str = "tablefmt") -> None:
 
 def _check_given(schema: StructType, snapshot: Snapshot) -> None:
     """Refuse columns other than the table's: a catalog's that are out of date, or a user's."""
-    wanted = to_spark_json(without_comments(nullable(snapshot.schema)))
+    expected = to_spark_json(without_comments(nullable(snapshot.schema)))
     given = to_spark_json(without_comments(nullable(schema_from(schema))))
-    if given != wanted:
+    if given != expected:
         raise SchemaMismatchError(
             f"Spark's catalog or the reader says the columns are {schema.simpleString()}, and "
             f"version {snapshot.version} of the table has "
-            f"{StructType.fromJson(wanted).simpleString()}; "
+            f"{StructType.fromJson(expected).simpleString()}; "
             'leave schema() out, or bring the catalog up to date: tablefmt.spark.sync(spark, "…")',
             [f.name for f in schema.fields],
         )

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.model.times import Time
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.spark.statements.snapshots import read_at
 from tablefmt.store.open import open_store
 
 
 def read(
-    spark: Any,
+    spark: Session,
     uri: str,
     *,
     version: int | None = None,
     timestamp: Time | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Any:
+) -> DataFrame:
     """The table as a DataFrame, scanned in Spark's tasks and pinned to one version.
 
     It stays at that version over Spark Connect too, where `format("tablefmt")` without a version is

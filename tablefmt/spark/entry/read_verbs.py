@@ -16,7 +16,6 @@ from tablefmt.spark.backends.sql_relation import live_partitions, sql_relation
 from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.columns.evolution import made_here
 from tablefmt.spark.entry.callers import (
-    JavaObject,
     context_of,
     follow,
     java_columns,
@@ -25,6 +24,7 @@ from tablefmt.spark.entry.callers import (
     session_of,
 )
 from tablefmt.spark.options import parse_read_options
+from tablefmt.spark.runtime.frames import JavaObject
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 

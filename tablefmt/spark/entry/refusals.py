@@ -22,9 +22,9 @@ def _twice(name: str) -> None:
     raise SchemaMismatchError(f"column {name!r} is set twice", [name])
 
 
-def _misfit(name: str, wanted: str, given: str) -> None:
+def _misfit(name: str, kind: str, given: str) -> None:
     raise SchemaMismatchError(
-        f"column {name!r} is {wanted}, and {given} cannot be stored there; cast it first", [name]
+        f"column {name!r} is {kind}, and {given} cannot be stored there; cast it first", [name]
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.spark.backends import choice
@@ -17,6 +16,7 @@ from tablefmt.spark.entry.session import check_classic, is_connect
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
 
@@ -27,7 +27,7 @@ _registering = threading.Lock()
 _log = logging.getLogger("tablefmt.spark")
 
 
-def register(spark: Any) -> None:
+def register(spark: Session) -> None:
     """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
 
     Sets `spark.sql.catalog.spark_catalog` of the session, unless somebody else has: then paths work
@@ -41,7 +41,7 @@ def register(spark: Any) -> None:
         _register(spark)
 
 
-def _register(spark: Any) -> None:
+def _register(spark: Session) -> None:
     from tablefmt.spark.entry import python_source
 
     failures.install()
@@ -63,7 +63,7 @@ def _register(spark: Any) -> None:
     _log.log(level, "arrow backend: rows go through Python, because %s", without_jvm.reason)
 
 
-def _register_classes(spark: Any) -> None:
+def _register_classes(spark: Session) -> None:
     if not loader.on_class_path(spark):
         raise UnsupportedFeatureError(
             "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
@@ -86,7 +86,7 @@ def _register_classes(spark: Any) -> None:
     _log.info("tablefmt: Spark %s reads and writes the files itself", spark.version)
 
 
-def sync(spark: Any, name: str) -> None:
+def sync(spark: Session, name: str) -> None:
     """Bring the columns that Spark's catalog keeps of a table up to those of the table itself.
 
     Args:

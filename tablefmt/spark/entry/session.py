@@ -12,6 +12,7 @@ from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.frames import Session
 
 JAVA_MIN = 17
 PYSPARK_MIN = (4, 1)
@@ -39,8 +40,8 @@ def session(
     *,
     master: str = "local[*]",
     s3: bool | str | os.PathLike[str] = False,
-    **conf: Any,
-) -> Any:
+    **conf: str | bool | float,
+) -> Session:
     """A classic SparkSession, made or found; optional: any classic session will do.
 
     Args:
@@ -90,12 +91,12 @@ def driver_megabytes(machine_bytes: int) -> int:
 
 def _machine_bytes() -> int:
     """What this process may use, as far as that can be found out."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
     except OSError:
-        return found
-    return min(found, int(limit)) if limit.isdigit() else found
+        return installed
+    return min(installed, int(limit)) if limit.isdigit() else installed
 
 
 def _jars(folder: str | None) -> list[str]:
@@ -137,8 +138,8 @@ def check_pyspark() -> None:
         raise UnsupportedFeatureError(
             "PySpark is not installed; pip install 'tablefmt[spark]'", ["spark"]
         ) from None
-    found = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
-    if found < PYSPARK_MIN:
+    version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if version < PYSPARK_MIN:
         raise UnsupportedFeatureError(
             f"this is PySpark {pyspark.__version__}, and 4.1 or later is needed; "
             "pip install 'tablefmt[spark]'",
@@ -165,21 +166,21 @@ def check_java() -> None:
             "set JAVA_HOME",
             ["java"],
         ) from None
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    if found is not None and int(found[1]) < JAVA_MIN:
+    version = _VERSION.search(answer.stderr + answer.stdout)
+    if version is not None and int(version[1]) < JAVA_MIN:
         raise UnsupportedFeatureError(
-            f"Spark needs Java {JAVA_MIN} or later, and this is Java {found[1]}; set JAVA_HOME to "
-            "a newer one",
+            f"Spark needs Java {JAVA_MIN} or later, and this is Java {version[1]}; set JAVA_HOME "
+            "to a newer one",
             ["java"],
         )
 
 
-def is_connect(spark: Any) -> bool:
+def is_connect(spark: Session) -> bool:
     """Whether this is a Spark Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def is_stopped(spark: Any) -> bool:
+def is_stopped(spark: Session) -> bool:
     """Whether a session, classic or Connect, was stopped."""
     if is_connect(spark):
         return bool(spark.is_stopped)
@@ -187,7 +188,7 @@ def is_stopped(spark: Any) -> bool:
     return context is None or bool(context.sc().isStopped())
 
 
-def check_classic(spark: Any) -> None:
+def check_classic(spark: Session) -> None:
     """Refuse a session that has no JVM at hand.
 
     Raises:

@@ -10,7 +10,6 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.session.context import CommitOptions
 from tablefmt.spark.entry.callers import (
-    JavaObject,
     context_of,
     follow,
     frame_of,
@@ -23,7 +22,7 @@ from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
 from tablefmt.spark.entry.write import write
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.ansi import wrapped
-from tablefmt.spark.runtime.frames import Session
+from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.statements.sql import change_rows, counts
 from tablefmt.store.open import open_store

@@ -14,32 +14,37 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.jvm.sessions import SessionCache
+from tablefmt.spark.runtime.frames import JavaObject, Session
 
 SOURCES = (
     "Ansi",
     "Assigned",
     "Bridge",
+    "CatalogEntries",
     "Conditions",
     "DefaultSource",
     "DeletedRows",
     "GroupValues",
     "Grown",
-    "Harmless",
     "InsertEvolution",
     "LiveRows",
     "MergeEvolution",
     "NativeScan",
     "NativeWrite",
-    "Plain",
+    "NonFailingExpressions",
+    "PlaceholderTable",
     "RowCommand",
     "RowCommands",
+    "RowDescription",
+    "RowTarget",
+    "ScalaValues",
     "SessionCatalog",
     "SnapshotFileIndex",
     "SnapshotFormat",
@@ -67,8 +72,10 @@ _trying = threading.Lock()
 _ruling = threading.Lock()
 _ruled: SessionCache[bool] = SessionCache(SESSIONS_KEPT)
 _folders: list[str] = []
-_problems: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
-_found: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_problems: weakref.WeakKeyDictionary[JavaObject, str | None] = weakref.WeakKeyDictionary()
+_found: weakref.WeakKeyDictionary[JavaObject, dict[Hashable, JavaObject]] = (
+    weakref.WeakKeyDictionary()
+)
 _log = logging.getLogger("tablefmt.spark")
 
 
@@ -83,7 +90,7 @@ def _digest() -> str:
     return hashlib.sha256("\0".join(_sources().values()).encode()).hexdigest()[:16]
 
 
-def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
+def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
     """A new object of one of `SOURCES`, made by its first public constructor.
 
     Raises:
@@ -94,19 +101,19 @@ def new_instance(spark: Any, name: str, *arguments: Any) -> Any:
     for at, argument in enumerate(arguments):
         array[at] = argument
     loaded = _loaded(spark, name)
-    made = kept(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
-    return made.newInstance(array)
+    constructor = kept(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
+    return constructor.newInstance(array)
 
 
-def kept(spark: Any, key: Any, make: Callable[[], Any]) -> Any:
+def kept(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaObject:
     """What `make` gives, asked for once a JVM: every part of a name there costs a call."""
-    found = _found.setdefault(gateway(spark), {})
-    if key not in found:
-        found[key] = make()
-    return found[key]
+    objects = _found.setdefault(gateway(spark), {})
+    if key not in objects:
+        objects[key] = make()
+    return objects[key]
 
 
-def problem(spark: Any) -> str | None:
+def problem(spark: Session) -> str | None:
     """Why the JVM of a classic session cannot have the classes; None if it can.
 
     Found out once a JVM. A Spark that lacks what they need is said so in one warning.
@@ -126,7 +133,7 @@ def problem(spark: Any) -> str | None:
         return _problems[jvm]
 
 
-def add_rule(spark: Any, *, again: bool = False) -> None:
+def add_rule(spark: Session, *, again: bool = False) -> None:
     """Have the optimizer of a classic session apply NativeScan.
 
     Args:
@@ -138,7 +145,7 @@ def add_rule(spark: Any, *, again: bool = False) -> None:
     _ruled.get(spark, "rules", lambda: _add_rules(spark))
 
 
-def _add_rules(spark: Any) -> bool:
+def _add_rules(spark: Session) -> bool:
     with _ruling:
         methods = spark._jsparkSession.experimental()
         rules = methods.extraOptimizations()
@@ -150,7 +157,7 @@ def _add_rules(spark: Any) -> bool:
     return True
 
 
-def _add_analyzer_rule(spark: Any) -> None:
+def _add_analyzer_rule(spark: Session) -> None:
     from py4j.protocol import Py4JError
 
     try:
@@ -160,7 +167,7 @@ def _add_analyzer_rule(spark: Any) -> None:
         _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
 
 
-def stand_in(spark: Any) -> None:
+def stand_in(spark: Session) -> None:
     """Have a session's own catalog know tables of ours in whatever thread it is asked."""
     from py4j.protocol import Py4JError
 
@@ -172,17 +179,17 @@ def stand_in(spark: Any) -> None:
             _log.warning("saveAsTable may not work in threads of their own: %s", error)
 
 
-def on_class_path(spark: Any) -> bool:
+def on_class_path(spark: Session) -> bool:
     """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
     loader = _loader(spark)
     return bool(loader.getClass().getName() != "java.net.URLClassLoader")
 
 
-def _loaded(spark: Any, name: str) -> Any:
+def _loaded(spark: Session, name: str) -> JavaObject:
     return _loader(spark).loadClass(f"tablefmt.{name}")
 
 
-def _loader(spark: Any) -> Any:
+def _loader(spark: Session) -> JavaObject:
     """The class loader that has the classes: Spark's own one, where it can be added to."""
     known = kept(spark, "properties", lambda: spark._jvm.java.lang.System.getProperties())
     with _installing:
@@ -197,7 +204,7 @@ def _loader(spark: Any) -> Any:
         return known.get(_LOADER)
 
 
-def _install(spark: Any) -> Any:
+def _install(spark: Session) -> JavaObject:
     jvm = spark._jvm
     compiled = _compiled(spark)
     folder = tempfile.mkdtemp(prefix=_FOLDER)
@@ -231,7 +238,7 @@ def _write(folder: str, name: str, content: bytes) -> None:
         file.write(content)
 
 
-def _compiled(spark: Any) -> dict[str, bytes]:
+def _compiled(spark: Session) -> dict[str, bytes]:
     """Class files by name."""
     from py4j.protocol import Py4JError
 
@@ -249,10 +256,10 @@ def _compiled(spark: Any) -> dict[str, bytes]:
         )
         compiler.setSourceVersion(8)
         compiler.setTargetVersion(8)
-        made = jvm.java.util.HashMap()
-        compiler.setClassFileCreator(resource.MapResourceCreator(made))
+        classes = jvm.java.util.HashMap()
+        compiler.setClassFileCreator(resource.MapResourceCreator(classes))
         compiler.compile(texts)
-        return {str(name): bytes(made.get(name)) for name in list(made.keySet())}
+        return {str(name): bytes(classes.get(name)) for name in list(classes.keySet())}
     except (Py4JError, TypeError) as error:
         first = str(getattr(error, "java_exception", error)).splitlines()[0]
         raise UnsupportedFeatureError(
@@ -267,7 +274,7 @@ class Callback:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def apply(self, argument: Any) -> Any:
+    def apply(self, argument: Any) -> JavaObject:
         """The one method of the interface."""
         return self._function(argument)
 
@@ -277,7 +284,7 @@ class Callback:
         implements = ("java.util.function.Function",)
 
 
-def callback(spark: Any, function: Callable[[Any], Any]) -> Callback:
+def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
     """`function` for the JVM. bytes become byte[], str String, None null."""
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -285,12 +292,12 @@ def callback(spark: Any, function: Callable[[Any], Any]) -> Callback:
     return Callback(function)
 
 
-def gateway(spark: Any) -> Any:
+def gateway(spark: Session) -> JavaObject:
     """The py4j gateway of a classic session."""
     return spark.sparkContext._gateway
 
 
-def scala_object(jvm: Any, path: str) -> Any:
+def scala_object(jvm: JavaObject, path: str) -> JavaObject:
     """The singleton of a Scala object such as `scala.None`."""
     node = jvm
     *outer, last = path.split(".")
@@ -299,24 +306,24 @@ def scala_object(jvm: Any, path: str) -> Any:
     return getattr(getattr(node, last + "$"), "MODULE$")
 
 
-def scala_map(spark: Any, values: dict[str, str]) -> Any:
+def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
     """An immutable Scala Map of text to text."""
     tools = kept(spark, "PythonUtils", lambda: spark._jvm.org.apache.spark.api.python.PythonUtils)
     return tools.toScalaMap(values)
 
 
-def java_schema(spark: Any, json: str) -> Any:
+def java_schema(spark: Session, json: str) -> JavaObject:
     """A JVM StructType from Spark's JSON form of it."""
     types = kept(spark, "DataType", lambda: spark._jvm.org.apache.spark.sql.types.DataType)
     return types.fromJson(json)
 
 
-def long(spark: Any, value: int) -> Any:
+def long(spark: Session, value: int) -> JavaObject:
     """A java.lang.Long: py4j makes an Integer of a small number."""
     return kept(spark, "Long", lambda: spark._jvm.java.lang.Long).valueOf(str(value))
 
 
-def string_array(spark: Any, values: Sequence[str]) -> Any:
+def string_array(spark: Session, values: Sequence[str]) -> JavaObject:
     """A String[]."""
     text = kept(spark, "String", lambda: spark._jvm.java.lang.String)
     array = gateway(spark).new_array(text, len(values))

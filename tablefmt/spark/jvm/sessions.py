@@ -10,7 +10,9 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from tablefmt.spark.runtime.frames import JavaObject, Session
 
 Value = TypeVar("Value")
 
@@ -25,11 +27,11 @@ class SessionCache(Generic[Value]):
         """`most` values a context are kept."""
         self._most = most
         self._lock = threading.Lock()
-        self._by_context: weakref.WeakKeyDictionary[Any, OrderedDict[Hashable, Value]] = (
+        self._by_context: weakref.WeakKeyDictionary[JavaObject, OrderedDict[Hashable, Value]] = (
             weakref.WeakKeyDictionary()
         )
 
-    def get(self, spark: Any, key: Hashable, make: Callable[[], Value]) -> Value:
+    def get(self, spark: Session, key: Hashable, make: Callable[[], Value]) -> Value:
         """What is kept for a classic session under `key`; else what `make` gives, kept from now on.
 
         Two threads that ask at once may both make it; both get the same one.
@@ -57,7 +59,7 @@ class SessionCache(Generic[Value]):
             self._forget_stopped()
             return sum(map(len, self._by_context.values()))
 
-    def _of(self, context: Any) -> OrderedDict[Hashable, Value]:
+    def _of(self, context: JavaObject) -> OrderedDict[Hashable, Value]:
         self._forget_stopped()
         return self._by_context.setdefault(context, OrderedDict())
 

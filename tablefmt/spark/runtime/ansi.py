@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 
 ANSI = "spark.sql.ansi.enabled"
 
@@ -18,7 +18,7 @@ _POLICY = "spark.sql.storeAssignmentPolicy"
 _LENIENT = "sql:without-ansi"
 
 
-def is_ansi(spark: Any) -> bool:
+def is_ansi(spark: Session) -> bool:
     """Whether what a session computes by itself is what SQL-1 and SQL-3 say."""
     conf = spark.conf
     asks = str(conf.get(ANSI, "true")).casefold() == "true"
@@ -35,7 +35,7 @@ def lenient(what: str) -> UnsupportedFeatureError:
 
 
 @contextmanager
-def under_ansi(spark: Any, *, plain: bool = False) -> Iterator[Any]:
+def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
     """The session, or a copy of it with those settings, which is the active one inside.
 
     Text and Columns take the settings of the active session, and keep them.
@@ -59,13 +59,13 @@ def under_ansi(spark: Any, *, plain: bool = False) -> Iterator[Any]:
         yield copy
 
 
-def copied(spark: Any) -> Any:
+def copied(spark: Session) -> Session:
     """A copy of a classic session with those settings."""
     ansi = loader.new_instance(spark, "Ansi", spark._jsparkSession)
     return wrapped(ansi.session(spark._jsparkSession))
 
 
-def wrapped(session: Any) -> Any:
+def wrapped(session: JavaObject) -> Session:
     """A session of the JVM as PySpark has it."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def wrapped(session: Any) -> Any:
 
 
 @contextmanager
-def _active(spark: Any) -> Iterator[Any]:
+def _active(spark: Session) -> Iterator[Session]:
     from pyspark.sql import SparkSession
 
     sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
@@ -90,7 +90,7 @@ def _active(spark: Any) -> Iterator[Any]:
             sessions.clearActiveSession()
 
 
-def moved(frame: Any, spark: Any) -> Any:
+def moved(frame: DataFrame, spark: Session) -> DataFrame:
     """The rows of a DataFrame as a query of another session, which works out what comes on top."""
     from pyspark.sql import DataFrame
 

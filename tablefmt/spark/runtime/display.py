@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import DataFrame, functions_of
 
 _PLAIN = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double", "string"})
 
 
-def shown_rows(frame: Any) -> list[dict[str, Any]]:
+def shown_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """A few rows by their columns' names; with text for what Python does not have, as for days
     beyond the year 9999.
 

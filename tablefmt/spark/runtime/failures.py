@@ -138,13 +138,13 @@ def translated(text: str) -> TablefmtError | None:
 
 def misfit(text: str) -> tuple[str, SchemaMismatchError] | None:
     """What Spark itself says of rows that a catalog table cannot take: the table, and our error."""
-    found = _MISFIT.search(text)
-    if found is None:
+    match = _MISFIT.search(text)
+    if match is None:
         return None
-    said = " ".join(found[1].split())
-    named = [] if "_ARITY_" in found[0] else _NAME.findall(said.partition(found[2])[2])
+    sentence = " ".join(match[1].split())
+    named = [] if "_ARITY_" in match[0] else _NAME.findall(sentence.partition(match[2])[2])
     columns = [name.replace("``", "`") for name in named]
-    return found[2], SchemaMismatchError(f"{said}. Nothing was written", columns)
+    return match[2], SchemaMismatchError(f"{sentence}. Nothing was written", columns)
 
 
 def understood(texts: list[str]) -> TablefmtError | None:
@@ -244,31 +244,31 @@ def _refused(texts: list[str]) -> TablefmtError | None:
     """`misfit`, if the table is one of ours: others keep Spark's own words."""
     from pyspark.sql import SparkSession
 
-    found = misfit(texts[0]) if texts else None
+    refusal = misfit(texts[0]) if texts else None
     # All sessions of a process share the catalog; a thread of its own knows none of them.
-    session = found and (SparkSession.getActiveSession() or SparkSession._instantiatedSession)
-    if found is None or session is None or not hasattr(session, "_jsparkSession"):
+    session = refusal and (SparkSession.getActiveSession() or SparkSession._instantiatedSession)
+    if refusal is None or session is None or not hasattr(session, "_jsparkSession"):
         return None
     state = session._jsparkSession.sessionState()
-    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(found[0]))
+    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(refusal[0]))
     provider = table.provider()
     ours = provider.isDefined() and provider.get().casefold() == "tablefmt"
-    return found[1] if ours else None
+    return refusal[1] if ours else None
 
 
 def _java_texts(exception: Any) -> list[str]:
     """Messages of a Java exception and its causes."""
-    found: list[str] = []
-    while exception is not None and len(found) < _CAUSES_MAX:
-        found.append(str(exception.getMessage()))
+    texts: list[str] = []
+    while exception is not None and len(texts) < _CAUSES_MAX:
+        texts.append(str(exception.getMessage()))
         exception = exception.getCause()
-    return found
+    return texts
 
 
 def _connect_texts(info: Any, message: str, details: Any = None, *_: Any, **__: Any) -> list[str]:
     """Messages that a Connect server sent: the error's, its causes', and the shortened ones."""
-    found = [] if details is None else [error.message for error in details.errors]
-    return [*found, message, info.metadata.get("stackTrace", "")]
+    texts = [] if details is None else [error.message for error in details.errors]
+    return [*texts, message, info.metadata.get("stackTrace", "")]
 
 
 def _restored(record: str) -> TablefmtError | None:

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import SparkSession as Session
+    from pyspark.sql.types import DataType
 else:
     # PySpark is not imported until it is needed.
-    Column = DataFrame = Session = Any
+    Column = DataFrame = DataType = Session = Any
 
-__all__ = ["Column", "DataFrame", "Functions", "Session", "functions_of"]
+__all__ = ["Column", "DataFrame", "DataType", "Functions", "JavaObject", "Session", "functions_of"]
 
 Functions = Any
 """The module `pyspark.sql.functions`, or its namesake for Spark Connect."""
+
+JavaObject = Any
+"""What py4j gives for an object of the JVM, whose class no Python type tells."""
 
 
 def functions_of(frame: DataFrame | Session) -> Functions:

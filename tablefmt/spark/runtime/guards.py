@@ -27,16 +27,16 @@ def broken_check(text: str) -> ConstraintViolationError | None:
         except ValueError:
             return None
         return too_long(column, declared, int(long[2]), long[3])
-    found = _BROKEN.search(text)
-    if found is None:
+    broken_row = _BROKEN.search(text)
+    if broken_row is None:
         return None
     try:
-        name, condition = json.loads(base64.urlsafe_b64decode(found[1]))
+        name, condition = json.loads(base64.urlsafe_b64decode(broken_row[1]))
     except ValueError:
         return None
-    row: Any = found[2] or None
+    row: Any = broken_row[2] or None
     try:
-        row = json.loads(found[2])
+        row = json.loads(broken_row[2])
     except ValueError:
         # It was cut.
         pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from tablefmt.spark.runtime.frames import Session
 
 _DESCRIPTION = "spark.job.description"
 
@@ -13,7 +14,7 @@ _log = logging.getLogger("tablefmt.progress")
 
 
 @contextmanager
-def job_description(spark: Any, step: str) -> Iterator[None]:
+def job_description(spark: Session, step: str) -> Iterator[None]:
     """Spark's jobs that this thread starts inside are told of as `step`; the log hears it begin.
 
     In a classic session it is the description of the jobs, and afterwards that is what it was. Over
@@ -23,10 +24,10 @@ def job_description(spark: Any, step: str) -> Iterator[None]:
         spark: the session.
         step: the statement, and what it is about to do.
     """
-    said = f"tablefmt {step}"
+    description = f"tablefmt {step}"
     _log.info("%s", step)
     if getattr(spark, "_jsparkSession", None) is None:
-        tag = said.replace(",", "")
+        tag = description.replace(",", "")
         spark.addTag(tag)
         try:
             yield
@@ -35,7 +36,7 @@ def job_description(spark: Any, step: str) -> Iterator[None]:
         return
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
-    context.setLocalProperty(_DESCRIPTION, said)
+    context.setLocalProperty(_DESCRIPTION, description)
     try:
         yield
     finally:

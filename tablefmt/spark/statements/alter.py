@@ -19,13 +19,14 @@ from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.create import definition
 from tablefmt.session import metadata_changes
 from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.statements.snapshots import find_row
 
 Change = Mapping[str, Any]
 """What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""
 
 
-def alter_table(spark: Any, context: TableContext, changes: Sequence[Change]) -> Commit:
+def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]) -> Commit:
     """Make all changes of one statement in one commit.
 
     Raises:
@@ -48,48 +49,48 @@ def alter_table(spark: Any, context: TableContext, changes: Sequence[Change]) ->
 
 def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
     """Whether it is REPLACE COLUMNS: Spark drops every column, and adds those that are given."""
-    gone = [change["path"] for change in changes if change["kind"] == "DeleteColumn"]
+    dropped = [change["path"] for change in changes if change["kind"] == "DeleteColumn"]
     new = [change for change in changes if change["kind"] == "AddColumn"]
-    whole = gone == [[name] for name in metadata.schema.names]
-    return whole and 0 < len(new) == len(changes) - len(gone)
+    whole = dropped == [[name] for name in metadata.schema.names]
+    return whole and 0 < len(new) == len(changes) - len(dropped)
 
 
 def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
     """The changes of REPLACE COLUMNS: a column that goes on under its name keeps its values."""
     schema = metadata.schema
     given = [change for change in changes if change["kind"] == "AddColumn"]
-    wanted = {change["path"][0].casefold() for change in given}
-    found: list[Change] = [
+    names = {change["path"][0].casefold() for change in given}
+    steps: list[Change] = [
         change
         for change in changes
-        if change["kind"] == "DeleteColumn" and change["path"][0].casefold() not in wanted
+        if change["kind"] == "DeleteColumn" and change["path"][0].casefold() not in names
     ]
-    order = [name for name in schema.names if name.casefold() in wanted]
+    order = [name for name in schema.names if name.casefold() in names]
     before: str | None = None
     for at, change in enumerate(given):
         name = change["path"][0]
         there = schema.find(name)
         place = {"after": before, "first": before is None}
         if there is None:
-            found.append({**change, **place})
+            steps.append({**change, **place})
             order.insert(at, name)
             before = name
             continue
         path = [there.name]
         if not _same_type(there, metadata_changes.wider_of(there.name, _Given(change["type"]))):
-            found.append({"kind": "UpdateColumnType", "path": path, "type": change["type"]})
+            steps.append({"kind": "UpdateColumnType", "path": path, "type": change["type"]})
         if not there.nullable and change["nullable"]:
-            found.append({"kind": "UpdateColumnNullability", "path": path, "nullable": True})
+            steps.append({"kind": "UpdateColumnNullability", "path": path, "nullable": True})
         elif there.nullable and not change["nullable"]:
             raise UnsupportedFeatureError(
                 "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
             )
         if order[at] != there.name:
-            found.append({"kind": "UpdateColumnPosition", "path": path, **place})
+            steps.append({"kind": "UpdateColumnPosition", "path": path, **place})
             order.remove(there.name)
             order.insert(at, there.name)
         before = there.name
-    return found
+    return steps
 
 
 def _same_type(one: Field, other: Field) -> bool:
@@ -111,11 +112,11 @@ def _together(parts: Sequence[Alteration]) -> Alteration:
             metadata = part.change(metadata)
         return metadata
 
-    said = [{"operation": part.name, **part.parameters} for part in parts]
-    return Alteration(parts[0].name, change, {"changes": said})
+    described = [{"operation": part.name, **part.parameters} for part in parts]
+    return Alteration(parts[0].name, change, {"changes": described})
 
 
-def _alteration(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _alteration(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     make = _KINDS.get(change["kind"])
     if make is None:
         raise UnsupportedFeatureError(
@@ -126,7 +127,7 @@ def _alteration(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     return make(spark, metadata, change)
 
 
-def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _add(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name, kind = _path(change), _Given(change["type"])
     default = None
     if change["default"] is not None:
@@ -142,28 +143,28 @@ def _add(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     )
 
 
-def _rename(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _rename(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.rename_column(_path(change), change["to"])
 
 
-def _drop(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _drop(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.drop_column(_path(change))
 
 
-def _move(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _move(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.move_column(_path(change), after=change["after"], first=change["first"])
 
 
-def _widen(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _widen(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.widen_column(_path(change), _Given(change["type"]))
 
 
-def _nullability(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _nullability(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name = _path(change)
     return alterations.drop_not_null(name) if change["nullable"] else alterations.set_not_null(name)
 
 
-def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _default(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name, text = _path(change), change["default"]
     column = metadata.schema.find(change["path"][0])
     if not text or column is None or len(change["path"]) > 1:
@@ -172,11 +173,11 @@ def _default(spark: Any, metadata: Metadata, change: Change) -> Alteration:
     return alterations.set_default(name, evaluated(spark, text, column.type))
 
 
-def _comment(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _comment(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.set_comment(change["comment"], _path(change))
 
 
-def _add_constraint(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _add_constraint(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     return alterations.add_constraint(*check_of(change["constraint"]))
 
 
@@ -188,11 +189,11 @@ def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
     """
     name, kind = constraint["name"], constraint["kind"]
     if kind != "Check":
-        said = {"PrimaryKey": "PRIMARY KEY", "ForeignKey": "FOREIGN KEY"}.get(kind, kind.upper())
+        sql = {"PrimaryKey": "PRIMARY KEY", "ForeignKey": "FOREIGN KEY"}.get(kind, kind.upper())
         raise UnsupportedFeatureError(
-            f"constraint {name!r}: a tablefmt table has no {said}: nothing would hold it; there "
+            f"constraint {name!r}: a tablefmt table has no {sql}: nothing would hold it; there "
             "are NOT NULL and CHECK",
-            [f"sql:{said}"],
+            [f"sql:{sql}"],
         )
     if not constraint["enforced"]:
         raise UnsupportedFeatureError(
@@ -203,7 +204,7 @@ def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
     return name, constraint["condition"]
 
 
-def _drop_constraint(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _drop_constraint(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name = change["name"]
     known = {each.casefold() for each in metadata.constraints}
     if change["ifExists"] and name.casefold() not in known:
@@ -211,7 +212,7 @@ def _drop_constraint(spark: Any, metadata: Metadata, change: Change) -> Alterati
     return alterations.drop_constraint(name)
 
 
-def _property(spark: Any, metadata: Metadata, change: Change) -> Alteration:
+def _property(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     if change["name"] == "comment":
         return alterations.set_comment(change["value"])
     if change["name"] in _CATALOGS:
@@ -268,7 +269,7 @@ def _path(change: Change) -> str:
     return ".".join(map(quote_name, parts))
 
 
-def evaluated(spark: Any, text: str, kind: Type) -> Any:
+def evaluated(spark: Session, text: str, kind: Type) -> Any:
     """The value of an expression without columns, as an Arrow scalar; None for NULL.
 
     Raises:
@@ -277,14 +278,14 @@ def evaluated(spark: Any, text: str, kind: Type) -> Any:
     from pyspark.errors import PySparkException
 
     try:
-        found = spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
-        return found if found.is_valid else None
+        value = spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
+        return value if value.is_valid else None
     except PySparkException as error:
         first = str(error).splitlines()[0]
         raise InvalidRangeError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
 
 
-def with_defaults(spark: Any, described: Mapping[str, Any], schema: Schema) -> Schema:
+def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) -> Schema:
     """The schema of CREATE TABLE with the defaults of its columns.
 
     Args:

@@ -40,8 +40,8 @@ def find_row(
     try:
         with under_ansi(spark) as ansi:
             rows = read_at(ansi, context, pinned.version, None)
-            found = shown_rows(rows.where(where).select(*names).limit(1))
+            rows_found = shown_rows(rows.where(where).select(*names).limit(1))
     except (AnalysisException, ParseException) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None
-    return found[0] if found else None
+    return rows_found[0] if rows_found else None

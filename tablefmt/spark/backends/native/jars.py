@@ -59,11 +59,11 @@ def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
         UnsupportedFeatureError: a Hadoop that no set is known for, jars that the folder lacks, or
             that cannot be brought here or are not what they should be.
     """
-    wanted = jars_for(bundled_hadoop())
+    jars = jars_for(bundled_hadoop())
     if folder is not None:
-        return _in_folder(Path(folder), wanted)
+        return _in_folder(Path(folder), jars)
     kept = cache_folder()
-    missing = [jar for jar in wanted if _digest(kept / jar.name) != jar.sha256]
+    missing = [jar for jar in jars if _digest(kept / jar.name) != jar.sha256]
     if missing:
         base = os.environ.get(MAVEN_VARIABLE, MAVEN).rstrip("/")
         try:
@@ -78,7 +78,7 @@ def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
                 f"and pass s3='/that/folder'. Missing: {', '.join(jar.name for jar in missing)}",
                 _FEATURE,
             ) from None
-    return [kept / jar.name for jar in wanted]
+    return [kept / jar.name for jar in jars]
 
 
 def jars_for(hadoop: str) -> list[Jar]:
@@ -89,19 +89,19 @@ def jars_for(hadoop: str) -> list[Jar]:
     """
     lines = (resources.files("tablefmt.spark") / "s3_jars.tsv").read_text("utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
-    found = []
+    jars = []
     for release, jar, sha256 in rows:
         if release == hadoop:
             group, artifact, version = jar.split(":")
-            found.append(Jar(group, artifact, version, sha256))
-    if not found:
+            jars.append(Jar(group, artifact, version, sha256))
+    if not jars:
         known = ", ".join(sorted({row[0] for row in rows}))
         raise UnsupportedFeatureError(
             f"no jars for S3 are known for Hadoop {hadoop}, which this Spark has; known are those "
             f"for {known}. Start Spark with hadoop-aws {hadoop} and spark-hadoop-cloud yourself",
             _FEATURE,
         )
-    return found
+    return jars
 
 
 def bundled_hadoop() -> str:
@@ -114,9 +114,9 @@ def bundled_hadoop() -> str:
 
     folder = Path(_find_spark_home()) / "jars"
     for path in sorted(folder.glob("hadoop-client-api-*.jar")):
-        found = re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name)
-        if found:
-            return found[1]
+        release = re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name)
+        if release:
+            return release[1]
     raise UnsupportedFeatureError(f"this Spark comes without Hadoop ({folder})", _FEATURE)
 
 
@@ -125,16 +125,16 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tablefmt" / "jars"
 
 
-def _in_folder(folder: Path, wanted: list[Jar]) -> list[Path]:
+def _in_folder(folder: Path, jars: list[Jar]) -> list[Path]:
     there = {path.name for path in folder.glob("*.jar")} if folder.is_dir() else set()
-    missing = [jar.name for jar in wanted if jar.name not in there]
+    missing = [jar.name for jar in jars if jar.name not in there]
     if missing:
         raise UnsupportedFeatureError(
-            f"{folder} lacks {len(missing)} of {len(wanted)} jars for S3: {', '.join(missing)}. "
+            f"{folder} lacks {len(missing)} of {len(jars)} jars for S3: {', '.join(missing)}. "
             "s3=True brings them from Maven Central",
             _FEATURE,
         )
-    return [folder / jar.name for jar in wanted]
+    return [folder / jar.name for jar in jars]
 
 
 def _bring(base: str, jar: Jar, folder: Path) -> None:

@@ -15,9 +15,9 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.protocol import Store
 from tablefmt.store.s3_access import S3Access
 
@@ -141,7 +141,7 @@ def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
     return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
 
 
-def has_s3a(spark: Any) -> bool:
+def has_s3a(spark: Session) -> bool:
     """True if the JVM of a classic session has all of `CLASSES`."""
     from py4j.protocol import Py4JError
 
@@ -181,8 +181,8 @@ def abort_uploads(store: Store, folder: str) -> None:
     for one in list(store.list_after(folder)):
         notes = magic_folders(folder, [one.key]) and one.key.endswith((".pending", ".pendingset"))
         if notes:
-            found = json.loads(store.get(one.key))
-            for upload in found.get("commits", [found]):
+            pending = json.loads(store.get(one.key))
+            for upload in pending.get("commits", [pending]):
                 key = str(upload["destinationKey"])
                 abort(key.removeprefix(f"{root}/") if root else key, str(upload["uploadId"]))
 
@@ -202,8 +202,8 @@ def _address(store: Store) -> tuple[str, str]:
 
 
 def _access(store: Store) -> S3Access:
-    found = getattr(store, "access", None)
-    if found is None:
+    ask = getattr(store, "access", None)
+    if ask is None:
         return S3Access(untranslated=(type(store).__name__,))
-    access: S3Access = found()
+    access: S3Access = ask()
     return access

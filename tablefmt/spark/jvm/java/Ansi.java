@@ -47,7 +47,7 @@ public class Ansi extends org.apache.spark.sql.catalyst.rules.Rule {
         : plan instanceof UpdateTable ? ((UpdateTable) plan).table()
         : plan instanceof MergeIntoTable ? ((MergeIntoTable) plan).targetTable() : null;
     if (target == null || isOn(SQLConf$.MODULE$.get())
-        || !RowCommand.isOurs((LogicalPlan) session.sessionState().analyzer().execute(target))) {
+        || !RowTarget.isOurs((LogicalPlan) session.sessionState().analyzer().execute(target))) {
       return plan;
     }
     final LogicalPlan meant = (LogicalPlan) plan.resolveOperatorsUp(new Meant());

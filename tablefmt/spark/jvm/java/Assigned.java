@@ -46,7 +46,7 @@ class Assigned {
    * @param names gives a column the name that the table has for it
    * @param inserts whether they are those of an INSERT, which has no parts
    */
-  static List of(scala.collection.immutable.Seq given, RowCommand names, boolean inserts) {
+  static List of(scala.collection.immutable.Seq given, RowDescription names, boolean inserts) {
     Map columns = new LinkedHashMap();
     for (int i = 0; i < given.size(); i++) {
       Assignment one = (Assignment) given.apply(i);
@@ -111,7 +111,7 @@ class Assigned {
           ? new GetStructField(place, i, scala.Option.apply(fields[i].name()))
           : part.value();
     }
-    return new CreateNamedStruct(RowCommand.seq(made));
+    return new CreateNamedStruct(ScalaValues.seq(made));
   }
 
   private Expression fitting() {

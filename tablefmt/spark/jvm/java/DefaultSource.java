@@ -39,13 +39,13 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   public BaseRelation createRelation(
       SQLContext context, scala.collection.immutable.Map parameters) {
     return (BaseRelation) Bridge.call("load", new Object[] {
-        context.sparkSession(), Plain.map(parameters), null});
+        context.sparkSession(), ScalaValues.map(parameters), null});
   }
 
   public BaseRelation createRelation(SQLContext context,
       scala.collection.immutable.Map parameters, StructType expected) {
     return (BaseRelation) Bridge.call("load", new Object[] {
-        context.sparkSession(), Plain.map(parameters), expected.json()});
+        context.sparkSession(), ScalaValues.map(parameters), expected.json()});
   }
 
   // Python refuses types, and names the column.
@@ -71,7 +71,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   public BaseRelation createRelation(SQLContext context, SaveMode mode,
       scala.collection.immutable.Map parameters, Dataset data) {
     Bridge.call("save", new Object[] {
-        context.sparkSession(), mode.name(), Plain.map(parameters), data});
+        context.sparkSession(), mode.name(), ScalaValues.map(parameters), data});
     return new Written(context, data.schema());
   }
 
@@ -86,7 +86,8 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
     return isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
-        ? new Plain(schema, partitioning) : arrow().getTable(schema, partitioning, properties);
+        ? new PlaceholderTable(schema, partitioning)
+        : arrow().getTable(schema, partitioning, properties);
   }
 
   // Hadoop opens local paths: Python need not be asked, unless the session says something.

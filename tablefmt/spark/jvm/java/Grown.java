@@ -198,13 +198,13 @@ class Grown {
       } else {
         output[i] = new AttributeReference(fields[i].name(), fields[i].dataType(), true,
             Metadata$.MODULE$.empty(), NamedExpression$.MODULE$.newExprId(),
-            RowCommand.seq(new Object[0]));
+            ScalaValues.seq(new Object[0]));
       }
     }
     // How many things a relation has is another number in every release.
     Object[] parts = new Object[relation.productArity()];
     for (int i = 0; i < parts.length; i++) {
-      parts[i] = i == 1 ? RowCommand.seq(output) : relation.productElement(i);
+      parts[i] = i == 1 ? ScalaValues.seq(output) : relation.productElement(i);
     }
     Constructor[] made = DataSourceV2Relation.class.getConstructors();
     for (int i = 0; i < made.length; i++) {

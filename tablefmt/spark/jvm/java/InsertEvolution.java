@@ -111,7 +111,7 @@ final class InsertEvolution {
   }
 
   private static DataSourceV2Relation relation(LogicalPlan target) {
-    if (!RowCommand.isOurs(target)) {
+    if (!RowTarget.isOurs(target)) {
       return null;
     }
     Object leaf = target.collectLeaves().head();
@@ -139,7 +139,7 @@ final class InsertEvolution {
     Object[] parts = parts(write);
     for (int i = 0; i < parts.length; i++) {
       if (write.productElementName(i).equals("writeOptions")) {
-        return Plain.map((scala.collection.immutable.Map) parts[i]);
+        return ScalaValues.map((scala.collection.immutable.Map) parts[i]);
       }
     }
     return new HashMap();

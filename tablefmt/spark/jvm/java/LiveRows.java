@@ -60,7 +60,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
 
   // What the query asks for leaves out more rows, at less cost, than those that are gone.
   private LogicalPlan ahead(Filter above) {
-    Expression first = Harmless.parts(above.condition(), true);
+    Expression first = NonFailingExpressions.parts(above.condition(), true);
     if (first == null) {
       return above;
     }
@@ -69,7 +69,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     LogicalPlan changed = new Project(columns.projectList(),
         new Filter(left.condition(), new Filter(first, left.child())));
     made.put(changed, changed);
-    Expression rest = Harmless.parts(above.condition(), false);
+    Expression rest = NonFailingExpressions.parts(above.condition(), false);
     return rest == null ? changed : new Filter(rest, changed);
   }
 

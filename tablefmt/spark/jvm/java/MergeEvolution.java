@@ -74,7 +74,7 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   private boolean isOurs(LogicalPlan target) {
-    return RowCommand.isOurs(
+    return RowTarget.isOurs(
         (LogicalPlan) session.sessionState().analyzer().execute(target));
   }
 
@@ -84,11 +84,11 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
       MergeAction action = (MergeAction) actions.apply(i);
       made[i] = action;
       if (action instanceof UpdateStarAction) {
-        made[i] = new UpdateAction(action.condition(), RowCommand.seq(new Object[0]), true);
+        made[i] = new UpdateAction(action.condition(), ScalaValues.seq(new Object[0]), true);
       } else if (action instanceof InsertStarAction) {
-        made[i] = new InsertAction(action.condition(), RowCommand.seq(new Object[0]));
+        made[i] = new InsertAction(action.condition(), ScalaValues.seq(new Object[0]));
       }
     }
-    return RowCommand.seq(made);
+    return ScalaValues.seq(made);
   }
 }

@@ -1,7 +1,6 @@
 package tablefmt;
 
 import java.lang.reflect.Field;
-import java.net.URI;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -12,12 +11,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -30,11 +26,9 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
-import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -91,35 +85,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return delegate instanceof SessionCatalog ? ((SessionCatalog) delegate).own() : session();
   }
 
-  static String[] names(Transform[] partitioning) {
-    String[] result = new String[partitioning.length];
-    for (int i = 0; i < result.length; i++) {
-      if (!partitioning[i].name().equals("identity")) {
-        String said = partitioning[i].name().equals("cluster_by")
-            ? "CLUSTER BY" : "PARTITIONED BY " + partitioning[i].describe();
-        Bridge.call("refuse", new Object[] {said});
-      }
-      String[] parts = partitioning[i].references()[0].fieldNames();
-      result[i] = parts[parts.length - 1];
-    }
-    return result;
-  }
-
   private TableCatalog inner() {
     return delegate instanceof SessionCatalog
         ? ((SessionCatalog) delegate).inner() : (TableCatalog) delegate;
-  }
-
-  private static boolean ours(Object provider) {
-    return provider != null && "tablefmt".equalsIgnoreCase(provider.toString());
-  }
-
-  /** tablefmt.`/place` names a table that the catalog does not know. */
-  private static boolean isPath(Identifier ident) {
-    String[] space = ident.namespace();
-    String name = ident.name();
-    return space.length == 1 && ours(space[0])
-        && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:/.*"));
   }
 
   private Table at(Identifier ident, String version, Long timestamp) {
@@ -128,14 +96,14 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public boolean tableExists(Identifier ident) {
-    if (!isPath(ident)) {
+    if (!CatalogEntries.isPath(ident)) {
       return inner().tableExists(ident);
     }
     return Boolean.TRUE.equals(Bridge.call("exists", new Object[] {ident.name()}));
   }
 
   public boolean dropTable(Identifier ident) {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       Bridge.call("refuse", new Object[] {
           "DROP TABLE of a path", "no catalog has it; DELETE takes its rows"});
     }
@@ -143,7 +111,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       return at(ident, null, null);
     }
     CatalogTable entry = entry(ident);
@@ -151,7 +119,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       return at(ident, version, null);
     }
     CatalogTable entry = entry(ident);
@@ -160,7 +128,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       return at(ident, null, Long.valueOf(timestamp));
     }
     CatalogTable entry = entry(ident);
@@ -174,7 +142,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Table found = loaded(ident, "tablefmt.SessionCatalog");
     if (found instanceof V1Table) {
       CatalogTable entry = ((V1Table) found).v1Table();
-      if (entry.provider().isDefined() && ours(entry.provider().get())) {
+      if (entry.provider().isDefined() && CatalogEntries.ours(entry.provider().get())) {
         return entry;
       }
     }
@@ -208,7 +176,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   private Table load(Identifier ident, CatalogTable entry, String version, Long timestamp) {
     String name = entry.identifier().quotedString();
     String uri = new Path(entry.location()).toString();
-    return load(name, uri, options(entry), entry, version, timestamp);
+    return load(name, uri, CatalogEntries.options(entry), entry, version, timestamp);
   }
 
   /** @param entry of the catalog; null for a table that is named by its path */
@@ -217,33 +185,14 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
         own(), name, uri, storage, entry == null ? null : entry.schema().json(), version,
         timestamp});
-    // What the catalog keeps of the table's own properties may be out of date.
-    Map properties = (Map) relation.said("properties");
-    properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
-    properties.put(TableCatalog.PROP_LOCATION, uri);
-    if (entry == null) {
-      properties.put(TableCatalog.PROP_EXTERNAL, "true");
-    } else {
-      Object owner = Plain.map(entry.properties()).get(TableCatalog.PROP_OWNER);
-      if (owner != null || !entry.owner().isEmpty()) {
-        properties.put(TableCatalog.PROP_OWNER, owner == null ? entry.owner() : owner);
-      }
-      boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
-      properties.put(
-          managed ? TableCatalog.PROP_IS_MANAGED_LOCATION : TableCatalog.PROP_EXTERNAL, "true");
-    }
-    String[] by = relation.partitionBy();
-    Transform[] partitioning = new Transform[by.length];
-    for (int i = 0; i < by.length; i++) {
-      partitioning[i] = Expressions.identity("`" + by[i].replace("`", "``") + "`");
-    }
-    return new SnapshotTable(
-        name, uri, storage, relation.written(), partitioning, properties, relation);
+    return new SnapshotTable(name, uri, storage, relation.written(),
+        CatalogEntries.identities(java.util.Arrays.asList(relation.partitionBy())),
+        CatalogEntries.properties(relation, uri, entry), relation);
   }
 
   /** ALTER TABLE changes the table itself; the columns in Spark's catalog follow. */
   public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       altered(ident.name(), new HashMap(), changes);
       return loadTable(ident);
     }
@@ -255,7 +204,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return loadTable(ident);
     }
     String uri = new Path(entry.location()).toString();
-    follow(entry.identifier(), altered(uri, options(entry), changes));
+    follow(entry.identifier(), altered(uri, CatalogEntries.options(entry), changes));
     properties(ident, changes);
     return loadTable(ident);
   }
@@ -264,14 +213,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map arguments = new HashMap();
     arguments.put("changes", TableChanges.described(changes));
     return (StructType) Bridge.call("alter", new Object[] {own(), uri, storage, arguments});
-  }
-
-  /** The options of the storage that the catalog keeps. */
-  private static Map options(CatalogTable entry) {
-    Map storage = Plain.map(entry.storage().properties());
-    storage.remove("path");
-    storage.remove("serialization.format");
-    return storage;
   }
 
   private static void follow(TableIdentifier name, StructType schema) {
@@ -293,8 +234,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private String location(Identifier ident, Map properties) {
-    if (isPath(ident)) {
-      stays(properties, ident.name(), "the path of a table");
+    if (CatalogEntries.isPath(ident)) {
+      CatalogEntries.stays(properties, ident.name(), "the path of a table");
       return ident.name();
     }
     Object given = properties.get(TableCatalog.PROP_LOCATION);
@@ -308,37 +249,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         new TableIdentifier(ident.name(), database))).toString();
   }
 
-  // What CatalogV2Util has for this takes other arguments in every release of Spark.
-  private static Column[] columns(StructType schema) {
-    StructField[] fields = schema.fields();
-    Column[] result = new Column[fields.length];
-    for (int i = 0; i < fields.length; i++) {
-      scala.Option said = fields[i].getComment();
-      result[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
-          said.isDefined() ? (String) said.get() : null, (String) null);
-    }
-    return result;
-  }
-
-  // Of what a query selects Spark says CHAR(n) here, where the query itself says STRING.
-  private static StructType selected(Column[] columns) {
-    return CharVarcharUtils$.MODULE$.replaceCharVarcharWithStringInSchema(
-        CatalogV2Util.v2ColumnsToStructType(columns));
-  }
-
-  private static Map storage(Map properties) {
-    Map result = new HashMap();
-    java.util.Iterator names = properties.keySet().iterator();
-    while (names.hasNext()) {
-      String name = (String) names.next();
-      if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
-        result.put(name.substring(TableCatalog.OPTION_PREFIX.length()), properties.get(name));
-      }
-    }
-    result.remove("path");
-    return result;
-  }
-
   public Set capabilities() {
     Set result = new HashSet(inner().capabilities());
     result.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
@@ -348,7 +258,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public Table createTable(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    if (!ours(info.properties().get(TableCatalog.PROP_PROVIDER))) {
+    if (!CatalogEntries.ours(info.properties().get(TableCatalog.PROP_PROVIDER))) {
       return inner().createTable(ident, info);
     }
     return create(ident, info.columns(), info.partitions(), info.properties(), info.constraints());
@@ -358,7 +268,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       Map properties) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+    if (!CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
       return inner().createTable(ident, columns, partitioning, properties);
     }
     return create(ident, columns, partitioning, properties, null);
@@ -370,7 +280,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(columns, partitioning, properties, constraints);
     return create(ident, columns, properties, "define", new Object[] {
-        session(), location(ident, properties), storage(properties), said});
+        session(), location(ident, properties), CatalogEntries.storage(properties), said});
   }
 
   /** Make a table by a verb of Python's, which gives its columns, and the catalog's entry. */
@@ -378,7 +288,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       Object[] arguments) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       Bridge.call(verb, arguments);
       return null;
     }
@@ -386,7 +296,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       // Spark wants the place of a table that it manages to be empty.
       inner().createTable(ident, columns, UNPARTITIONED, properties);
       try {
-        follow(name(ident), (StructType) Bridge.call(verb, arguments));
+        follow(CatalogEntries.name(ident), (StructType) Bridge.call(verb, arguments));
       } catch (RuntimeException failed) {
         inner().dropTable(ident);
         throw failed;
@@ -394,7 +304,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return null;
     }
     StructType schema = (StructType) Bridge.call(verb, arguments);
-    return inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
+    return inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED, properties);
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) throws
@@ -407,25 +317,25 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map properties = info.properties();
-    if (!ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+    if (!CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
       inner().createTable(ident, info.columns(), info.partitions(), properties);
       return null;
     }
-    StructType schema = selected(info.columns());
-    if (isPath(ident)) {
+    StructType schema = CatalogEntries.selected(info.columns());
+    if (CatalogEntries.isPath(ident)) {
       return new StagedSnapshotTable(
-          this, ident, null, false, verb, location(ident, properties), storage(properties), schema,
-          info);
+          this, ident, null, false, verb, location(ident, properties),
+          CatalogEntries.storage(properties), schema, info);
     }
-    inner().createTable(ident, columns(schema), UNPARTITIONED, properties);
-    return new StagedSnapshotTable(this, ident, name(ident), true, verb,
-        location(ident, properties), storage(properties), schema, info);
+    inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED, properties);
+    return new StagedSnapshotTable(this, ident, CatalogEntries.name(ident), true, verb,
+        location(ident, properties), CatalogEntries.storage(properties), schema, info);
   }
 
   public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     try {
-      if (isPath(ident) || !inner().tableExists(ident)) {
+      if (CatalogEntries.isPath(ident) || !inner().tableExists(ident)) {
         return stageNew(ident, info, "replace");
       }
       return stageReplace(ident, info);
@@ -439,7 +349,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public StagedTable stageReplace(Identifier ident, TableInfo info) throws
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException, NoSuchTableException {
     Map properties = info.properties();
-    if (isPath(ident)) {
+    if (CatalogEntries.isPath(ident)) {
       try {
         return stageNew(ident, info, "replace");
       } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException never) {
@@ -447,36 +357,20 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       }
     }
     CatalogTable there = entry(ident);
-    if (there == null || !ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+    if (there == null || !CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
       // It would have to go before the rows are there, and a query that fails, or reads it, would
       // leave nothing.
-      Bridge.call("foreign", new Object[] {name(ident).quotedString()});
+      Bridge.call("foreign", new Object[] {CatalogEntries.name(ident).quotedString()});
     }
     String uri = new Path(there.location()).toString();
-    stays(properties, uri, "REPLACE TABLE");
-    if (!options(there).entrySet().containsAll(storage(properties).entrySet())) {
+    CatalogEntries.stays(properties, uri, "REPLACE TABLE");
+    if (!CatalogEntries.options(there).entrySet().containsAll(
+        CatalogEntries.storage(properties).entrySet())) {
       Bridge.call("refuse", new Object[] {"REPLACE TABLE with other OPTIONS"});
     }
     return new StagedSnapshotTable(this, ident, there.identifier(), false,
-        isSave() ? "save" : "replace", uri, options(there), selected(info.columns()), info);
-  }
-
-  private static void stays(Map properties, String there, String what) {
-    Object given = properties.get(TableCatalog.PROP_LOCATION);
-    if (given != null && !same(given.toString(), there)) {
-      Bridge.call("refuse", new Object[] {what + " with another LOCATION"});
-    }
-  }
-
-  private static boolean same(String given, String there) {
-    URI one = new Path(given).toUri();
-    URI two = new Path(there).toUri();
-    return one.getPath().equals(two.getPath()) && scheme(one).equals(scheme(two))
-        && String.valueOf(one.getAuthority()).equals(String.valueOf(two.getAuthority()));
-  }
-
-  private static String scheme(URI of) {
-    return of.getScheme() == null ? "file" : of.getScheme().equals("s3a") ? "s3" : of.getScheme();
+        isSave() ? "save" : "replace", uri, CatalogEntries.options(there),
+        CatalogEntries.selected(info.columns()), info);
   }
 
   // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
@@ -502,7 +396,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return;
     }
     List changes = new ArrayList();
-    java.util.Iterator known = Plain.map(
+    java.util.Iterator known = ScalaValues.map(
         session().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
     while (known.hasNext()) {
       changes.add(TableChange.removeProperty((String) known.next()));
@@ -515,12 +409,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     properties(ident, (TableChange[]) changes.toArray(new TableChange[changes.size()]));
   }
 
-  private static TableIdentifier name(Identifier ident) {
-    String[] space = ident.namespace();
-    return new TableIdentifier(ident.name(), space.length == 0
-        ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]));
-  }
-
   /** CREATE TABLE LIKE, where Spark asks catalogs: from 4.2 on, for sources that it calls V2. */
   public Table createTableLike(Identifier ident, TableInfo info, Table source) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
@@ -528,48 +416,35 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Map properties = new HashMap(info.properties());
     Object provider = properties.get(TableCatalog.PROP_PROVIDER);
     boolean fromOurs = source instanceof SnapshotTable;
-    if (ours(provider) || provider == null && fromOurs) {
+    if (CatalogEntries.ours(provider) || provider == null && fromOurs) {
       properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
       return fromOurs
           ? like(ident, properties, ((SnapshotTable) source).uri, ((SnapshotTable) source).storage,
-              columns(source.schema()))
+              CatalogEntries.columns(source.schema()))
           : create(ident, source.columns(), source.partitioning(), properties, null);
     }
-    return inner().createTable(ident, partitionsLast(source), source.partitioning(), properties);
-  }
-
-  // Where Spark's own tables have them.
-  private static Column[] partitionsLast(Table source) {
-    List by = java.util.Arrays.asList(names(source.partitioning()));
-    List result = new ArrayList();
-    for (int last = 0; last < 2; last++) {
-      for (int i = 0; i < source.columns().length; i++) {
-        if (by.contains(source.columns()[i].name()) == (last == 1)) {
-          result.add(source.columns()[i]);
-        }
-      }
-    }
-    return (Column[]) result.toArray(new Column[result.size()]);
+    return inner().createTable(
+        ident, CatalogEntries.partitionsLast(source), source.partitioning(), properties);
   }
 
   /** CREATE TABLE LIKE a table of the catalog, or a view, with a table of ours as the result. */
   void like(Identifier ident, Map properties, CatalogTable source) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
-    if (source.provider().isDefined() && ours(source.provider().get())) {
-      like(ident, properties, new Path(source.location()).toString(), options(source),
-          columns(source.schema()));
+    if (source.provider().isDefined() && CatalogEntries.ours(source.provider().get())) {
+      like(ident, properties, new Path(source.location()).toString(),
+          CatalogEntries.options(source), CatalogEntries.columns(source.schema()));
       return;
     }
-    Transform[] by = new Transform[source.partitionColumnNames().size()];
-    for (int i = 0; i < by.length; i++) {
-      String column = (String) source.partitionColumnNames().apply(i);
-      by[i] = Expressions.identity("`" + column.replace("`", "``") + "`");
+    List names = new ArrayList();
+    for (int i = 0; i < source.partitionColumnNames().size(); i++) {
+      names.add(source.partitionColumnNames().apply(i));
     }
+    Transform[] by = CatalogEntries.identities(names);
     if (source.comment().isDefined() && !properties.containsKey(TableCatalog.PROP_COMMENT)) {
       properties.put(TableCatalog.PROP_COMMENT, source.comment().get());
     }
-    create(ident, columns(source.schema()), by, properties, null);
+    create(ident, CatalogEntries.columns(source.schema()), by, properties, null);
   }
 
   private Table like(
@@ -578,6 +453,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(new Column[0], UNPARTITIONED, properties, null);
     return create(ident, columns, properties, "like", new Object[] {
-        session(), location(ident, properties), storage(properties), uri, storage, said});
+        session(), location(ident, properties), CatalogEntries.storage(properties), uri, storage,
+        said});
   }
 }

@@ -223,7 +223,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   protected String[] partitionNames() {
-    return SessionCatalog.names(partitioning);
+    return CatalogEntries.names(partitioning);
   }
 
   /** Rows into the table, in one commit of Python's. */

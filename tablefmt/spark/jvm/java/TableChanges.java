@@ -29,7 +29,7 @@ final class TableChanges {
       Column[] columns, Transform[] partitioning, Map properties, Constraint[] constraints) {
     Map result = new HashMap();
     result.put("columns", CatalogV2Util.v2ColumnsToStructType(columns).json());
-    result.put("partitionBy", SessionCatalog.names(partitioning));
+    result.put("partitionBy", CatalogEntries.names(partitioning));
     result.put("properties", new HashMap(properties));
     List checks = new ArrayList();
     for (int i = 0; constraints != null && i < constraints.length; i++) {

@@ -129,7 +129,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     } catch (Exception failed) {
       org.apache.spark.unsafe.Platform.throwException(failed);
     }
-    return RowCommand.seq(new Object[0]);
+    return ScalaValues.seq(new Object[0]);
   }
 
   private static SessionCatalog catalog() {
@@ -144,8 +144,8 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     if (like.ifNotExists() && known.tableExists(named)) {
       return;
     }
-    Map properties = Plain.map(like.properties());
-    Map options = Plain.map(like.fileFormat().properties());
+    Map properties = ScalaValues.map(like.properties());
+    Map options = ScalaValues.map(like.fileFormat().properties());
     java.util.Iterator names = options.keySet().iterator();
     while (names.hasNext()) {
       String name = (String) names.next();
@@ -168,7 +168,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
   }
 
   public scala.collection.immutable.Seq innerChildren() {
-    return RowCommand.seq(new Object[0]);
+    return ScalaValues.seq(new Object[0]);
   }
 
   public String nodeName() {

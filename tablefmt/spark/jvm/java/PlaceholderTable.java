@@ -1,10 +1,7 @@
 package tablefmt;
 
-import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
@@ -15,11 +12,11 @@ import org.apache.spark.sql.types.StructType;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class Plain implements Table {
+public class PlaceholderTable implements Table {
   private final StructType schema;
   private final Transform[] partitioning;
 
-  public Plain(StructType schema, Transform[] partitioning) {
+  public PlaceholderTable(StructType schema, Transform[] partitioning) {
     this.schema = schema;
     this.partitioning = partitioning;
   }
@@ -38,18 +35,5 @@ public class Plain implements Table {
 
   public Set capabilities() {
     return new HashSet();
-  }
-
-  /** A Java map of a Scala one, keys as they were written. */
-  static Map map(scala.collection.immutable.Map given) {
-    scala.collection.immutable.Map written = given instanceof CaseInsensitiveMap
-        ? ((CaseInsensitiveMap) given).originalMap() : given;
-    Map result = new HashMap();
-    scala.collection.Iterator pairs = written.iterator();
-    while (pairs.hasNext()) {
-      scala.Tuple2 pair = (scala.Tuple2) pairs.next();
-      result.put(pair._1(), pair._2());
-    }
-    return result;
   }
 }

@@ -26,13 +26,13 @@ import org.apache.spark.sql.catalyst.expressions.StringPredicate;
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-final class Harmless {
-  private Harmless() {}
+final class NonFailingExpressions {
+  private NonFailingExpressions() {}
 
-  /** The AND-ed parts of a condition that are harmless, or those that are not, as one; or null. */
-  static Expression parts(Expression condition, boolean harmless) {
+  /** The AND-ed parts of a condition that never fail, or those that may, as one; or null. */
+  static Expression parts(Expression condition, boolean neverFail) {
     List found = new ArrayList();
-    split(condition, harmless, found);
+    split(condition, neverFail, found);
     Expression whole = null;
     for (int i = 0; i < found.size(); i++) {
       Expression part = (Expression) found.get(i);
@@ -41,11 +41,11 @@ final class Harmless {
     return whole;
   }
 
-  private static void split(Expression condition, boolean harmless, List into) {
+  private static void split(Expression condition, boolean neverFail, List into) {
     if (condition instanceof And) {
-      split(((And) condition).left(), harmless, into);
-      split(((And) condition).right(), harmless, into);
-    } else if (is(condition) == harmless) {
+      split(((And) condition).left(), neverFail, into);
+      split(((And) condition).right(), neverFail, into);
+    } else if (is(condition) == neverFail) {
       into.add(condition);
     }
   }

@@ -1,0 +1,167 @@
+package tablefmt;
+
+import java.net.URI;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils$;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What a catalog's entry says of a table: whose it is, its place, options, columns and partitions.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+final class CatalogEntries {
+  private CatalogEntries() {}
+
+  static String[] names(Transform[] partitioning) {
+    String[] result = new String[partitioning.length];
+    for (int i = 0; i < result.length; i++) {
+      if (!partitioning[i].name().equals("identity")) {
+        String said = partitioning[i].name().equals("cluster_by")
+            ? "CLUSTER BY" : "PARTITIONED BY " + partitioning[i].describe();
+        Bridge.call("refuse", new Object[] {said});
+      }
+      String[] parts = partitioning[i].references()[0].fieldNames();
+      result[i] = parts[parts.length - 1];
+    }
+    return result;
+  }
+
+  static boolean ours(Object provider) {
+    return provider != null && "tablefmt".equalsIgnoreCase(provider.toString());
+  }
+
+  /** tablefmt.`/place` names a table that the catalog does not know. */
+  static boolean isPath(Identifier ident) {
+    String[] space = ident.namespace();
+    String name = ident.name();
+    return space.length == 1 && ours(space[0])
+        && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:/.*"));
+  }
+
+  /** The options of the storage that the catalog keeps. */
+  static Map options(CatalogTable entry) {
+    Map storage = ScalaValues.map(entry.storage().properties());
+    storage.remove("path");
+    storage.remove("serialization.format");
+    return storage;
+  }
+
+  // What CatalogV2Util has for this takes other arguments in every release of Spark.
+  static Column[] columns(StructType schema) {
+    StructField[] fields = schema.fields();
+    Column[] result = new Column[fields.length];
+    for (int i = 0; i < fields.length; i++) {
+      scala.Option said = fields[i].getComment();
+      result[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
+          said.isDefined() ? (String) said.get() : null, (String) null);
+    }
+    return result;
+  }
+
+  // Of what a query selects Spark says CHAR(n) here, where the query itself says STRING.
+  static StructType selected(Column[] columns) {
+    return CharVarcharUtils$.MODULE$.replaceCharVarcharWithStringInSchema(
+        CatalogV2Util.v2ColumnsToStructType(columns));
+  }
+
+  static Map storage(Map properties) {
+    Map result = new HashMap();
+    java.util.Iterator names = properties.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
+        result.put(name.substring(TableCatalog.OPTION_PREFIX.length()), properties.get(name));
+      }
+    }
+    result.remove("path");
+    return result;
+  }
+
+  static void stays(Map properties, String there, String what) {
+    Object given = properties.get(TableCatalog.PROP_LOCATION);
+    if (given != null && !same(given.toString(), there)) {
+      Bridge.call("refuse", new Object[] {what + " with another LOCATION"});
+    }
+  }
+
+  private static boolean same(String given, String there) {
+    URI one = new Path(given).toUri();
+    URI two = new Path(there).toUri();
+    return one.getPath().equals(two.getPath()) && scheme(one).equals(scheme(two))
+        && String.valueOf(one.getAuthority()).equals(String.valueOf(two.getAuthority()));
+  }
+
+  private static String scheme(URI of) {
+    return of.getScheme() == null ? "file" : of.getScheme().equals("s3a") ? "s3" : of.getScheme();
+  }
+
+  static TableIdentifier name(Identifier ident) {
+    String[] space = ident.namespace();
+    return new TableIdentifier(ident.name(), space.length == 0
+        ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]));
+  }
+
+  // Where Spark's own tables have them.
+  static Column[] partitionsLast(Table source) {
+    List by = java.util.Arrays.asList(names(source.partitioning()));
+    List result = new ArrayList();
+    for (int last = 0; last < 2; last++) {
+      for (int i = 0; i < source.columns().length; i++) {
+        if (by.contains(source.columns()[i].name()) == (last == 1)) {
+          result.add(source.columns()[i]);
+        }
+      }
+    }
+    return (Column[]) result.toArray(new Column[result.size()]);
+  }
+
+  /** Partitioning by columns of these names. */
+  static Transform[] identities(List names) {
+    Transform[] result = new Transform[names.size()];
+    for (int i = 0; i < result.length; i++) {
+      String name = (String) names.get(i);
+      result[i] = Expressions.identity("`" + name.replace("`", "``") + "`");
+    }
+    return result;
+  }
+
+  /**
+   * What Spark is told of a table. What the catalog keeps of the table's own properties may be out
+   * of date.
+   *
+   * @param entry null for a table that is named by its path
+   */
+  static Map properties(SnapshotRelation relation, String uri, CatalogTable entry) {
+    Map properties = (Map) relation.said("properties");
+    properties.put(TableCatalog.PROP_PROVIDER, "tablefmt");
+    properties.put(TableCatalog.PROP_LOCATION, uri);
+    if (entry == null) {
+      properties.put(TableCatalog.PROP_EXTERNAL, "true");
+      return properties;
+    }
+    Object owner = ScalaValues.map(entry.properties()).get(TableCatalog.PROP_OWNER);
+    if (owner != null || !entry.owner().isEmpty()) {
+      properties.put(TableCatalog.PROP_OWNER, owner == null ? entry.owner() : owner);
+    }
+    boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
+    properties.put(
+        managed ? TableCatalog.PROP_IS_MANAGED_LOCATION : TableCatalog.PROP_EXTERNAL, "true");
+    return properties;
+  }
+}
