@@ -39,6 +39,13 @@ ANNOTATIONS = {
 """pyarrow's words for annotations, and those of the specification."""
 
 
+DDL = {
+    "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT",
+    "timestamp_ntz": "TIMESTAMP_NTZ",
+}  # fmt: skip
+"""What Spark calls types that the specification calls otherwise."""
+
+
 def parquet_type(column: Any) -> tuple[str, str]:
     """Physical type and annotation of a `pyarrow.parquet.ColumnSchema`, as DAT-15 writes them."""
     said = str(column.logical_type)

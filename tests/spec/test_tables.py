@@ -13,7 +13,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.properties import DECISIVE, PROPERTIES, check_properties, duration_seconds
-from tests.spec.published import fenced, parquet_type, parquet_types, row_cells
+from tests.spec.published import DDL, fenced, parquet_type, parquet_types, row_cells
 
 PROPERTY_ROWS = {row[0].strip("`"): row for row in row_cells("properties.md", "PTY-2")}
 
@@ -60,12 +60,6 @@ def test_a_day_has_24_hours_and_what_rules_of_conflicts_go_by_is_published() -> 
     assert duration_seconds("2 days") == 172_800
     assert duration_seconds("interval 1 week") == 604_800
     assert {n for n, row in PROPERTY_ROWS.items() if row[3].find("CFL-") >= 0} == set(DECISIVE)
-
-
-DDL = {
-    "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT",
-    "timestamp_ntz": "TIMESTAMP_NTZ",
-}  # fmt: skip
 
 
 def written_file(columns: str, folder: Path) -> pq.ParquetFile:

@@ -19,6 +19,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.spark.columns.projection import alignment
 from tests.spark.looking import data_files, frame_from, rows_of
+from tests.spec.published import DDL, parquet_type, parquet_types
 
 UTC = dt.timezone.utc
 EXACT = Context(prec=80)
@@ -81,6 +82,18 @@ def test_what_spark_writes_both_planes_read(spark: Any, uri: str, given: pa.Tabl
     assert commit.metrics["numOutputRows"] == 3
     assert rows_of(tablefmt.open(uri).to_arrow()) == rows_of(given)
     assert rows_of(tablefmt.spark.read(spark, uri), given.schema) == rows_of(given)
+
+
+def test_spark_writes_the_parquet_types_that_are_published(spark: Any, uri: str) -> None:
+    """DAT-15: with what the table says of Spark."""
+    published = parquet_types(spark=True)
+    columns = ", ".join(f"`{kind}` {DDL.get(kind, kind)}" for kind in published)
+    tablefmt.create(uri, f"`id` BIGINT, {columns}")
+    tablefmt.spark.write(spark.range(1), uri)
+    (file,) = data_files(uri)
+    schema = pq.ParquetFile(file).schema
+    written = [schema.column(i) for i in range(1, len(schema))]
+    assert {column.name: parquet_type(column) for column in written} == published
 
 
 def test_what_arrow_writes_spark_reads(spark: Any, uri: str, given: pa.Table) -> None:
