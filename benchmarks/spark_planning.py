@@ -21,7 +21,8 @@ from tablefmt.data.footer import describe_files
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import AddedFiles
 from tablefmt.operations.append import append_files
-from tablefmt.session.context import CommitOptions
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.staging import commit_staged
 
 ROWS = 100
 
@@ -47,14 +48,9 @@ def build(uri: str, files: int) -> tablefmt.Table:
     for name in columns["path"]:
         shutil.copyfile(f"{uri}/{path}", f"{uri}/{name}")
     os.unlink(f"{uri}/{path}")
-    append_files(
-        context,
-        transaction,
-        AddedFiles(columns),
-        metadata,
-        CommitOptions(),
-        read_version=context.view.head.version,
-    )
+    version = context.view.head.version
+    staged = append_files(transaction, AddedFiles(columns), metadata, read_version=version)
+    commit_staged(context, staged, CommitOptions())
     return table
 
 

@@ -12,7 +12,7 @@ import logging
 from typing import Any
 
 from tablefmt import errors
-from tablefmt.session.context import Commit
+from tablefmt.session.receipt import Commit
 from tablefmt.table import Table, create, exists, open
 
 __version__ = "0.1.0"

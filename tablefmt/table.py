@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import pyarrow as pa
 
@@ -33,12 +33,17 @@ from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
-from tablefmt.session.context import Commit, TableContext, commit_options
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitKeywords, commit_options
+from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import KeyNotFoundError, Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Uri = Union[str, "os.PathLike[str]"]
 
@@ -131,7 +136,9 @@ class Table:
         self.context.refresh()
         return self
 
-    def append(self, data: Any, *, merge_schema: bool = False, **commit: Any) -> Commit:
+    def append(
+        self, data: Any, *, merge_schema: bool = False, **commit: Unpack[CommitKeywords]
+    ) -> Commit:
         """Add rows; columns by name (DAT-2). No rows and no application: no version is made.
 
         Args:
@@ -158,7 +165,7 @@ class Table:
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
         partition_by: Sequence[str] | None = None,
-        **commit: Any,
+        **commit: Unpack[CommitKeywords],
     ) -> Commit:
         """Replace the whole table, the rows of a condition, or the partitions of the new rows.
 
@@ -188,11 +195,11 @@ class Table:
             partition_by=partition_by,
         )
 
-    def truncate(self, where: Condition = None, **commit: Any) -> Commit:
+    def truncate(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
         """Overwrite with nothing. `where` and errors as of `overwrite`; no such row: no version."""
         return overwrite(self.context, None, commit_options(commit), where=where)
 
-    def delete(self, where: Condition = None, **commit: Any) -> Commit:
+    def delete(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
         """Take out the rows for which the condition is TRUE; all of them for None (DEL-1).
 
         Args:
@@ -207,7 +214,10 @@ class Table:
         return delete(self.context, where, commit_options(commit))
 
     def update(
-        self, set: Mapping[str, Expression], where: Condition = None, **commit: Any
+        self,
+        set: Mapping[str, Expression],
+        where: Condition = None,
+        **commit: Unpack[CommitKeywords],
     ) -> Commit:
         """Give the rows for which the condition is TRUE new values; all rows for None.
 
@@ -247,7 +257,7 @@ class Table:
             memory_limit: bytes, about, for the source and for finding matches; more is on disk.
         """
 
-        def run(statement: MergeStatement, commit: Mapping[str, Any]) -> Commit:
+        def run(statement: MergeStatement, commit: CommitKeywords) -> Commit:
             return merge(self.context, source, statement, commit_options(commit), memory_limit)
 
         def explain(statement: MergeStatement) -> str:
@@ -264,7 +274,7 @@ class Table:
         """
         return Alter(self._alter)
 
-    def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
+    def _alter(self, alteration: Alteration, commit: CommitKeywords) -> Commit:
         return alter(self.context, alteration, commit_options(commit))
 
     def transaction(self, *, read_version: int | None = None) -> Transaction:

@@ -117,8 +117,8 @@ class Driver:
         self.view = view
         self.head = view.head if view is not None else None
         """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
-        self.judge = ConflictResolver(store, plan)
-        self.aside = SideFileWriter(store, plan)
+        self.resolver = ConflictResolver(store, plan)
+        self.side_files = SideFileWriter(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
         self.refused: TablefmtError | None = None
@@ -199,7 +199,7 @@ class Driver:
             view.others = self.read_others
             if self.beside.had_slate:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
-        passed = self.judge.passed
+        passed = self.resolver.passed
         if isinstance(following, Conflicted):
             return Done(_stopped(following.conflict), None, passed)
         if not isinstance(following, Committed):
@@ -210,7 +210,7 @@ class Driver:
             return Done(Unknown(following.version, str(error).rstrip(".")), None, passed)
         add = self.plan.add
         paths = [] if add is None else add.columns["path"]
-        gone = left_out(self.plan, self.judge.mine)
+        gone = left_out(self.plan, self.resolver.pending)
         return Done(following, stored, passed, [paths[index] for index in gone])
 
     def _wait(self, attempt: Attempt) -> None:
@@ -255,10 +255,12 @@ class Driver:
             head = self.head
             if head is not None:
                 check_writable(head)
-            entry = entry_on(self.plan, self.judge.mine, head, self._removed(), self._now_us())
+            entry = entry_on(
+                self.plan, self.resolver.pending, head, self._removed(), self._now_us()
+            )
             if entry.timestamp > MICROS_MAX:
                 raise StoreError("the commit would be after the year 9999; set the clock right.")
-            entry = self.aside.entry(entry)
+            entry = self.side_files.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode(entry)
             stored = StoredEntry(entry, digest(body))
@@ -280,7 +282,7 @@ class Driver:
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
-        ids = removed_ids(self.judge.mine)
+        ids = removed_ids(self.resolver.pending)
         if self.view is None or self.head is None:
             return NOTHING
         if self.plan.replacing is None and len(ids) == 0:
@@ -319,7 +321,7 @@ class Driver:
                 self.read_others += len(bodies)
                 winners.extend(self._taken_in(bodies, version + len(winners)))
                 last = winners[-1]
-                if last.verdict is not None or any(map(self._is_mine, winners[-len(bodies) :])):
+                if last.verdict is not None or any(map(self._is_own, winners[-len(bodies) :])):
                     break
         except StoreError:
             # What was read before counts: the next request meets the rest.
@@ -333,14 +335,14 @@ class Driver:
             return self._judged([known[1]])
         return tuple(winners)
 
-    def _is_mine(self, winner: Winner) -> bool:
+    def _is_own(self, winner: Winner) -> bool:
         return winner.transaction == self.plan.transaction
 
     def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
         keep_newest(self.met, enumerate(bodies, first))
         if self.view is None or self.head is None:
             return self._judged([decode(body, at) for at, body in enumerate(bodies, first)])
-        if self.judge.goes_by_outlines:
+        if self.resolver.goes_by_headers:
             passed = self._passed_over(self.view, self.head, bodies, first)
             if passed:
                 return passed
@@ -369,7 +371,7 @@ class Driver:
             last = decode(bodies[-1], seen[-1].version)
             view.pass_over(bodies, last)
             self.head = skip_to(head, last)
-            self.judge.follow_outlines(seen)
+            self.resolver.follow_headers(seen)
         return tuple(Winner(one.version, one.transaction) for one in seen)
 
     def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Winner, ...]:
@@ -379,7 +381,7 @@ class Driver:
             entry = stored.entry
             # What is above an own entry, or above what stands in the way, decides nothing.
             decided = decided or entry.transaction == self.plan.transaction
-            verdict = None if decided else self.judge.judge(entry)
+            verdict = None if decided else self.resolver.judge(entry)
             decided = decided or verdict is not None
             judged.append(Winner(entry.version, entry.transaction, verdict))
         return tuple(judged)

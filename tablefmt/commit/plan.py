@@ -48,8 +48,8 @@ class Replacing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One transaction, fixed but for its place in the log."""
+class Staged:
+    """What an operation did at the version it read, whatever it is to be committed with."""
 
     transaction: str
     operation: Operation
@@ -57,18 +57,9 @@ class Plan:
     predicate: str | None = None
     """The condition of a DELETE, UPDATE or MERGE as text."""
     blind: bool = False
-    floating: bool = False
-    """See `PendingCommit.floating`."""
-    granularity: str = "row"
-    isolation: str = "WriteSerializable"
-    delete_mode: str = "merge-on-read"
-    table: str | None = None
-    """The id of a table that is being created; None for one that exists."""
     written_under: Metadata | None = None
-    """The metadata the data files were written under; None when a table is created."""
+    """The metadata of `read_version`; None when a table is created."""
     read_version: int | None = None
-    next_id: int = 1
-    """`Totals.next_id` at the read version."""
     add: AddedFiles | None = None
     replacing: Replacing | None = None
     reads: tuple[Read, ...] = ()
@@ -83,14 +74,41 @@ class Plan:
     update: RowUpdate | None = None
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
+    """The table's from then on, and what the files were written under; None: as it was."""
     promises: bool = False
     """See `PendingCommit.promises`."""
     replaces: bool = False
     """See `PendingCommit.replaces`."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to say but an application version."""
+        return (
+            self.add is None
+            and self.replacing is None
+            and self.protocol is None
+            and self.metadata is None
+            and not (len(self.removes) or self.deletes or self.groups)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Staged):
+    """One transaction, fixed but for its place in the log."""
+
+    floating: bool = False
+    """See `PendingCommit.floating`."""
+    granularity: str = "row"
+    isolation: str = "WriteSerializable"
+    delete_mode: str = "merge-on-read"
+    table: str | None = None
+    """The id of a table that is being created; None for one that exists."""
+    next_id: int = 1
+    """`Totals.next_id` at the read version."""
     application: Application | None = None
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def mine(self) -> PendingCommit:
+    def pending(self) -> PendingCommit:
         """What the conflict rules have to know of this transaction."""
         return PendingCommit(
             cls=self.operation.cls,
@@ -110,17 +128,6 @@ class Plan:
             carried=self.carried,
             promises=self.promises,
             replaces=self.replaces,
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to say but an application version."""
-        return (
-            self.add is None
-            and self.replacing is None
-            and self.protocol is None
-            and self.metadata is None
-            and not (len(self.removes) or self.deletes or self.groups)
         )
 
 
@@ -150,36 +157,36 @@ def removed_from(files: pa.Table) -> Removed:
     )
 
 
-def removed_ids(mine: PendingCommit) -> Ids:
+def removed_ids(pending: PendingCommit) -> Ids:
     """The files that go by their ids, whatever the parent holds besides. Ascending."""
-    if not mine.groups:
-        return mine.removes
-    parts = [mine.removes, *(group.inputs for group in mine.groups)]
+    if not pending.groups:
+        return pending.removes
+    parts = [pending.removes, *(group.inputs for group in pending.groups)]
     return np.unique(np.concatenate(parts))
 
 
-def is_overtaken(plan: Plan, mine: PendingCommit) -> bool:
+def is_overtaken(plan: Plan, pending: PendingCommit) -> bool:
     """Whether winners did all of a compaction already, so that there is nothing left to commit."""
-    return bool(plan.groups) and not mine.groups and plan.application is None
+    return bool(plan.groups) and not pending.groups and plan.application is None
 
 
 def entry_on(
-    plan: Plan, mine: PendingCommit, parent: Head | None, removed: Removed, now_us: int
+    plan: Plan, pending: PendingCommit, parent: Head | None, removed: Removed, now_us: int
 ) -> Entry:
     """The entry of `plan` right after `parent`; version 0 for None.
 
     Args:
         plan: the transaction.
-        mine: its facts as the winners followed left them.
+        pending: its facts as the winners followed left them.
         parent: the head it goes on top of.
         removed: what `plan.replacing` and `removed_ids` come to on that parent.
         now_us: the writer's clock.
     """
     version = 0 if parent is None else parent.version + 1
     before = parent.totals if parent else _EMPTY
-    add, names = _added(plan, mine, before.next_id)
+    add, names = _added(plan, pending, before.next_id)
     count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
-    deletes = row_deletes({names.get(file, file): marks for file, marks in mine.deletes.items()})
+    deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     taken_out = _taken_out(deletes, removed)
     timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
@@ -217,7 +224,7 @@ def entry_on(
         add=add,
         remove=removed.ids,
         delete=deletes,
-        lineage=_lineage(mine, names, before.next_id),
+        lineage=_lineage(pending, names, before.next_id),
         update=plan.update,
         application=plan.application,
         user_metadata=plan.user_metadata,
@@ -227,19 +234,19 @@ def entry_on(
 _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
-def left_out(plan: Plan, mine: PendingCommit) -> list[int]:
+def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
     """Indices of files of `plan.add` that do not come: the outputs of groups that were dropped."""
-    kept = {index for group in mine.groups for index, _ in group.outputs}
+    kept = {index for group in pending.groups for index, _ in group.outputs}
     return sorted({i for group in plan.groups for i, _ in group.outputs} - kept)
 
 
 def _added(
-    plan: Plan, mine: PendingCommit, first_id: int
+    plan: Plan, pending: PendingCommit, first_id: int
 ) -> tuple[AddedFiles | None, dict[int, int]]:
     """The files that come, and by `own_file` the ids that they get."""
     if plan.add is None:
         return None, {}
-    gone = frozenset(left_out(plan, mine))
+    gone = frozenset(left_out(plan, pending))
     if not gone:
         return plan.add, {own_file(i): first_id + i for i in range(len(plan.add))}
     kept = [i for i in range(len(plan.add)) if i not in gone]
@@ -257,8 +264,8 @@ def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
     return sum(rows for file, rows in pairs if file not in gone)
 
 
-def _lineage(mine: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
-    outputs = [*mine.carried, *(output for group in mine.groups for output in group.outputs)]
+def _lineage(pending: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
+    outputs = [*pending.carried, *(output for group in pending.groups for output in group.outputs)]
     lines = [
         (names[own_file(index)] - first_id, run)
         for index, runs in sorted(outputs, key=lambda output: output[0])

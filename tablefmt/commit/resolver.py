@@ -16,7 +16,7 @@ from tablefmt.commit.results import Overtaken
 from tablefmt.conflict.check import check
 from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.conflict.verdict import Allowed, RebasedOver, Same
+from tablefmt.conflict.verdict import RebasedOver, Same
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.header import EntryHeader
 from tablefmt.log.names import entry_key
@@ -36,26 +36,26 @@ class ConflictResolver:
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
         self.plan = plan
-        self.mine: PendingCommit = plan.mine()
+        self.pending: PendingCommit = plan.pending()
         self.passed: list[RebasedOver] = []
         """The winners followed, with the rule that let each pass."""
         self._last = -1
-        self._alike: dict[tuple[OperationClass, bool], Allowed] = {}
+        self._alike: dict[tuple[OperationClass, bool], RebasedOver] = {}
 
     @property
-    def goes_by_outlines(self) -> bool:
+    def goes_by_headers(self) -> bool:
         """Whether of winners without metadata and protocol the class alone decides (CFL-3)."""
         plan = self.plan
         return plan.floating and plan.granularity != "transaction" and plan.application is None
 
-    def follow_outlines(self, winners: Sequence[EntryHeader]) -> None:
+    def follow_headers(self, winners: Sequence[EntryHeader]) -> None:
         """Go on top of winners of which nothing but the outside is known."""
         for winner in winners:
             kind = (winner.cls, winner.blind)
             if kind not in self._alike:
                 alike = Winner(winner.as_entry())
-                assert check(alike, self.mine) is None, winner
-                self.mine, self._alike[kind] = follow(alike, self.mine)
+                assert check(alike, self.pending) is None, winner
+                self.pending, self._alike[kind] = follow(alike, self.pending)
             allowed = self._alike[kind]
             self.passed.append(
                 RebasedOver(winner.version, winner.operation, allowed.rule, allowed.cell)
@@ -77,29 +77,29 @@ class ConflictResolver:
         if entry.version <= self._last:
             return None
         winner = self._winner(entry)
-        verdict = check(winner, self.mine)
+        verdict = check(winner, self.pending)
         if verdict is not None:
             return ALREADY_APPLIED if verdict is Same.ALREADY_APPLIED else verdict
-        self.mine, allowed = follow(winner, self.mine)
-        self.passed.append(RebasedOver.of(allowed))
+        self.pending, rebased = follow(winner, self.pending)
+        self.passed.append(rebased)
         self._last = entry.version
-        return Overtaken(entry.version) if is_overtaken(self.plan, self.mine) else None
+        return Overtaken(entry.version) if is_overtaken(self.plan, self.pending) else None
 
     def _winner(self, entry: Entry) -> Winner:
         files = None
-        if self.mine.reads and entry.add is not None and self.mine.metadata is not None:
+        if self.pending.reads and entry.add is not None and self.pending.metadata is not None:
             files = self._files(entry)
         deletes: Mapping[int, Marks] = {}
-        if self.mine.cls in _BY_ROWS and entry.delete is not None:
+        if self.pending.cls in _BY_ROWS and entry.delete is not None:
             deletes = self._deletes(entry)
         return Winner(entry, files, deletes)
 
     def _files(self, entry: Entry) -> pa.Table:
         assert entry.add is not None
-        assert self.mine.metadata is not None
+        assert self.pending.metadata is not None
         if isinstance(entry.add, SideFile):
             return read_side(self.store, entry.add)
-        return added_table(entry.add, self.mine.metadata)
+        return added_table(entry.add, self.pending.metadata)
 
     def _deletes(self, entry: Entry) -> dict[int, Marks]:
         delete = entry.delete

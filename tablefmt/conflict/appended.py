@@ -30,7 +30,7 @@ def new_files(winner: Winner) -> Mask:
     return new
 
 
-def may_have_read(winner: Winner, mine: PendingCommit, read: Read) -> Mask:
+def may_have_read(winner: Winner, pending: PendingCommit, read: Read) -> Mask:
     """Whether each added file may hold a row that the read would have met (CFL-8).
 
     What is not known of a file proves nothing, so it counts.
@@ -39,9 +39,9 @@ def may_have_read(winner: Winner, mine: PendingCommit, read: Read) -> Mask:
     if not mask.any():
         return mask
     if read.predicate is not None and winner.files is not None:
-        partitions = frozenset(mine.metadata.partition_by) if mine.metadata else frozenset()
+        partitions = frozenset(pending.metadata.partition_by) if pending.metadata else frozenset()
         mask &= may_match(read.predicate, winner.files, partitions)
-    if mask.any() and _sets_nothing_read(winner, mine, read):
+    if mask.any() and _sets_nothing_read(winner, pending, read):
         updated = _column(winner, "updated")
         if updated is not None:
             mask &= ~np.array([v is True for v in updated], np.bool_)
@@ -50,17 +50,17 @@ def may_have_read(winner: Winner, mine: PendingCommit, read: Read) -> Mask:
     return mask
 
 
-def _sets_nothing_read(winner: Winner, mine: PendingCommit, read: Read) -> bool:
+def _sets_nothing_read(winner: Winner, pending: PendingCommit, read: Read) -> bool:
     """CFL-17: new versions of rows match exactly if the old ones did, and those were known."""
     update = winner.entry.update
     if update is None or update.set is None or read.columns is None or not read.by_row:
         return False
-    if profile_of(mine.granularity, mine.delete_mode) != ROW:
+    if profile_of(pending.granularity, pending.delete_mode) != ROW:
         return False
     if not read.columns.isdisjoint(update.set):
         return False
     return all(
-        file < mine.next_id or file in mine.known
+        file < pending.next_id or file in pending.known
         for file, marks in winner.deletes.items()
         if marks.updated
     )

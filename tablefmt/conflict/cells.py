@@ -28,27 +28,27 @@ def kind_of(winner: Winner) -> Kind | None:
     return Kind.UPDATE if kind is Kind.INSERT and not is_blind(winner) else kind
 
 
-def rule_for(winner: Winner, mine: PendingCommit) -> Rule:
+def rule_for(winner: Winner, pending: PendingCommit) -> Rule:
     """The rule of granularities `file` and `row` for a pair that touches rows."""
     earlier = kind_of(winner)
-    if earlier is None or mine.cls not in KIND_OF or mine.cls is OperationClass.OVERWRITE:
+    if earlier is None or pending.cls not in KIND_OF or pending.cls is OperationClass.OVERWRITE:
         return Rule.NEVER
-    profile = profile_of(mine.granularity, mine.delete_mode)
-    return file_and_row_rule(profile, mine.isolation, earlier, KIND_OF[mine.cls])
+    profile = profile_of(pending.granularity, pending.delete_mode)
+    return file_and_row_rule(profile, pending.isolation, earlier, KIND_OF[pending.cls])
 
 
-def cell_text(winner: Winner, mine: PendingCommit) -> str | None:
+def cell_text(winner: Winner, pending: PendingCommit) -> str | None:
     """The cell in words; None if one of the two touches no rows."""
     cls, earlier = winner.entry.operation.cls, kind_of(winner)
-    if earlier is None or mine.cls not in KIND_OF:
+    if earlier is None or pending.cls not in KIND_OF:
         return None
-    if mine.granularity == "transaction":
-        outcome = transaction_cell(cls, mine.cls).value
-        return f"transaction: {cls.value} then {mine.cls.value}: {outcome}"
-    profile = profile_of(mine.granularity, mine.delete_mode)
-    if mine.cls is OperationClass.OVERWRITE:
+    if pending.granularity == "transaction":
+        outcome = transaction_cell(cls, pending.cls).value
+        return f"transaction: {cls.value} then {pending.cls.value}: {outcome}"
+    profile = profile_of(pending.granularity, pending.delete_mode)
+    if pending.cls is OperationClass.OVERWRITE:
         later, outcome = "OVERWRITE", "replace"
     else:
-        later = KIND_OF[mine.cls].value
-        outcome = _PUBLISHED.get(rule_for(winner, mine), "if")
-    return f"{profile}, {mine.isolation}: {earlier.value} then {later}: {outcome}"
+        later = KIND_OF[pending.cls].value
+        outcome = _PUBLISHED.get(rule_for(winner, pending), "if")
+    return f"{profile}, {pending.isolation}: {earlier.value} then {later}: {outcome}"

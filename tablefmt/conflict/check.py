@@ -1,4 +1,4 @@
-"""May `mine` commit on top of `winner`? The checks in the order of the specification. Pure.
+"""May `pending` commit on top of `winner`? The checks in the order of the specification. Pure.
 
 Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19 (spec/conflicts.md).
 """
@@ -36,33 +36,33 @@ from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
 
 
-def check(winner: Winner, mine: PendingCommit) -> Verdict:
+def check(winner: Winner, pending: PendingCommit) -> Verdict:
     """The first check that applies decides (CFL-1).
 
     Args:
-        winner: an entry above the version that `mine` read. Those before it were followed.
-        mine: as `follow` left it.
+        winner: an entry above the version that `pending` read. Those before it were followed.
+        pending: as `follow` left it.
 
     Returns:
-        None if `mine` may go on top: call `follow` then.
+        None if `pending` may go on top: call `follow` then.
 
     Raises:
         CorruptEntryError: the winner's lineage or hashes of keys are damaged.
     """
     for each in _CHECKS:
-        verdict = each(winner, mine)
+        verdict = each(winner, pending)
         if verdict is not None:
             return verdict
     return None
 
 
-def _protocol(winner: Winner, mine: PendingCommit) -> Verdict:
+def _protocol(winner: Winner, pending: PendingCommit) -> Verdict:
     if winner.entry.protocol is None:
-        if not (mine.replaces and replaces_table(winner)):
+        if not (pending.replaces and replaces_table(winner)):
             return None
         reason = "another writer replaced the table"
         return conflict(winner, ProtocolChangedException, "CFL-4", reason)
-    created = winner.entry.version == 0 and mine.metadata is None
+    created = winner.entry.version == 0 and pending.metadata is None
     reason = "another writer created the table" if created else "the winner changed the protocol"
     return conflict(winner, ProtocolChangedException, "CFL-4", reason)
 
@@ -81,11 +81,11 @@ def replaces_table(winner: Winner) -> bool:
     return update and replaced and entry.totals.files == added
 
 
-def _metadata(winner: Winner, mine: PendingCommit) -> Verdict:
+def _metadata(winner: Winner, pending: PendingCommit) -> Verdict:
     if winner.entry.metadata is None:
         return None
-    if mine.floating and mine.metadata is not None:
-        misfit = misfit_of(mine.metadata, winner.entry.metadata)
+    if pending.floating and pending.metadata is not None:
+        misfit = misfit_of(pending.metadata, winner.entry.metadata)
         if misfit is None:
             return None
         return conflict(winner, MetadataChangedException, "CFL-5", misfit)
@@ -93,8 +93,8 @@ def _metadata(winner: Winner, mine: PendingCommit) -> Verdict:
     return conflict(winner, MetadataChangedException, "CFL-5", reason)
 
 
-def _application(winner: Winner, mine: PendingCommit) -> Verdict:
-    theirs, own = winner.entry.application, mine.application
+def _application(winner: Winner, pending: PendingCommit) -> Verdict:
+    theirs, own = winner.entry.application, pending.application
     if theirs is None or own is None or theirs.id != own.id:
         return None
     if theirs.version == own.version and not differ(theirs.digest, own.digest):
@@ -104,24 +104,24 @@ def _application(winner: Winner, mine: PendingCommit) -> Verdict:
     return conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence=evidence)
 
 
-def _promise(winner: Winner, mine: PendingCommit) -> Verdict:
+def _promise(winner: Winner, pending: PendingCommit) -> Verdict:
     """CFL-12: a promise about every row reads the whole table."""
-    if not mine.promises or kind_of(winner) is None:
+    if not pending.promises or kind_of(winner) is None:
         return None
     new = new_files(winner)
     if not new.any():
         return None
-    evidence = of_added(winner, new, mine.metadata)
+    evidence = of_added(winner, new, pending.metadata)
     reason = "the winner added rows, and what this change promises was not checked for them"
     return conflict(winner, ConcurrentAppendException, "CFL-12", reason, None, evidence)
 
 
-def _rows(winner: Winner, mine: PendingCommit) -> Verdict:
-    cell = cell_text(winner, mine)
+def _rows(winner: Winner, pending: PendingCommit) -> Verdict:
+    cell = cell_text(winner, pending)
     if cell is None:
         return None
-    found = _by_scope if mine.granularity == "transaction" else _by_cell
-    return found(winner, mine, cell)
+    found = _by_scope if pending.granularity == "transaction" else _by_cell
+    return found(winner, pending, cell)
 
 
 _CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
@@ -133,12 +133,12 @@ _CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
 )
 
 
-def _by_scope(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
+def _by_scope(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
     """CFL-2."""
-    earlier, later = winner.entry.operation.cls, mine.cls
+    earlier, later = winner.entry.operation.cls, pending.cls
     if transaction_cell(earlier, later) is not Cell.FAIL:
-        return _out_of_reach(winner, mine, cell)
-    partitions = overlap(winner.entry.basis.scope, mine.scope, mine.metadata)
+        return _out_of_reach(winner, pending, cell)
+    partitions = overlap(winner.entry.basis.scope, pending.scope, pending.metadata)
     if partitions is not None and not partitions:
         return None
     evidence = of_partitions(partitions) if partitions is not None else {}
@@ -146,23 +146,23 @@ def _by_scope(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None
     return conflict(winner, ConcurrentWriteException, "CFL-2", reason, cell, evidence)
 
 
-def _out_of_reach(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
+def _out_of_reach(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
     """Where a passing cell cannot be had from metadata alone."""
     if winner.entry.operation.cls not in NOT_LOGICAL:
         return None
-    if mine.cls in NOT_LOGICAL:
-        files = cannot_take_over(winner, mine)
+    if pending.cls in NOT_LOGICAL:
+        files = cannot_take_over(winner, pending)
         if not files:
             return None
         reason = "the winner compacted files of this compaction together with others"
         return _both_remove(winner, "CFL-16", reason, cell, of_files(files))
     if not reorders(winner):
         return None
-    taken = taken_of_removals(winner, mine, by_row=False)
+    taken = taken_of_removals(winner, pending, by_row=False)
     if not taken:
         return None
     reason = "the winner reordered rows that this one removes"
-    if any(len(shared(sorted(taken.files), read.files)) for read in mine.reads):
+    if any(len(shared(sorted(taken.files), read.files)) for read in pending.reads):
         error = ConcurrentDeleteReadException
         return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
     return _both_remove(winner, "CFL-11", reason, cell, taken.evidence())
@@ -179,64 +179,64 @@ def reorders(winner: Winner) -> bool:
     return clustered or (entry.lineage is None and entry.add is not None)
 
 
-def _by_cell(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
+def _by_cell(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
     """CFL-3: what the cell asks for, in the order of the exceptions."""
-    rule = rule_for(winner, mine)
+    rule = rule_for(winner, pending)
     if rule in (Rule.NEVER, Rule.OVERTAKEN):
-        needs_order = mine.cls is OperationClass.UPDATE and (
+        needs_order = pending.cls is OperationClass.UPDATE and (
             winner.entry.operation.cls in NOT_LOGICAL and reorders(winner)
         )
-        return _gone(winner, mine, cell) if needs_order else None
+        return _gone(winner, pending, cell) if needs_order else None
     if rule is not Rule.SAME:
-        found = _appended(winner, mine, cell)
+        found = _appended(winner, pending, cell)
         if found is not None:
             return found
-    return None if rule is Rule.APPENDED else _gone(winner, mine, cell)
+    return None if rule is Rule.APPENDED else _gone(winner, pending, cell)
 
 
-def _appended(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
-    for read in mine.reads:
-        mask = may_have_read(winner, mine, read)
+def _appended(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
+    for read in pending.reads:
+        mask = may_have_read(winner, pending, read)
         if mask.any():
-            evidence: Evidence = of_added(winner, mask, mine.metadata)
+            evidence: Evidence = of_added(winner, mask, pending.metadata)
             reason = "the winner added rows that this operation would have read"
             return conflict(winner, ConcurrentAppendException, "CFL-8", reason, cell, evidence)
-    if mine.passed_over is None or not _may_have_seen(winner, mine, mine.passed_over):
+    if pending.passed_over is None or not _may_have_seen(winner, pending, pending.passed_over):
         return None
     reason = (
-        f"the winner may have read the rows that version {mine.passed_over} inserted, which this "
-        "operation did not see"
+        f"the winner may have read the rows that version {pending.passed_over} inserted, which "
+        "this operation did not see"
     )
-    passed = {"passed_over": mine.passed_over, "read_version": winner.entry.basis.read_version}
+    passed = {"passed_over": pending.passed_over, "read_version": winner.entry.basis.read_version}
     return conflict(winner, ConcurrentAppendException, "CFL-9", reason, cell, passed)
 
 
-def _may_have_seen(winner: Winner, mine: PendingCommit, blind: int) -> bool:
+def _may_have_seen(winner: Winner, pending: PendingCommit, blind: int) -> bool:
     """CFL-9: whether a winner that is not blind may depend on what a blind one inserted."""
     entry = winner.entry
-    partitions = overlap(entry.basis.scope, mine.scope, mine.metadata)
+    partitions = overlap(entry.basis.scope, pending.scope, pending.metadata)
     if partitions is not None and not partitions:
         return False
     if entry.operation.cls is OperationClass.OVERWRITE:
         # It read nothing, but what it removes is decided when it commits.
-        return any(file >= mine.next_id for file in entry.remove)
+        return any(file >= pending.next_id for file in entry.remove)
     return entry.basis.read_version is None or entry.basis.read_version >= blind
 
 
-def _gone(winner: Winner, mine: PendingCommit, cell: str) -> Conflict | None:
+def _gone(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
     """CFL-10, CFL-11."""
-    if mine.cls in NOT_LOGICAL:
-        taken = taken_of_inputs(winner, mine)
+    if pending.cls in NOT_LOGICAL:
+        taken = taken_of_inputs(winner, pending)
         reason = "the winner changed or removed files that this operation rewrites"
         return _both_remove(winner, "CFL-11", reason, cell, taken.evidence()) if taken else None
-    by_row = profile_of(mine.granularity, mine.delete_mode) == ROW
-    for read in mine.reads:
+    by_row = profile_of(pending.granularity, pending.delete_mode) == ROW
+    for read in pending.reads:
         taken = taken_of_read(winner, read, by_row)
         if taken:
             reason = f"the winner removed {_what(taken.rows)} that this operation read"
             error = ConcurrentDeleteReadException
             return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
-    taken = taken_of_removals(winner, mine, by_row)
+    taken = taken_of_removals(winner, pending, by_row)
     if not taken:
         return None
     reason = f"the winner removed {_what(taken.rows)} that this operation removes"

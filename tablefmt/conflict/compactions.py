@@ -16,39 +16,39 @@ from tablefmt.conflict.lineage import Moves, moves_of, moves_of_outputs, rewritt
 from tablefmt.conflict.removal_overlap import removed_files, touched_files
 
 
-def with_deletes_of(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
     """The compaction with what the winner took out taken out of its outputs (CFL-14)."""
-    touched = shared(touched_files(winner), _inputs(mine))
+    touched = shared(touched_files(winner), _inputs(pending))
     if len(touched) == 0:
-        return mine
+        return pending
     removed = removed_files(winner)
     whole = frozenset(shared(removed, touched).tolist())
-    moves = moves_of_outputs(output for group in mine.groups for output in group.outputs)
-    deletes = dict(mine.deletes)
+    moves = moves_of_outputs(output for group in pending.groups for output in group.outputs)
+    deletes = dict(pending.deletes)
     for file in touched.tolist():
         for move in moves.get(file, ()):
             lost = move.all if file in whole else move.place(winner.deletes[file].all)
             if lost:
                 before = deletes.get(move.output, _NO_MARKS)
                 deletes[move.output] = Marks(before.deleted | lost, before.updated)
-    groups = [replace(group, inputs=without(group.inputs, removed)) for group in mine.groups]
-    return _with_groups(replace(mine, deletes=deletes), [g for g in groups if len(g.inputs)])
+    groups = [replace(group, inputs=without(group.inputs, removed)) for group in pending.groups]
+    return _with_groups(replace(pending, deletes=deletes), [g for g in groups if len(g.inputs)])
 
 
-def not_overtaken(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def not_overtaken(winner: Winner, pending: PendingCommit) -> PendingCommit:
     """The compaction without the groups whose files the winner replaced (CFL-15)."""
     removed = removed_files(winner)
-    kept = [group for group in mine.groups if len(shared(removed, group.inputs)) == 0]
-    return mine if len(kept) == len(mine.groups) else _with_groups(mine, kept)
+    kept = [group for group in pending.groups if len(shared(removed, group.inputs)) == 0]
+    return pending if len(kept) == len(pending.groups) else _with_groups(pending, kept)
 
 
-def cannot_take_over(winner: Winner, mine: PendingCommit) -> set[int]:
+def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
     """Files in the way of taking over the winner's outputs in place of its inputs (CFL-16).
 
-    Inputs that only the winner has, and those of which it left out rows that are in `mine`.
+    Inputs that only the winner has, and those of which it left out rows that are in `pending`.
     """
     removed = removed_files(winner)
-    hit = shared(removed, _inputs(mine))
+    hit = shared(removed, _inputs(pending))
     if len(hit) == 0:
         return set()
     lineage = winner.entry.lineage
@@ -59,18 +59,18 @@ def cannot_take_over(winner: Winner, mine: PendingCommit) -> set[int]:
         inputs.setdefault(output, set()).add(file)
     wanted = frozenset(hit.tolist())
     foreign = {f for files in inputs.values() if files & wanted for f in files - wanted}
-    return foreign | _kept_but_dropped(mine, moves_of(winner.entry, hit))
+    return foreign | _kept_but_dropped(pending, moves_of(winner.entry, hit))
 
 
-def taking_over(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
     """The compaction over the winner's outputs in place of the inputs they replaced (CFL-16)."""
     removed = removed_files(winner)
-    hit = shared(removed, _inputs(mine))
+    hit = shared(removed, _inputs(pending))
     if len(hit) == 0:
-        return mine
+        return pending
     moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
     groups: list[Group] = []
-    for group in mine.groups:
+    for group in pending.groups:
         taken = shared(removed, group.inputs).tolist()
         outputs = ascending(move.output for file in taken for move in moves[file] if move.rows)
         inputs = union(without(group.inputs, removed), outputs)
@@ -79,13 +79,13 @@ def taking_over(winner: Winner, mine: PendingCommit) -> PendingCommit:
         tied = [g for g in groups if is_among(inputs, g.inputs).any()]
         groups = [g for g in groups if not is_among(inputs, g.inputs).any()]
         groups.append(_joined([*tied, group]))
-    return _with_groups(mine, [group for group in groups if len(group.inputs)])
+    return _with_groups(pending, [group for group in groups if len(group.inputs)])
 
 
-def _kept_but_dropped(mine: PendingCommit, moves: Moves) -> set[int]:
-    """Files of which `mine` holds rows that are not in the outputs any more."""
+def _kept_but_dropped(pending: PendingCommit, moves: Moves) -> set[int]:
+    """Files of which `pending` holds rows that are not in the outputs any more."""
     found = set()
-    for group in mine.groups:
+    for group in pending.groups:
         for _, runs in group.outputs:
             for run in runs:
                 for move in moves.get(run.file, ()):
@@ -102,16 +102,16 @@ def _joined(groups: list[Group]) -> Group:
     return Group(union(*(group.inputs for group in groups)), tuple(outputs))
 
 
-def _with_groups(mine: PendingCommit, groups: Iterable[Group]) -> PendingCommit:
+def _with_groups(pending: PendingCommit, groups: Iterable[Group]) -> PendingCommit:
     """Only these groups, and only their outputs' deletes."""
     kept = tuple(groups)
     outputs = {own_file(index) for group in kept for index, _ in group.outputs}
-    deletes = {file: marks for file, marks in mine.deletes.items() if file in outputs}
-    return replace(mine, groups=kept, deletes=deletes)
+    deletes = {file: marks for file, marks in pending.deletes.items() if file in outputs}
+    return replace(pending, groups=kept, deletes=deletes)
 
 
-def _inputs(mine: PendingCommit) -> Ids:
-    return union(*(group.inputs for group in mine.groups))
+def _inputs(pending: PendingCommit) -> Ids:
+    return union(*(group.inputs for group in pending.groups))
 
 
 _NO_MARKS = Marks(BitMap64(), BitMap64())

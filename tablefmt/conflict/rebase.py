@@ -20,97 +20,97 @@ from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
 from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
 from tablefmt.conflict.removal_overlap import removed_files
-from tablefmt.conflict.verdict import Allowed
+from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.model.entry import NOT_LOGICAL, OperationClass
 
 
-def follow(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, Allowed]:
-    """`mine` on top of `winner`, and by which rule.
+def follow(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, RebasedOver]:
+    """`pending` on top of `winner`, and by which rule.
 
     Args:
-        winner: the next entry in version order; `check(winner, mine)` is None.
-        mine: what the winners before it left.
+        winner: the next entry in version order; `check(winner, pending)` is None.
+        pending: what the winners before it left.
 
     Raises:
         CorruptEntryError: the winner's lineage is damaged, or loses rows (LIN-1, DEL-2).
     """
-    after, rule = _followed(winner, mine)
+    after, rule = _followed(winner, pending)
     entry = winner.entry
-    return after, Allowed(entry.version, entry.operation.name, rule, cell_text(winner, mine))
+    return after, RebasedOver(entry.version, entry.operation.name, rule, cell_text(winner, pending))
 
 
-def _followed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, str]:
+def _followed(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, str]:
     entry = winner.entry
-    general = _general_rule(winner, mine)
-    if entry.metadata is not None and mine.floating:
-        return replace(mine, metadata=entry.metadata), "CFL-5"
+    general = _general_rule(winner, pending)
+    if entry.metadata is not None and pending.floating:
+        return replace(pending, metadata=entry.metadata), "CFL-5"
     compacted = entry.operation.cls in NOT_LOGICAL
-    if mine.cls in NOT_LOGICAL:
+    if pending.cls in NOT_LOGICAL:
         if not compacted:
-            after, rule = with_deletes_of(winner, mine), "CFL-14"
-        elif mine.granularity == "transaction":
-            after, rule = taking_over(winner, mine), "CFL-16"
+            after, rule = with_deletes_of(winner, pending), "CFL-14"
+        elif pending.granularity == "transaction":
+            after, rule = taking_over(winner, pending), "CFL-16"
         else:
-            after, rule = not_overtaken(winner, mine), "CFL-15"
-    elif mine.cls is not OperationClass.UPDATE:
-        return mine, general
+            after, rule = not_overtaken(winner, pending), "CFL-15"
+    elif pending.cls is not OperationClass.UPDATE:
+        return pending, general
     elif compacted:
-        return _moved(winner, mine, general)
+        return _moved(winner, pending, general)
     else:
-        mine = _without_known(mine, entry.remove)
-        after, rule = _passing_over(winner, mine), "CFL-9"
-    return after, general if after is mine else rule
+        pending = _without_known(pending, entry.remove)
+        after, rule = _passing_over(winner, pending), "CFL-9"
+    return after, general if after is pending else rule
 
 
-def _general_rule(winner: Winner, mine: PendingCommit) -> str:
+def _general_rule(winner: Winner, pending: PendingCommit) -> str:
     cls = winner.entry.operation.cls
-    if cell_text(winner, mine) is None:
+    if cell_text(winner, pending) is None:
         return "CFL-5"
-    if mine.granularity != "transaction":
+    if pending.granularity != "transaction":
         return "CFL-3"
     # A failing cell was passed, so the scopes share nothing.
-    return "CFL-19" if transaction_cell(cls, mine.cls) is Cell.FAIL else "CFL-2"
+    return "CFL-19" if transaction_cell(cls, pending.cls) is Cell.FAIL else "CFL-2"
 
 
-def _passing_over(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def _passing_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
     """CFL-9: remember the first blind winner whose rows the reads might have met."""
-    if mine.granularity == "transaction" or mine.isolation == SERIAL or not is_blind(winner):
-        return mine
-    if mine.passed_over is not None:
-        return mine
-    if not any(may_have_read(winner, mine, read).any() for read in mine.reads):
-        return mine
-    return replace(mine, passed_over=winner.entry.version)
+    if pending.granularity == "transaction" or pending.isolation == SERIAL or not is_blind(winner):
+        return pending
+    if pending.passed_over is not None:
+        return pending
+    if not any(may_have_read(winner, pending, read).any() for read in pending.reads):
+        return pending
+    return replace(pending, passed_over=winner.entry.version)
 
 
-def _moved(winner: Winner, mine: PendingCommit, general: str) -> tuple[PendingCommit, str]:
+def _moved(winner: Winner, pending: PendingCommit, general: str) -> tuple[PendingCommit, str]:
     """CFL-13: reads and removals follow the rows into the winner's outputs."""
     removed = removed_files(winner)
-    mine = _with_known(winner, mine, removed)
+    pending = _with_known(winner, pending, removed)
     files = union(
-        mine.removes,
-        ascending(mine.deletes),
-        *(read.files for read in mine.reads),
+        pending.removes,
+        ascending(pending.deletes),
+        *(read.files for read in pending.reads),
     )
     hit = shared(removed, files)
     if len(hit) == 0:
-        return mine, general
+        return pending, general
     moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
     after = replace(
-        mine,
-        removes=without(mine.removes, removed),
-        deletes=_moved_deletes(winner, mine, moves),
-        carried=tuple((index, rewritten(runs, moves)) for index, runs in mine.carried),
-        reads=tuple(_moved_read(read, removed, moves) for read in mine.reads),
+        pending,
+        removes=without(pending.removes, removed),
+        deletes=_moved_deletes(winner, pending, moves),
+        carried=tuple((index, rewritten(runs, moves)) for index, runs in pending.carried),
+        reads=tuple(_moved_read(read, removed, moves) for read in pending.reads),
     )
     return after, "CFL-13" if any(moves.values()) else general
 
 
-def _moved_deletes(winner: Winner, mine: PendingCommit, moves: Moves) -> dict[int, Marks]:
-    deletes = {file: marks for file, marks in mine.deletes.items() if file not in moves}
-    whole = frozenset(shared(mine.removes, ascending(moves)).tolist())
+def _moved_deletes(winner: Winner, pending: PendingCommit, moves: Moves) -> dict[int, Marks]:
+    deletes = {file: marks for file, marks in pending.deletes.items() if file not in moves}
+    whole = frozenset(shared(pending.removes, ascending(moves)).tolist())
     for file, each in moves.items():
-        marks = mine.deletes.get(file)
+        marks = pending.deletes.get(file)
         if marks is not None:
             for output, rows in place_all(winner.entry, each, file, marks.updated).items():
                 _mark(deletes, output, _NO_ROWS, rows)
@@ -155,38 +155,40 @@ def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
     return replace(read, files=union(left, ascending(outputs)), rows=after)
 
 
-def _with_known(winner: Winner, mine: PendingCommit, removed: Ids) -> PendingCommit:
+def _with_known(winner: Winner, pending: PendingCommit, removed: Ids) -> PendingCommit:
     """CFL-17: outputs whose rows were all there at the read version are known as their inputs."""
     entry = winner.entry
-    if not mine.reads or profile_of(mine.granularity, mine.delete_mode) != ROW:
-        return mine
-    known = mine.known - frozenset(removed.tolist())
+    if not pending.reads or profile_of(pending.granularity, pending.delete_mode) != ROW:
+        return pending
+    known = pending.known - frozenset(removed.tolist())
     if entry.add is not None:
         count = len(entry.add)
         news = np.ones(count, np.bool_)
         if entry.lineage is None:
-            news[:] = _all_known(removed, mine)
+            news[:] = _all_known(removed, pending)
         else:
             lines = np.asarray(entry.lineage.input, np.int64)
-            strange = ~_are_known(lines, mine)
+            strange = ~_are_known(lines, pending)
             news[np.asarray(entry.lineage.output, np.int64)[strange]] = False
         first = entry.totals.next_id - count
         known |= frozenset((np.flatnonzero(news) + first).tolist())
-    return mine if known == mine.known else replace(mine, known=known)
+    return pending if known == pending.known else replace(pending, known=known)
 
 
-def _without_known(mine: PendingCommit, removed: Sequence[int]) -> PendingCommit:
-    gone = mine.known.intersection(removed)
-    return replace(mine, known=mine.known - gone) if gone else mine
+def _without_known(pending: PendingCommit, removed: Sequence[int]) -> PendingCommit:
+    gone = pending.known.intersection(removed)
+    return replace(pending, known=pending.known - gone) if gone else pending
 
 
-def _are_known(files: Ids, mine: PendingCommit) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    old: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = files < mine.next_id
-    return old | is_among(files, ascending(mine.known))
+def _are_known(
+    files: Ids, pending: PendingCommit
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    old: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = files < pending.next_id
+    return old | is_among(files, ascending(pending.known))
 
 
-def _all_known(files: Ids, mine: PendingCommit) -> bool:
-    return bool(_are_known(files, mine).all())
+def _all_known(files: Ids, pending: PendingCommit) -> bool:
+    return bool(_are_known(files, pending).all())
 
 
 _NO_ROWS = BitMap64()

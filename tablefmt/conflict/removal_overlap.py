@@ -82,13 +82,13 @@ def rows_read(read: Read, file: int) -> BitMap64 | None:
     return read.moved.get(file)
 
 
-def taken_of_removals(winner: Winner, mine: PendingCommit, by_row: bool) -> Taken:
+def taken_of_removals(winner: Winner, pending: PendingCommit, by_row: bool) -> Taken:
     """What the winner took away of what the later operation takes away too (CFL-11)."""
     taken = Taken()
     removed = removed_files(winner)
-    own = union(mine.removes, ascending(file for file in mine.deletes if file >= 0))
+    own = union(pending.removes, ascending(file for file in pending.deletes if file >= 0))
     taken.files.update(shared(removed, own).tolist())
-    whole = frozenset(shared(marked_files(winner, removed), mine.removes).tolist())
+    whole = frozenset(shared(marked_files(winner, removed), pending.removes).tolist())
     for file in shared(marked_files(winner, removed), own).tolist():
         if not by_row:
             taken.files.add(file)
@@ -96,7 +96,7 @@ def taken_of_removals(winner: Winner, mine: PendingCommit, by_row: bool) -> Take
             taken.add_rows(file, winner.deletes[file].all)
         else:
             marks = winner.deletes[file]
-            for rows in (mine.deletes[file].deleted, mine.deletes[file].updated):
+            for rows in (pending.deletes[file].deleted, pending.deletes[file].updated):
                 taken.add_rows(file, _lost(marks, rows))
     return taken
 
@@ -108,9 +108,9 @@ def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
     return marks.all & rows
 
 
-def taken_of_inputs(winner: Winner, mine: PendingCommit) -> Taken:
+def taken_of_inputs(winner: Winner, pending: PendingCommit) -> Taken:
     """Files that a compaction would rewrite, and that changed or went (CFL-11)."""
-    inputs = union(*(group.inputs for group in mine.groups))
+    inputs = union(*(group.inputs for group in pending.groups))
     return Taken(files=set(shared(touched_files(winner), inputs).tolist()))
 
 

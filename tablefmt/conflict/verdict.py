@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Union
 
@@ -45,9 +45,13 @@ Verdict = Union[Conflict, Same, None]  # noqa: UP007 - evaluated at run time in 
 """None: it may go on top."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """Why a commit may go on top of one winner."""
+@dataclass(frozen=True, eq=False)
+class RebasedOver(int):
+    """A winner that a commit was re-based over, and why that was allowed.
+
+    It is its version, so that a list of them is one of versions: equal to the plain number, and a
+    number to JSON and Arrow.
+    """
 
     version: int
     operation: str
@@ -57,36 +61,13 @@ class Allowed:
     cell: str | None
     """The matrix cell, in words; None where no matrix was asked."""
 
+    def __new__(cls, version: int, *_: object, **__: object) -> RebasedOver:
+        """The number alone: the fields are `__init__`'s."""
+        return super().__new__(cls, version)
 
-class RebasedOver(int):
-    """The version of a winner that a commit was re-based over, with why that was allowed.
-
-    Equal to the plain number.
-    """
-
-    operation: str
-    rule: str
-    cell: str | None
-
-    def __new__(cls, version: int, operation: str, rule: str, cell: str | None) -> RebasedOver:
-        """See `Allowed` for the fields."""
-        passed = super().__new__(cls, version)
-        passed.operation, passed.rule, passed.cell = operation, rule, cell
-        return passed
-
-    def __getnewargs__(self) -> tuple[int, str, str, str | None]:  # type: ignore[override]
-        return int(self), self.operation, self.rule, self.cell
-
-    @classmethod
-    def of(cls, allowed: Allowed) -> RebasedOver:
-        """From the record of the check."""
-        return cls(allowed.version, allowed.operation, allowed.rule, allowed.cell)
+    def __str__(self) -> str:
+        return str(self.version)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for a machine."""
-        return {
-            "version": int(self),
-            "operation": self.operation,
-            "rule": self.rule,
-            "cell": self.cell,
-        }
+        return asdict(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.store.protocol import Store
 
 END_BYTES = 64 << 10
 """Covered at least, if the file is that long: what one request brings anyway."""
@@ -30,18 +30,6 @@ def footer_checksum(end: bytes) -> int | None:
     if not _AFTER < length <= len(end):
         return None
     return zlib.crc32(memoryview(end)[-max(length, END_BYTES) :])
-
-
-def stored_checksum(store: Store, path: str, size: int) -> int | None:
-    """The checksum of a stored file's end; None if there is no footer in it.
-
-    Raises:
-        KeyNotFoundError: the file is missing. StoreError: the store cannot answer.
-    """
-    (end,) = read_ends(store, [(path, size)])
-    if end is None:
-        raise KeyNotFoundError(path)
-    return None if end.beyond else footer_checksum(end.body)
 
 
 class End:

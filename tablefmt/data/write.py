@@ -87,7 +87,7 @@ def write_data(
     Raises:
         SchemaMismatchError, ConstraintViolationError (DAT-3, DAT-13), InvalidPredicateError: the
             data does not fit; UnsupportedFeatureError: a constraint that only Spark can evaluate.
-            The files written so far are the caller's to remove (`remove_data`).
+            The files written so far are the caller's to remove.
     """
     positions = match_columns(reader.schema, metadata.schema)
     shape = file_schema(metadata.schema)
@@ -109,19 +109,6 @@ def write_data(
         for row in _run(write, jobs):
             gathered.take(row)
     return gathered.added()
-
-
-def remove_data(store: Store, transaction: str, prefixes: tuple[str, ...] = ("",)) -> None:
-    """Delete what a transaction wrote under names that start so; all by default.
-
-    Only for what is certainly not in the log.
-    """
-    folder = data_folder(transaction)
-    wanted = tuple(folder + prefix for prefix in prefixes)
-    for found in list(store.list_after(folder)):
-        if found.key.startswith(wanted):
-            store.delete(found.key)
-    store.remove_empty(folder)
 
 
 def _run(write: Any, jobs: list[Any]) -> Iterable[dict[str, Any]]:

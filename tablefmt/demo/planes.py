@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tablefmt import spark as tablefmt_spark
-from tablefmt.session.context import Commit
+from tablefmt.session.receipt import Commit
 from tablefmt.spark.backends.choice import choose
 from tablefmt.store.open import open_store
 from tablefmt.table import Table

@@ -8,10 +8,9 @@ SCH-7 .. SCH-9, CFL-5.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.expressions.constraints import (
     shown_columns,
 )
@@ -19,10 +18,15 @@ from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.operations import alterations
 from tablefmt.operations.alterations import Alteration, Row
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitKeywords, CommitOptions
+from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import run
+from tablefmt.session.staging import Statement, autocommit
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Made = TypeVar("Made")
 
@@ -33,10 +37,12 @@ Find = Callable[[TransactionSnapshot, str], "Row | None"]
 class Alter(Generic[Made]):
     """The verbs of `alter`, on a table or in a transaction."""
 
-    def __init__(self, apply: Callable[[Alteration, Mapping[str, Any]], Made]) -> None:
+    def __init__(self, apply: Callable[[Alteration, CommitKeywords], Made]) -> None:
         self._apply = apply
 
-    def set_properties(self, properties: Mapping[str, Any], **commit: Any) -> Made:
+    def set_properties(
+        self, properties: Mapping[str, Any], **commit: Unpack[CommitKeywords]
+    ) -> Made:
         """Set table properties; others stay.
 
         Raises:
@@ -44,7 +50,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.set_properties(properties), commit)
 
-    def unset_properties(self, names: Sequence[str], **commit: Any) -> Made:
+    def unset_properties(self, names: Sequence[str], **commit: Unpack[CommitKeywords]) -> Made:
         """Go back to the defaults of these properties; one that is not set is passed over.
 
         Raises:
@@ -60,7 +66,7 @@ class Alter(Generic[Made]):
         after: str | None = None,
         first: bool = False,
         default: Any = None,
-        **commit: Any,
+        **commit: Unpack[CommitKeywords],
     ) -> Made:
         """Add a column, or a field of a struct; no data file is touched.
 
@@ -81,7 +87,7 @@ class Alter(Generic[Made]):
             alterations.add_column(name, type, after=after, first=first, default=default), commit
         )
 
-    def rename_column(self, name: str, to: str, **commit: Any) -> Made:
+    def rename_column(self, name: str, to: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Give a column or field another name: `to` as it is, dots in it mean nothing.
 
         Raises:
@@ -89,7 +95,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.rename_column(name, to), commit)
 
-    def drop_column(self, name: str, **commit: Any) -> Made:
+    def drop_column(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Take a column or field out of the schema. Its values never come back under that name.
 
         Raises:
@@ -98,7 +104,12 @@ class Alter(Generic[Made]):
         return self._apply(alterations.drop_column(name), commit)
 
     def move_column(
-        self, name: str, *, after: str | None = None, first: bool = False, **commit: Any
+        self,
+        name: str,
+        *,
+        after: str | None = None,
+        first: bool = False,
+        **commit: Unpack[CommitKeywords],
     ) -> Made:
         """Put a column or field at another place among its siblings.
 
@@ -107,7 +118,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.move_column(name, after=after, first=first), commit)
 
-    def widen_column(self, name: str, type: Any, **commit: Any) -> Made:
+    def widen_column(self, name: str, type: Any, **commit: Unpack[CommitKeywords]) -> Made:
         """Give a column, field, `list.element` or `map.value` a type that holds all its values.
 
         A wider integer, double for float or integers up to INT, a decimal with room for every
@@ -118,7 +129,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.widen_column(name, type), commit)
 
-    def add_constraint(self, name: str, condition: str, **commit: Any) -> Made:
+    def add_constraint(self, name: str, condition: str, **commit: Unpack[CommitKeywords]) -> Made:
         """From now on no row makes the condition FALSE; the rows there are, are looked through.
 
         Args:
@@ -135,7 +146,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.add_constraint(name, condition), commit)
 
-    def drop_constraint(self, name: str, **commit: Any) -> Made:
+    def drop_constraint(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Forget a constraint.
 
         Raises:
@@ -143,7 +154,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.drop_constraint(name), commit)
 
-    def set_not_null(self, name: str, **commit: Any) -> Made:
+    def set_not_null(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
         """From now on a column is never NULL; the rows there are, are looked through.
 
         Raises:
@@ -153,7 +164,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.set_not_null(name), commit)
 
-    def drop_not_null(self, name: str, **commit: Any) -> Made:
+    def drop_not_null(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Allow NULL in a column.
 
         Raises:
@@ -161,7 +172,9 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.drop_not_null(name), commit)
 
-    def set_comment(self, comment: str | None, *, column: str | None = None, **commit: Any) -> Made:
+    def set_comment(
+        self, comment: str | None, *, column: str | None = None, **commit: Unpack[CommitKeywords]
+    ) -> Made:
         """Say something of the table, or of a column; what was said before goes (ENT-11).
 
         Args:
@@ -174,7 +187,7 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.set_comment(comment, column), commit)
 
-    def set_default(self, name: str, value: Any, **commit: Any) -> Made:
+    def set_default(self, name: str, value: Any, **commit: Unpack[CommitKeywords]) -> Made:
         """Set what rows written without a column get from now on; None for NULL.
 
         Raises:
@@ -206,12 +219,22 @@ def alter(
         ConstraintViolationError: a row breaks what it promises.
         MetadataChangedException: somebody else changed the metadata meanwhile.
     """
-    head = context.begin()
-    stage = partial(stage_alter, alteration=alteration, find=find)
-    return run(context, head, options, stage, alteration.said)
+    return autocommit(context, alter_statement(alteration, find), options)
 
 
-def stage_alter(pinned: TransactionSnapshot, alteration: Alteration, find: Find = find_row) -> Plan:
+def alter_statement(alteration: Alteration, find: Find = find_row) -> Statement:
+    """A change of the metadata. Raises SchemaMismatchError: its text is no Unicode."""
+    name, text = alteration.said
+    return Statement(
+        name=name,
+        text=lambda metadata: (text,),
+        stage=lambda pinned, _: stage_alter(pinned, alteration, find),
+    )
+
+
+def stage_alter(
+    pinned: TransactionSnapshot, alteration: Alteration, find: Find = find_row
+) -> Staged:
     """The change on the metadata of the pinned version.
 
     Raises: as `alter`, but for what a commit raises.
@@ -222,7 +245,7 @@ def stage_alter(pinned: TransactionSnapshot, alteration: Alteration, find: Find 
         row = find(pinned, alteration.promise.broken_by(pinned.metadata.schema))
         if row is not None:
             raise alteration.promise.error(row)
-    return Plan(
+    return Staged(
         transaction=pinned.transaction,
         operation=Operation(
             name=alteration.name,

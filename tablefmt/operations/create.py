@@ -25,7 +25,8 @@ from tablefmt.model.schema import (
     is_nested,
     schema_to_json,
 )
-from tablefmt.session.context import TableContext, receipt
+from tablefmt.session.context import TableContext
+from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.data.selection import Condition
-from tablefmt.model.entry import Operation, OperationClass
-from tablefmt.session.change_plan import Changed, changed_plan, target_rows
+from tablefmt.model.entry import Metadata, Operation, OperationClass
+from tablefmt.session.change_plan import Changed, stage_changes, target_rows
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.partitions import scope_of
+from tablefmt.session.receipt import Commit
 from tablefmt.session.row_changes import select
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows, scope_of
-from tablefmt.session.staging import run
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows
+from tablefmt.session.staging import Statement, autocommit
 
 NAME = "DELETE"
 
@@ -33,13 +36,20 @@ def delete(context: TableContext, where: Condition, options: CommitOptions) -> C
         IdempotenceError: CFL-7. CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    head = context.begin()
-    check_may_remove(head.metadata)
-    text = analyzed_condition(where, head.metadata.schema).text
-    return run(context, head, options, lambda pinned: stage_delete(pinned, where), (NAME, text))
+    return autocommit(context, delete_statement(where), options)
 
 
-def stage_delete(pinned: TransactionSnapshot, where: Condition) -> Plan:
+def delete_statement(where: Condition) -> Statement:
+    """A delete of the rows of a condition; of all for None."""
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        check_may_remove(metadata)
+        return (analyzed_condition(where, metadata.schema).text,)
+
+    return Statement(name=NAME, text=text, stage=lambda pinned, _: stage_delete(pinned, where))
+
+
+def stage_delete(pinned: TransactionSnapshot, where: Condition) -> Staged:
     """The delete at the pinned version; with nothing to do, a plan that is empty.
 
     Raises: as `delete`, but for what a commit raises.
@@ -50,20 +60,24 @@ def stage_delete(pinned: TransactionSnapshot, where: Condition) -> Plan:
         return delete_files(pinned, target)
     selected = select(pinned, target)
     changed = Changed(target=target, files=selected.files, deleted=selected.rows)
-    return changed_plan(pinned, NAME, changed)
+    return stage_changes(pinned, NAME, changed)
 
 
-def delete_files(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Plan:
+def delete_files(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
     """Whole files, chosen by their partition values; none is read."""
     files = pinned.snapshot.in_scope(target.predicate)
     rows = live_rows(files)
-    return Plan(
+    return Staged(
         transaction=pinned.transaction,
         operation=Operation(
             name=NAME,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text},
-            metrics={"numDeletedRows": rows, **target_rows(0, 0, rows, 0)},
+            metrics={
+                "numDeletedRows": rows,
+                **target_rows(0, 0, rows, 0),
+                **pinned.measured.span_metrics(),
+            },
         ),
         scope=scope_of(target.predicate, pinned.metadata),
         predicate=target.text,

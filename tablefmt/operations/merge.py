@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.expressions.clauses import Action, MergeStatement, Side
+from tablefmt.model.entry import Metadata
 from tablefmt.operations.merge_find import Match, find_matches, pairs_of
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge, prepared
 from tablefmt.operations.merge_write import Inserted, Writer
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
 from tablefmt.session.measurements import REWRITE, SCAN
-from tablefmt.session.merge_analysis import check_may_change, statement_fingerprint
-from tablefmt.session.merge_plan import MergeResult, explanation, merge_plan
+from tablefmt.session.merge_analysis import NAME, check_may_change, statement_fingerprint
+from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_result
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import check_idempotency, commit_plan, with_metadata
+from tablefmt.session.staging import Statement, autocommit
 
 
 def merge(
@@ -44,20 +46,25 @@ def merge(
 
     Raises: as `MergeBuilder.execute`.
     """
-    head = context.begin()
-    check_may_change(head.metadata, statement.clauses)
-    given = check_idempotency(
-        context, options, source_reader(source), statement_fingerprint(statement)
+    return autocommit(context, merge_statement(source, statement, memory_limit), options)
+
+
+def merge_statement(
+    source: Any, statement: MergeStatement, memory_limit: int = MEMORY_BYTES
+) -> Statement:
+    """A MERGE. Arguments as of `merge`."""
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        check_may_change(metadata, statement.clauses)
+        return statement_fingerprint(statement)
+
+    return Statement(
+        name=NAME,
+        text=text,
+        stage=lambda pinned, rows: stage_merge(pinned, rows, statement, memory_limit),
+        takes_rows=True,
+        source=source,
     )
-    if given.already is not None:
-        return given.already
-    own = own_scan(context.view, source)
-    pinned = context.pin(head.version if own is None else own.version)
-    with pinned.staging():
-        plan = with_metadata(stage_merge(pinned, given.rows, statement, memory_limit), pinned)
-    if own is not None and not plan.is_empty:
-        plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return commit_plan(context, plan, options, given.digest)
 
 
 def stage_merge(
@@ -65,7 +72,7 @@ def stage_merge(
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
-) -> Plan:
+) -> Staged:
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
     Args:
@@ -78,7 +85,7 @@ def stage_merge(
     """
     check_may_change(pinned.metadata, statement.clauses)
     with prepared(pinned, source, statement, memory_limit) as merge:
-        return _plan(merge)
+        return _staged(merge)
 
 
 def explain_merge(
@@ -92,7 +99,7 @@ def explain_merge(
         return explanation(pinned, merge.looked_at, merge.source.rows.num_rows)
 
 
-def _plan(merge: PreparedMerge) -> Plan:
+def _staged(merge: PreparedMerge) -> Staged:
     pinned = merge.pinned
     files = pinned.snapshot.with_vectors(pinned.snapshot.matching(merge.looked_at.predicate))
     with pinned.measured.timed(SCAN):
@@ -113,7 +120,7 @@ def _plan(merge: PreparedMerge) -> Plan:
         inserted_files=inserted.files,
         inserted_hashes=inserted.hashes,
     )
-    return merge_plan(pinned, merge.analysis, result)
+    return stage_merge_result(pinned, merge.analysis, result)
 
 
 def _inserted(merge: PreparedMerge, writer: Writer, match: Match) -> Inserted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import (
@@ -14,11 +14,15 @@ from tablefmt.expressions.clauses import (
     Side,
     check_clauses,
 )
+from tablefmt.session.options import CommitKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Made = TypeVar("Made")
 """What a MERGE gives: a Commit; in a transaction, the transaction."""
 
-Run = Callable[[MergeStatement, Mapping[str, Any]], Made]
+Run = Callable[[MergeStatement, CommitKeywords], Made]
 """Carries the statement out; takes the keywords of every commit."""
 
 Explain = Callable[[MergeStatement], str]
@@ -79,7 +83,7 @@ class MergeBuilder(Generic[Made]):
         """Rows that no source row matches go."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, None)
 
-    def execute(self, **commit: Any) -> Made:
+    def execute(self, **commit: Unpack[CommitKeywords]) -> Made:
         """Carry it out.
 
         Args:

@@ -6,12 +6,13 @@ alone decide. What goes is decided anew at every re-base (CFL-3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Union
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Plan, Replacing
+from tablefmt.commit.plan import Replacing, Staged
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
@@ -32,25 +33,18 @@ from tablefmt.model.entry import (
     Scope,
 )
 from tablefmt.model.schema import Schema
-from tablefmt.operations.append import changed_metadata, with_files
-from tablefmt.operations.replace import needs_rows, replace_rows
-from tablefmt.session.context import (
-    Commit,
-    CommitOptions,
-    TableContext,
-    discard,
-    partition_scope,
-)
+from tablefmt.operations.replace import needs_rows, stage_replace
+from tablefmt.session.condition import analyzed_condition
+from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import replaced
-from tablefmt.session.partitions import partitions_of
-from tablefmt.session.snapshot import check_may_remove
-from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import check_idempotency, commit_plan
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.partitions import partition_scope, partitions_of
+from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.staging import Statement, autocommit
 from tablefmt.snapshot.files import added_table
-from tablefmt.snapshot.state import Snapshot
 
-Said = tuple[str, ...]
-"""A statement's name, and the rest of its text."""
+OVERWRITE, TRUNCATE = "OVERWRITE", "TRUNCATE"
 
 Where = Union[str, pc.Expression, None]  # noqa: UP007 - run time
 
@@ -86,172 +80,112 @@ def overwrite(
         SchemaMismatchError: the data does not fit; nothing is kept.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
-    head = context.begin()
-    name = "TRUNCATE" if data is None else "OVERWRITE"
-    own = own_scan(context.view, data)
-    pinned = context.pin(head.version if own is None else own.version)
-    if not dynamic_partitions and needs_rows(where, pinned.metadata):
-        return replace_rows(context, pinned, data, where, options, name)
-    said = statement_fingerprint(where, pinned.metadata, dynamic_partitions, name)
-    given = check_idempotency(context, options, None if data is None else source_reader(data), said)
-    if given.already is not None:
-        return given.already
-    with pinned.staging():
-        added = None
-        if given.rows is not None:
-            if overwrite_schema:
-                pinned.target = replaced(
-                    pinned.metadata, from_arrow(given.rows.schema), partition_by
-                )
-            added = pinned.write(given.rows)
-        plan = overwrite_plan(
+    statement = overwrite_statement(
+        data,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
+        overwrite_schema=overwrite_schema,
+        partition_by=partition_by,
+    )
+    return autocommit(context, statement, options)
+
+
+def overwrite_statement(
+    data: Any,
+    *,
+    where: Where = None,
+    dynamic_partitions: bool = False,
+    overwrite_schema: bool = False,
+    partition_by: Sequence[str] | None = None,
+) -> Statement:
+    """An overwrite, or with no data a truncate. Arguments as of `overwrite`.
+
+    Raises:
+        InvalidPredicateError, SchemaMismatchError: two arguments that say what goes; partition_by
+            without overwrite_schema.
+    """
+    _check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
+    name = TRUNCATE if data is None else OVERWRITE
+
+    def by_rows(metadata: Metadata) -> bool:
+        return not dynamic_partitions and needs_rows(where, metadata)
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        if by_rows(metadata):
+            check_may_remove(metadata)
+            return (analyzed_condition(where, metadata.schema).text,)
+        condition = check_overwritable(metadata, where, dynamic_partitions)
+        # An expression's own text leaves out the middle of a long list.
+        said = where if condition is None or isinstance(where, str) else to_sql(condition)
+        return str(said), str(dynamic_partitions)
+
+    def stage(pinned: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
+        if by_rows(pinned.metadata):
+            return stage_replace(pinned, rows, where, name)
+        if overwrite_schema and rows is not None:
+            pinned.target = replaced(pinned.metadata, from_arrow(rows.schema), partition_by)
+        return overwrite_files(
             pinned.transaction,
-            added,
+            None if rows is None else pinned.write(rows),
             pinned.metadata,
             read_version=pinned.version,
             where=where,
             dynamic_partitions=dynamic_partitions,
             name=name,
-            evolved=pinned.target,
+            evolved=pinned.evolved,
         )
-    if own is not None:
-        plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return _finish(context, plan, options, given.digest)
+
+    return Statement(name=name, stage=stage, text=text, takes_rows=data is not None, source=data)
 
 
 def overwrite_files(
-    context: TableContext,
     transaction: str,
     added: AddedFiles | None,
-    written_under: Metadata,
-    options: CommitOptions,
+    read_under: Metadata,
     *,
     read_version: int,
     where: Where = None,
     dynamic_partitions: bool = False,
-    digest: str | None = None,
-    name: str = "OVERWRITE",
+    name: str = OVERWRITE,
     evolved: Metadata | None = None,
-) -> Commit:
-    """Commit data files that exist already, in place of what is in scope.
+) -> Staged:
+    """An OVERWRITE by data files that exist already, in place of what is in scope.
 
     Arguments as of `append_files` and `overwrite`.
 
     Raises:
-        ConstraintViolationError, CommitRejectedError, ConcurrentModificationException: the files
-            are removed. CommitUnknownError: they are kept.
-    """
-    try:
-        plan = overwrite_plan(
-            transaction,
-            added,
-            written_under,
-            read_version=read_version,
-            where=where,
-            dynamic_partitions=dynamic_partitions,
-            name=name,
-            evolved=evolved,
-        )
-    except Exception:
-        discard(context.store, transaction)
-        raise
-    return _finish(context, plan, options, digest)
-
-
-def _finish(
-    context: TableContext, plan: Plan, options: CommitOptions, digest: str | None
-) -> Commit:
-    if options.application is None and has_nothing_to_do(context, plan, context.view.snapshot):
-        return context.no_op(plan.transaction, plan.operation.name)
-    return commit_plan(context, plan, options, digest)
-
-
-def overwrite_plan(
-    transaction: str,
-    added: AddedFiles | None,
-    written_under: Metadata,
-    *,
-    read_version: int,
-    where: Where = None,
-    dynamic_partitions: bool = False,
-    name: str = "OVERWRITE",
-    evolved: Metadata | None = None,
-) -> Plan:
-    """An OVERWRITE by files that exist already.
-
-    Raises:
         ConstraintViolationError, InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
     """
-    condition = check_overwritable(written_under, where, dynamic_partitions)
-    target = written_under if evolved is None else evolved
+    condition = check_overwritable(read_under, where, dynamic_partitions)
+    metadata = None if evolved == read_under else evolved
+    written_under = read_under if metadata is None else metadata
     if condition is not None and added is not None:
-        _check_inside(added, target, condition)
-    dynamic = dynamic_partitions and bool(written_under.partition_by)
-    predicate, scope = condition, _scope(condition)
-    if dynamic and added is not None:
-        predicate = partitions_of(added, target)
-        scope = partition_scope(added, target)
-    parameters = {"mode": "Overwrite"} if name == "OVERWRITE" else {}
+        _check_inside(added, written_under, condition)
+    parameters = {"mode": "Overwrite"} if name == OVERWRITE else {}
+    predicate = condition
+    scope: Scope = None if condition is None else PredicateScope(to_sql(condition))
+    dynamic = dynamic_partitions and bool(read_under.partition_by)
     if dynamic:
         parameters["partitionOverwriteMode"] = "dynamic"
+        if added is not None:
+            predicate = partitions_of(added, written_under)
+            scope = partition_scope(added, written_under)
     elif condition is not None:
         parameters["predicate"] = to_sql(condition)
-    metadata = changed_metadata(written_under, evolved)
-    plan = Plan(
+    return Staged(
         transaction=transaction,
         operation=Operation(name=name, cls=OperationClass.OVERWRITE, parameters=parameters),
         scope=scope,
-        written_under=written_under,
+        written_under=read_under,
         read_version=read_version,
+        add=added,
         replacing=None if dynamic and added is None else Replacing(predicate),
         metadata=metadata,
         replaces=metadata is not None and condition is None and not dynamic,
     )
-    return with_files(plan, added)
 
 
-def has_nothing_to_do(context: TableContext, plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
-    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema, at the newest
-    version that there is: what goes is decided when it commits (CFL-3).
-
-    Args:
-        context: the table; it is refreshed where that is needed to tell.
-        plan: any plan.
-        snapshot: of a version that is known.
-    """
-    if not _replaces_nothing(plan, snapshot):
-        return False
-    view = context.view
-    view.refresh()
-    # Under another schema the condition may mean something else; the commit says so.
-    return view.head.metadata == plan.written_under and _replaces_nothing(plan, view.snapshot)
-
-
-def _replaces_nothing(plan: Plan, snapshot: Callable[[], Snapshot]) -> bool:
-    if (
-        plan.add is not None
-        or plan.metadata is not None
-        or plan.operation.cls is not OperationClass.OVERWRITE
-    ):
-        return False
-    return plan.replacing is None or snapshot().in_scope(plan.replacing.predicate).num_rows == 0
-
-
-def statement_fingerprint(
-    where: Where, metadata: Metadata, dynamic_partitions: bool, name: str
-) -> Said:
-    """The statement's text, all of it that decides what it does.
-
-    Raises: as `check_overwritable`.
-    """
-    condition = check_overwritable(metadata, where, dynamic_partitions)
-    # An expression's own text leaves out the middle of a long list.
-    said = where if condition is None or isinstance(where, str) else to_sql(condition)
-    return name, str(said), str(dynamic_partitions)
-
-
-def check_replaces_all(
+def _check_replaces_all(
     overwrite_schema: bool,
     where: Where,
     dynamic_partitions: bool = False,
@@ -317,10 +251,6 @@ def _predicate_of(where: Where, schema: Schema) -> Predicate:
             ["overwrite:expression"],
         )
     return all_of(parts)
-
-
-def _scope(condition: Predicate | None) -> Scope:
-    return None if condition is None else PredicateScope(to_sql(condition))
 
 
 def _check_inside(added: AddedFiles, metadata: Metadata, condition: Predicate) -> None:

@@ -6,12 +6,11 @@ It keeps the removals that it computed, so its class is UPDATE. Spec: CFL-3, MRG
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.read import RowFilter
 from tablefmt.data.selection import Condition
@@ -19,13 +18,10 @@ from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
-from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.context import Commit, CommitOptions, TableContext
 from tablefmt.session.row_changes import select
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
-from tablefmt.session.staging import check_idempotency, commit_plan, with_metadata
 
 
 def needs_rows(where: Condition, metadata: Metadata) -> bool:
@@ -40,33 +36,9 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
     return not target.decided_by(frozenset(metadata.partition_by))
 
 
-def replace_rows(
-    context: TableContext,
-    pinned: TransactionSnapshot,
-    data: Any,
-    where: Condition,
-    options: CommitOptions,
-    name: str,
-) -> Commit:
-    """Carry it out in a commit of its own, at the pinned version: that of `data`, if it is a scan
-    of the table. Arguments and errors as `overwrite`.
-    """
-    check_may_remove(pinned.metadata)
-    said = (name, analyzed_condition(where, pinned.metadata.schema).text)
-    given = check_idempotency(context, options, None if data is None else source_reader(data), said)
-    if given.already is not None:
-        return given.already
-    with pinned.staging():
-        plan = with_metadata(stage_replace(pinned, given.rows, where, name), pinned)
-    own = own_scan(context.view, data)
-    if own is not None and not plan.is_empty:
-        plan = with_reads(plan, [read_of(own, pinned)], pinned)
-    return commit_plan(context, plan, options, given.digest)
-
-
 def stage_replace(
     pinned: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
-) -> Plan:
+) -> Staged:
     """The replacement at the pinned version; with nothing to do, a plan that is empty.
 
     Args:
@@ -93,28 +65,28 @@ def stage_replace(
         inserted_files=added,
         parameters={"mode": "Overwrite"} if name == "OVERWRITE" else {},
     )
-    return changed_plan(pinned, name, changed)
+    return stage_changes(pinned, name, changed)
 
 
 def _matching(
-    reader: pa.RecordBatchReader, schema: Schema, wanted: RowFilter | None, said: str
+    reader: pa.RecordBatchReader, schema: Schema, condition: RowFilter | None, text: str
 ) -> Iterator[pa.RecordBatch]:
     """The same batches, each of whose rows matches."""
     positions, shape = match_columns(reader.schema, schema), file_schema(schema)
     for batch in reader:
-        if wanted is not None and batch.num_rows:
+        if condition is not None and batch.num_rows:
             rows = cast_to_schema(pa.Table.from_batches([batch]), positions, schema, shape)
-            short = batch.num_rows - sum(_count(part, wanted) for part in rows.to_batches())
+            short = batch.num_rows - sum(_count(part, condition) for part in rows.to_batches())
             if short:
                 raise ConstraintViolationError(
-                    f"{short} new rows or more do not match the condition {said}; nothing was "
+                    f"{short} new rows or more do not match the condition {text}; nothing was "
                     "written"
                 )
         yield batch
 
 
-def _count(rows: pa.RecordBatch, wanted: RowFilter) -> int:
-    test = wanted.pushed if wanted.exact is None else wanted.exact
+def _count(rows: pa.RecordBatch, condition: RowFilter) -> int:
+    test = condition.pushed if condition.exact is None else condition.exact
     if isinstance(test, pc.Expression):
         return int(rows.filter(test).num_rows)
     assert test is not None

@@ -9,7 +9,8 @@ from tablefmt.log.names import VERSION_MAX, is_transaction
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.integers import whole_from_0
-from tablefmt.session.context import Commit, TableContext, committed
+from tablefmt.session.context import TableContext
+from tablefmt.session.receipt import Commit, committed
 from tablefmt.store.protocol import NoAnswer
 
 

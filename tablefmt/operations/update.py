@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.selection import Condition
@@ -17,12 +17,15 @@ from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.assignments import Expression, assigned
 from tablefmt.expressions.names import Relation
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.model.entry import Metadata
+from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
 from tablefmt.session.row_changes import Change, change_rows, select
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import run
+from tablefmt.session.staging import Statement, autocommit
 
 NAME = "UPDATE"
 
@@ -50,28 +53,31 @@ def update(
         IdempotenceError: CFL-7. CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    head = context.begin()
-    check_may_remove(head.metadata)
-    said = (
-        NAME,
-        analyzed_condition(where, head.metadata.schema).text,
-        *statement_fingerprint(values),
-    )
-    return run(context, head, options, lambda pinned: stage_set(pinned, values, where), said)
+    return autocommit(context, update_statement(values, where), options)
 
 
-def statement_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
-    """The text of SET, for the digest of a statement."""
+def update_statement(values: Mapping[str, Expression], where: Condition) -> Statement:
+    """An update. Arguments as of `update`.
+
+    Raises:
+        InvalidPredicateError: `values` is no mapping.
+    """
     if not isinstance(values, Mapping):
         raise InvalidPredicateError(
             f"{values!r:.100} does not say what to set: give {{column: expression}}"
         )
-    return tuple(f"{name}\0{text}" for name, text in values.items())
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        check_may_remove(metadata)
+        condition = analyzed_condition(where, metadata.schema).text
+        return condition, *(f"{name}\0{value}" for name, value in values.items())
+
+    return Statement(name=NAME, text=text, stage=lambda pinned, _: stage_set(pinned, values, where))
 
 
 def stage_set(
     pinned: TransactionSnapshot, values: Mapping[str, Expression], where: Condition
-) -> Plan:
+) -> Staged:
     """The update at the pinned version; with no such row, a plan that is empty.
 
     Raises: as `update`, but for what a commit raises.
@@ -99,7 +105,7 @@ def stage_update(
     change: Change,
     columns: Sequence[str] | None,
     shape: pa.Schema | None = None,
-) -> Plan:
+) -> Staged:
     """The same with new values from a function over Arrow rows.
 
     Args:
@@ -125,4 +131,4 @@ def stage_update(
         updated_files=written,
         set_columns=None if columns is None else set_ids,
     )
-    return changed_plan(pinned, NAME, changed)
+    return stage_changes(pinned, NAME, changed)

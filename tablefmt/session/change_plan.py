@@ -15,16 +15,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Ids, Keys, Output
 from tablefmt.expressions.predicate import Predicate, any_of
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass, RowUpdate, Scope
 from tablefmt.model.key_hashes import KEYS_MAX, encode_hashes
 from tablefmt.model.positions import Marks
 from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.partitions import partitions_of
+from tablefmt.session.partitions import partitions_of, scope_of
 from tablefmt.session.row_changes import COPY_ON_WRITE, copy_rows, flagged
-from tablefmt.session.snapshot import TransactionSnapshot, joined, scope_of
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 
 Rows = Mapping[int, BitMap64]
 """Positions by file id. No set is empty."""
@@ -74,9 +74,9 @@ class _Out:
     carried: tuple[Output, ...] = ()
 
 
-def changed_plan(
+def stage_changes(
     pinned: TransactionSnapshot, name: str, changed: Changed, carry: CopyRows = copy_rows
-) -> Plan:
+) -> Staged:
     """The commit of it; empty if no row was changed.
 
     Args:
@@ -99,13 +99,13 @@ def changed_plan(
     hashed = inserted is not None and "keys" in inserted.columns
     rows = _union(changed.deleted, changed.updated) if changed.read is None else changed.read
     read = target.read(changed.files, rows)
-    return Plan(
+    return Staged(
         transaction=pinned.transaction,
         operation=Operation(
             name=name,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text, **changed.parameters},
-            metrics=_metrics(name, changed, out),
+            metrics={**_metrics(name, changed, out), **pinned.measured.span_metrics()},
         ),
         scope=written_scope(target.predicate, joined([updated, inserted]), pinned.target),
         predicate=target.text,
@@ -117,6 +117,7 @@ def changed_plan(
         deletes=out.deletes,
         carried=out.carried,
         update=RowUpdate(changed.set_columns, keys if hashed else ()) if says else None,
+        metadata=pinned.evolved,
     )
 
 

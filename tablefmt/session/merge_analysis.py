@@ -178,7 +178,7 @@ def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClau
 
 
 def statement_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
-    """The statement's text, all of it that decides what it does."""
+    """The statement's text but for its name, all of it that decides what it does."""
     decisive = (
         statement.on,
         statement.source_alias,
@@ -186,7 +186,7 @@ def statement_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
         statement.merge_schema,
         *statement.clauses,
     )
-    return (NAME, *map(str, decisive))
+    return tuple(map(str, decisive))
 
 
 def _any_of(bounds: Sequence[Predicate | None]) -> Predicate | None:

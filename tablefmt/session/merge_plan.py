@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Keys
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.entry import AddedFiles
-from tablefmt.session.change_plan import Changed, CopyRows, changed_plan
+from tablefmt.session.change_plan import Changed, CopyRows, stage_changes
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.merge_analysis import NAME, MergeAnalysis
 from tablefmt.session.merge_pairs import DELETED, KEPT, NO_SOURCE, UPDATED, Pairs
@@ -41,19 +41,19 @@ class MergeResult:
     """Of the keys of all rows inserted, ascending, each once; None: not known."""
 
 
-def merge_plan(
+def stage_merge_result(
     pinned: TransactionSnapshot,
     analysis: MergeAnalysis,
     result: MergeResult,
     carry: CopyRows = copy_rows,
-) -> Plan:
+) -> Staged:
     """The commit of it; empty if no row was changed and none came.
 
     Args:
         pinned: the version that was read.
         analysis: the statement.
         result: what came of it.
-        carry: as of `changed_plan`.
+        carry: as of `stage_changes`.
     """
     pairs, ids = result.pairs, result.files["id"].to_numpy()
     updated = pairs.action == UPDATED
@@ -71,7 +71,7 @@ def merge_plan(
         metrics={"numSourceRows": result.source_rows},
         parameters=analysis.parameters,
     )
-    return changed_plan(pinned, NAME, changed, carry)
+    return stage_changes(pinned, NAME, changed, carry)
 
 
 def explanation(pinned: TransactionSnapshot, looked_at: AnalyzedCondition, source_rows: int) -> str:

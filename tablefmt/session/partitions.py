@@ -1,13 +1,27 @@
-"""Partitions of files as conditions. Pure."""
+"""Partitions of files, as conditions and as the scope of a commit. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tablefmt.expressions.predicate import Comparison, IsNull, Predicate, all_of, any_of
-from tablefmt.model.entry import AddedFiles, Metadata
+import pyarrow as pa
+
+from tablefmt.expressions.predicate import (
+    TRUE,
+    Comparison,
+    IsNull,
+    Predicate,
+    all_of,
+    any_of,
+    over_columns,
+    to_sql,
+)
+from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
 from tablefmt.model.schema import Field
-from tablefmt.model.values import decode_value
+from tablefmt.model.values import decode_value, encode
+
+SCOPE_PARTITIONS_MAX = 1000
+"""An entry names at most this many partitions as its scope; beyond, the whole table."""
 
 
 def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:
@@ -27,3 +41,32 @@ def _is(column: Field, encoded: Any) -> Predicate:
     if encoded is None:
         return IsNull(column)
     return Comparison(column, "=", decode_value(encoded, column.type))
+
+
+def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:
+    """The partitions that the files are in; None, the whole table, without partitioning."""
+    if not metadata.partition_by or added is None:
+        return None
+    columns = [added.columns[f"partition.{i}"] for i in metadata.partition_by]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None
+
+
+def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
+    """The partitions that rows for which the condition holds can be in; None: all."""
+    if predicate is None or not metadata.partition_by:
+        return None
+    over = over_columns(predicate, frozenset(metadata.partition_by))
+    return None if over == TRUE else PredicateScope(to_sql(over))
+
+
+def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
+    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
+    if not metadata.partition_by:
+        return None
+    columns = [
+        encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
+        for i in metadata.partition_by
+    ]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None

@@ -7,18 +7,18 @@ Spec: DEL-1, LIN-1, ENT-9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tablefmt.conflict.facts import NO_IDS, Ids, Output, Run
+from tablefmt.conflict.facts import Ids, Output, Run
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.positions import Marks, pack_positions
+from tablefmt.model.positions import pack_positions
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.snapshot import TransactionSnapshot, joined
@@ -44,32 +44,9 @@ class Selected:
     """By file id; files without such rows are not there."""
 
     @property
-    def count(self) -> int:
-        """Rows selected."""
-        return sum(map(len, self.rows.values()))
-
-    @property
     def touched(self) -> Ids:
         """Files that hold rows selected. Ascending."""
         return _ids(self.rows)
-
-    @property
-    def whole(self) -> Ids:
-        """Files of which every live row is selected. Ascending."""
-        ids, rows, deleted = (self.files[n].to_numpy() for n in ("id", "rows", "deleted"))
-        live = dict(zip(ids.tolist(), (rows - deleted).tolist(), strict=True))
-        return _ids(file for file, found in self.rows.items() if len(found) == live[file])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What becomes of the files of rows taken out: fields of a plan."""
-
-    added: AddedFiles | None = None
-    """Rows that stay, written again: `carried` says where from."""
-    removes: Ids = field(default_factory=lambda: NO_IDS)
-    deletes: Mapping[int, Marks] = field(default_factory=dict)
-    carried: tuple[Output, ...] = ()
 
 
 def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
@@ -92,25 +69,6 @@ def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
             for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
                 found.setdefault(ids[part.file], BitMap64()).update(part.positions)
     return Selected(target, files, {file: rows for file, rows in found.items() if rows})
-
-
-def take_out(pinned: TransactionSnapshot, selected: Selected, *, updated: bool = False) -> Taken:
-    """Take the rows selected out of the table, in its delete mode.
-
-    Args:
-        pinned: the version they were selected at.
-        selected: the rows.
-        updated: their new versions are written besides, so they count as updated, not deleted.
-    """
-    touched, whole = selected.touched, selected.whole
-    rewrites = pinned.property("deleteMode") == COPY_ON_WRITE
-    # A row that goes with its file is deleted unless something else is said of it.
-    said = touched if updated or rewrites else np.setdiff1d(touched, whole)
-    deletes = {int(file): _marks(selected.rows[int(file)], updated) for file in said}
-    if not rewrites:
-        return Taken(removes=whole, deletes=deletes)
-    added, carried = copy_rows(pinned, np.setdiff1d(touched, whole), selected.rows)
-    return Taken(added=added, removes=touched, deletes=deletes, carried=carried)
 
 
 def change_rows(
@@ -277,10 +235,6 @@ def _files(pinned: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
     places = pc.index_in(pa.array(ids, pa.int64()), files["id"].combine_chunks())
     assert places.null_count == 0, "every file is live"
     return files.take(places)
-
-
-def _marks(rows: BitMap64, updated: bool) -> Marks:
-    return Marks(BitMap64(), rows) if updated else Marks(rows, BitMap64())
 
 
 def _ids(files: Iterable[int]) -> Ids:

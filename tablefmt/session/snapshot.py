@@ -11,20 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.bounds import stats_of
-from tablefmt.data.write import remove_data, write_data
-from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
-from tablefmt.expressions.predicate import TRUE, Predicate, over_columns, to_sql
+from tablefmt.data.write import write_data
+from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.cached import cached_property
-from tablefmt.model.entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
+from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
-from tablefmt.model.values import encode
+from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import Measured
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
-
-SCOPE_PARTITIONS_MAX = 1000
-"""An entry names at most this many partitions as its scope; beyond, the whole table."""
 
 
 class TransactionSnapshot:
@@ -53,6 +49,11 @@ class TransactionSnapshot:
     def snapshot(self) -> Snapshot:
         """The state at `version`."""
         return self.view.snapshot(self.version)
+
+    @property
+    def evolved(self) -> Metadata | None:
+        """What an entry says of the metadata: nothing where it stays."""
+        return None if self.target == self.metadata else self.target
 
     def property(self, name: str) -> str:
         """The table property in force at `version`."""
@@ -83,18 +84,15 @@ class TransactionSnapshot:
             CommitRejectedError: the store refused a file.
         """
         first, target = self._writes, self.target
+        prefixes: list[str] = []
         try:
-            yield
-        except Exception as error:
+            with TransactionFiles(self.store, self.transaction).removed_on_failure(prefixes):
+                try:
+                    yield
+                finally:
+                    prefixes += [f"{number}-" for number in range(first, self._writes)]
+        except Exception:
             self.target = target
-            written = tuple(f"{number}-" for number in range(first, self._writes))
-            try:
-                remove_data(self.store, self.transaction, written)
-            except StoreError:
-                # The store that refused the write may refuse this too; what stays is an orphan.
-                pass
-            if isinstance(error, StoreError):
-                raise CommitRejectedError(str(error).rstrip(".")) from error
             raise
 
 
@@ -128,23 +126,3 @@ def joined(parts: Sequence[AddedFiles | None]) -> AddedFiles | None:
         absent = False if name == "updated" else None
         columns[name] = [v for p in known for v in p.columns.get(name, [absent] * len(p))]
     return AddedFiles(columns)
-
-
-def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
-    """The partitions that rows for which the condition holds can be in; None: all."""
-    if predicate is None or not metadata.partition_by:
-        return None
-    over = over_columns(predicate, frozenset(metadata.partition_by))
-    return None if over == TRUE else PredicateScope(to_sql(over))
-
-
-def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
-    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
-    if not metadata.partition_by:
-        return None
-    columns = [
-        encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
-        for i in metadata.partition_by
-    ]
-    values = dict.fromkeys(zip(*columns, strict=True))
-    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Plan, Staged
 from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
@@ -23,11 +23,11 @@ from tablefmt.conflict.verdict import Conflict
 from tablefmt.data.spool import Kept
 from tablefmt.data.tabular import as_reader
 from tablefmt.expressions.predicate import any_of
-from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.model.entry import Metadata, Operation, OperationClass, Scope
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
-from tablefmt.session.partitions import partitions_of
+from tablefmt.session.partitions import partitions_of, scope_of
 from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import TransactionSnapshot, live_rows, scope_of
+from tablefmt.session.snapshot import TransactionSnapshot, live_rows
 from tablefmt.snapshot.load import LogView
 
 
@@ -133,54 +133,53 @@ def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -
         next_id=view.totals[first].next_id,
         reads=(read,),
     )
-    judge = ConflictResolver(pinned.store, plan)
+    resolver = ConflictResolver(pinned.store, plan)
     for stored in view.entries_after(first):
         if stored.version > last:
             break
-        verdict = judge.judge(stored.entry)
+        verdict = resolver.judge(stored.entry)
         if isinstance(verdict, Conflict):
             raise verdict.exception()
         assert verdict is None, verdict
-    return judge.mine.reads[0]
+    return resolver.pending.reads[0]
 
 
-def with_reads(plan: Plan, reads: Sequence[Read], pinned: TransactionSnapshot) -> Plan:
-    """The plan of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
+def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapshot) -> Staged:
+    """The work of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
 
     An OVERWRITE then keeps the removals it has at the pinned version.
     """
+    operation, replacing = staged.operation, staged.replacing
     # Rows that came meanwhile would stay, and have none of the new columns.
-    replaces_columns = plan.metadata is not None and plan.replacing is not None
-    plan = replace(
-        plan,
-        reads=(*plan.reads, *reads),
-        blind=False,
-        floating=False,
-        promises=plan.promises or replaces_columns,
-    )
-    if plan.operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
-        plan = _as_update(plan, pinned)
-    if plan.operation.cls is not OperationClass.UPDATE or replaces_columns:
-        return replace(plan, scope=None)
-    scopes = [read.predicate for read in plan.reads]
-    if plan.add is not None and pinned.metadata.partition_by:
-        scopes.append(partitions_of(plan.add, plan.metadata or pinned.metadata))
-    known = [predicate for predicate in scopes if predicate is not None]
-    whole = None if len(known) < len(scopes) else any_of(known)
-    return replace(plan, scope=scope_of(whole, pinned.metadata))
-
-
-def _as_update(plan: Plan, pinned: TransactionSnapshot) -> Plan:
-    metrics = dict(plan.operation.metrics)
-    if plan.replacing is not None:
-        target = AnalyzedCondition("", plan.replacing.predicate, None, True)
+    replaces_columns = staged.metadata is not None and replacing is not None
+    removes, metrics, all_reads = staged.removes, dict(operation.metrics), [*staged.reads, *reads]
+    if replacing is not None:
+        target = AnalyzedCondition("", replacing.predicate, None, True)
         files = pinned.snapshot.in_scope(target.predicate)
+        removes = np.sort(files["id"].to_numpy())
         metrics["numDeletedRows"] = live_rows(files)
-        plan = replace(
-            plan,
-            reads=(*plan.reads, target.read_nothing()),
-            removes=np.sort(files["id"].to_numpy()),
-            replacing=None,
-        )
-    operation = replace(plan.operation, cls=OperationClass.UPDATE, metrics=metrics)
-    return replace(plan, operation=operation)
+        all_reads.append(target.read_nothing())
+    if operation.cls in (OperationClass.INSERT, OperationClass.OVERWRITE):
+        operation = replace(operation, cls=OperationClass.UPDATE, metrics=metrics)
+    scope = None
+    if operation.cls is OperationClass.UPDATE and not replaces_columns:
+        scope = _scope_of_reads(all_reads, staged, pinned.metadata)
+    return replace(
+        staged,
+        operation=operation,
+        scope=scope,
+        blind=False,
+        replacing=None,
+        reads=tuple(all_reads),
+        removes=removes,
+        promises=staged.promises or replaces_columns,
+    )
+
+
+def _scope_of_reads(reads: Sequence[Read], staged: Staged, metadata: Metadata) -> Scope:
+    """The partitions that were read or written."""
+    conditions = [read.predicate for read in reads]
+    if staged.add is not None and metadata.partition_by:
+        conditions.append(partitions_of(staged.add, staged.metadata or metadata))
+    known = [predicate for predicate in conditions if predicate is not None]
+    return scope_of(None if len(known) < len(conditions) else any_of(known), metadata)

@@ -1,122 +1,262 @@
-"""From a statement to a commit: was it applied, do its work, commit what came of it or nothing."""
+"""From a statement to a commit: was it applied, do its work, commit what came of it or nothing.
+
+A statement by itself and one of a `Transaction` take the same way: it is staged on a pinned
+version, and what is staged becomes one plan when it is committed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Plan
-from tablefmt.model.entry import OperationClass
-from tablefmt.session.context import (
-    Commit,
-    CommitOptions,
-    TableContext,
-    application_of,
-    with_metrics,
-)
-from tablefmt.session.fingerprint import ContentDigest, digest_of
+from tablefmt.commit.plan import Plan, Staged
+from tablefmt.conflict.facts import Read
+from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
+from tablefmt.model.properties import DECISIVE, get_property
+from tablefmt.session.context import TableContext
+from tablefmt.session.files import TransactionFiles
+from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
+from tablefmt.session.options import CommitOptions, application_of
+from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.snapshot.head import Head
+from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
 
-Stage = Callable[[TransactionSnapshot], Plan]
+Stage = Callable[[TransactionSnapshot], Staged]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyCheck:
-    """What a statement was given, and whether it was applied before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A verb with its arguments."""
 
-    rows: pa.RecordBatchReader | None
-    """Still to be read; None for a statement that takes none."""
-    said: tuple[str, ...] = ()
-    content: ContentDigest | None = None
-    """None where no application version asks for it."""
-    already: Commit | None = None
-    """The receipt of the commit that applied it."""
+    name: str
+    stage: Callable[[TransactionSnapshot, Any], Staged]
+    """Its work on the pinned version, and on the rows that it takes: a reader, or None."""
+    text: Callable[[Metadata], tuple[str, ...]] = lambda metadata: ()
+    """The rest of its text: all that decides what it does to a table with this metadata. Raises
+    for what can be refused before any work."""
+    takes_rows: bool = False
+    source: Any = None
+    """Where the rows come from, if it takes some: see `source_reader`."""
+
+    def rows(self) -> pa.RecordBatchReader | None:
+        """What it takes; None for a statement that takes none. Raises as `source_reader`."""
+        return source_reader(self.source) if self.takes_rows else None
+
+
+class Content:
+    """What a statement was given: its text, and its rows as they are read."""
+
+    def __init__(self, rows: pa.RecordBatchReader | None, text: tuple[str, ...]) -> None:
+        self._text = text
+        self._digest = None if rows is None else ContentDigest()
+        self.rows = rows if self._digest is None or rows is None else self._digest.through(rows)
+
+    def digest(self) -> str:
+        """Of text and rows, once all of them were read."""
+        if self._digest is None:
+            return digest_of(None, *self._text)
+        return self._digest.of(*self._text)
+
+
+class OpenTransaction:
+    """One pinned version, what statements staged on it, and what they read of it."""
+
+    def __init__(self, context: TableContext, pinned: TransactionSnapshot) -> None:
+        self.context = context
+        self.pinned = pinned
+        self.files = TransactionFiles(context.store, pinned.transaction)
+        self.staged: Staged | None = None
+        self.reads: list[Read] = []
+        """Of scans and of sources, beside what is in `staged`."""
+        self._digests: list[str | None] = []
 
     @property
     def digest(self) -> str | None:
-        """Of text and rows, once all of them were read; None if no application version asks."""
-        if self.content is None:
-            return None
-        return digest_of(None, *self.said) if self.rows is None else self.content.of(*self.said)
+        """Of the content of all statements; None if that of one is not known."""
+        return digest_of_all(self._digests)
+
+    def execute(self, statement: Statement, rows: Any, content: Content | None) -> None:
+        """Do the work of a statement, in place of what is staged; if it fails, that stays.
+
+        Args:
+            statement: one that takes `staged` into what it gives, if there is some.
+            rows: what it takes.
+            content: the same and its text, if its digest is asked for.
+
+        Raises:
+            ConcurrentModificationException: its source is a scan of another version of the table,
+                and that makes a difference (CFL-8). CommitRejectedError: the store refused a file.
+                What `statement.stage` raises.
+        """
+        own = own_scan(self.context.view, statement.source)
+        reads = [] if own is None else [read_of(own, self.pinned)]
+        self.stage(lambda pinned: statement.stage(pinned, rows))
+        self.reads += reads
+        self._digests.append(None if content is None else content.digest())
+
+    def stage(self, stage: Stage) -> None:
+        """Any work, of which no digest is known. Raises as `execute`."""
+        with self.pinned.staging():
+            self.staged = stage(self.pinned)
 
 
-def check_idempotency(
+def autocommit(
+    context: TableContext, statement: Statement, options: CommitOptions, *, refresh: bool = True
+) -> Commit:
+    """Carry out a statement in a transaction of its own.
+
+    Args:
+        context: the table.
+        statement: what to do. Where its source is a scan of the table, at that scan's version.
+        options: what every commit takes.
+        refresh: begin from the newest version there is, not from the newest that is known.
+
+    Raises:
+        IdempotenceError: CFL-7. What the statement raises; its files are removed.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    head = context.begin(refresh=refresh)
+    own = own_scan(context.view, statement.source)
+    pinned = context.pin(head.version if own is None else own.version)
+    text = (statement.name, *statement.text(pinned.metadata))
+    rows, content = statement.rows(), None
+    if options.application is not None:
+        already = applied_before(context, options, rows, text)
+        if already is not None:
+            return already
+        content = Content(rows, text)
+        rows = content.rows
+    transaction = OpenTransaction(context, pinned)
+    transaction.execute(statement, rows, content)
+    staged = transaction.staged
+    assert staged is not None
+    if transaction.reads and not staged.is_empty:
+        staged = with_reads(staged, transaction.reads, pinned)
+    return commit_staged(context, staged, options, transaction.digest)
+
+
+def applied_before(
     context: TableContext,
     options: CommitOptions,
     rows: pa.RecordBatchReader | None,
-    said: tuple[str, ...],
-) -> IdempotencyCheck:
-    """Look for a statement's application version in the table. Without one no row is read.
+    text: tuple[str, ...],
+) -> Commit | None:
+    """The commit that carries a statement's application version already.
 
     Args:
         context: the table, ready to write (`begin`).
-        options: what every commit takes.
-        rows: what the statement takes. They are read here only if their application version is the
-            last one applied, to be compared with what was.
-        said: the statement's name, and the rest of its text.
+        options: what every commit takes, with an application version.
+        rows: what the statement takes. They are read here only if the version is the last one
+            applied, to be compared with what was.
+        text: the statement's name, and the rest of its text.
 
     Raises:
         IdempotenceError: CFL-7.
     """
-    if options.application is None:
-        return IdempotencyCheck(rows)
     if rows is None:
-        already = context.applied(options, digest_of(None, *said), said[0])
-        return IdempotencyCheck(None, said, ContentDigest(), already)
-    already = context.applied(options, None, said[0])
-    if already is not None:
-        known = context.view.head.applications[options.application[0]][0]
-        if known.version == options.application[1] and known.digest is not None:
-            context.applied(options, digest_of(rows, *said), said[0])
-        return IdempotencyCheck(rows, said, None, already)
-    content = ContentDigest()
-    return IdempotencyCheck(content.through(rows), said, content)
+        return context.applied(options, digest_of(None, *text), text[0])
+    already = context.applied(options, None, text[0])
+    if already is not None and options.application is not None:
+        last = context.view.head.applications[options.application[0]][0]
+        if last.version == options.application[1] and last.digest is not None:
+            context.applied(options, digest_of(rows, *text), text[0])
+    return already
 
 
-def run(
-    context: TableContext, head: Head, options: CommitOptions, stage: Stage, said: tuple[str, ...]
+def commit_staged(
+    context: TableContext,
+    staged: Staged,
+    options: CommitOptions,
+    digest: str | None = None,
+    *,
+    alone: bool = True,
 ) -> Commit:
-    """Carry out a statement that takes no rows, in a commit of its own.
+    """Commit what was staged; where there is nothing to do, only for the application version.
 
     Args:
-        context: the table, ready to write (`begin`).
-        head: what it begins from.
+        context: the table.
+        staged: the work, with files that exist already under the transaction's folder.
         options: what every commit takes.
-        stage: the statement.
-        said: its name, and the rest of its text.
+        digest: of the content, where it is known.
+        alone: it is a statement by itself, so that a blind append goes on top of other metadata
+            that its files fit (CFL-5).
 
     Raises:
-        IdempotenceError: CFL-7. What `stage` raises; its files are removed.
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        CommitRejectedError, ConcurrentModificationException: the files are removed.
+        CommitUnknownError: they are kept.
     """
-    given = check_idempotency(context, options, None, said)
-    if given.already is not None:
-        return given.already
-    pinned = context.pin(head.version)
-    with pinned.staging():
-        plan = with_metadata(stage(pinned), pinned)
-    return commit_plan(context, plan, options, given.digest)
+    if options.application is None and (staged.is_empty or _replaces_nothing(context, staged)):
+        return context.no_op(staged.transaction, staged.operation.name)
+    floating = alone and staged.blind and staged.metadata is None
+    return context.finish(_plan(context, staged, options, digest, floating), options.deadline)
 
 
-def with_metadata(plan: Plan, pinned: TransactionSnapshot) -> Plan:
-    """The plan with the metadata that its files were written under, where that is another; of rows
-    changed, with the times it took to find and to write them.
+def _plan(
+    context: TableContext,
+    staged: Staged,
+    options: CommitOptions,
+    digest: str | None,
+    floating: bool,
+) -> Plan:
+    """All that is to be known but the place in the log."""
+    view = context.view
+    read_under = staged.written_under or view.head.metadata
+    settings = {name: get_property(read_under.properties, name) for name in DECISIVE}
+    measured, context.measured = context.measured, None
+    metrics = {**staged.operation.metrics, **(measured.metrics() if measured else {})}
+    work = {each.name: getattr(staged, each.name) for each in fields(Staged)}
+    work["operation"] = replace(staged.operation, metrics=metrics)
+    work["add"] = _added(context, staged)
+    next_id = 1
+    if staged.read_version is not None and not floating:
+        next_id = view.totals[staged.read_version].next_id
+    return Plan(
+        **work,
+        floating=floating,
+        granularity=settings["conflictGranularity"],
+        isolation=settings["isolationLevel"],
+        delete_mode=settings["deleteMode"],
+        next_id=next_id,
+        application=application_of(options, digest),
+        user_metadata=dict(options.user_metadata),
+    )
+
+
+def _added(context: TableContext, staged: Staged) -> AddedFiles | None:
+    """The files, each with the version of the metadata that it was written under (ADD-9).
+
+    Those of a commit that brings metadata were written under that, whatever its version.
     """
-    if plan.operation.cls is OperationClass.UPDATE:
-        plan = with_metrics(plan, pinned.measured.span_metrics())
-    if pinned.target == pinned.metadata:
-        return plan
-    return replace(plan, metadata=pinned.target, floating=False)
+    added = staged.add
+    if added is None or staged.metadata is not None or staged.read_version is None:
+        return added
+    under = context.view.metadata_version_at(staged.read_version)
+    written = added.columns.get("written", [None] * len(added))
+    versions = [under if version is None else version for version in written]
+    return AddedFiles({**added.columns, "written": versions})
 
 
-def commit_plan(
-    context: TableContext, plan: Plan, options: CommitOptions, digest: str | None
-) -> Commit:
-    """Commit a plan; one with nothing to do only for the application version it carries."""
-    if plan.is_empty and options.application is None:
-        return context.no_op(plan.transaction, plan.operation.name)
-    return context.finish(replace(plan, application=application_of(options, digest)), options)
+def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
+    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema, at the newest
+    version that there is: what goes is decided when it commits (CFL-3).
+
+    The table is refreshed only where nothing is to go at the version that was read.
+    """
+    if (
+        staged.operation.cls is not OperationClass.OVERWRITE
+        or staged.add is not None
+        or staged.metadata is not None
+        or staged.replacing is None
+    ):
+        return False
+    scope, view = staged.replacing.predicate, context.view
+    if view.snapshot(staged.read_version).in_scope(scope).num_rows:
+        return False
+    view.refresh()
+    # Under another schema the condition may mean something else; the commit says so.
+    same = view.head.metadata == staged.written_under
+    return same and view.snapshot().in_scope(scope).num_rows == 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.session.context import CommitOptions
+from tablefmt.session.options import CommitOptions
 from tablefmt.store.text_options import add_text_option
 
 OPTIONS = {

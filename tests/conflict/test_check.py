@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 from tablefmt.conflict.check import check
 from tablefmt.conflict.facts import Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.conflict.verdict import Allowed, Conflict, RebasedOver, Same, Verdict
+from tablefmt.conflict.verdict import Conflict, RebasedOver, Same, Verdict
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Comparison, In
@@ -571,7 +571,7 @@ def test_an_exception_explains_itself() -> None:
 
 def test_a_passed_winner_is_its_version_and_says_why() -> None:
     """CFL-1: equal to the plain number, also after a copy."""
-    passed = RebasedOver.of(Allowed(7, "WRITE", "CFL-3", "a cell"))
+    passed = RebasedOver(7, "WRITE", "CFL-3", "a cell")
     assert (passed, RebasedOver(9, "DELETE", "CFL-13", None)) == (7, 9)
     again = copy.deepcopy(passed)
     assert again.as_dict() == {

@@ -29,7 +29,7 @@ from tablefmt.conflict.facts import (
     Winner,
     own_file,
 )
-from tablefmt.conflict.verdict import Allowed, Conflict
+from tablefmt.conflict.verdict import Conflict, RebasedOver
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import (
@@ -89,7 +89,7 @@ class Staged:
     name: str = ""
     done: int = 0
     """The last winner followed."""
-    passed: list[Allowed] = field(default_factory=list)
+    passed: list[RebasedOver] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

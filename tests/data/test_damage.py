@@ -18,7 +18,7 @@ import pytest
 from pyroaring import BitMap64
 
 import tablefmt
-from tablefmt.data.checksum import END_BYTES, footer_checksum, stored_checksum
+from tablefmt.data.checksum import END_BYTES, footer_checksum, read_ends
 from tablefmt.data.read import count_rows, locate_rows, read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import CorruptDataError
@@ -216,7 +216,9 @@ def test_a_footer_longer_than_one_read_is_checked_too(tmp_path: Path) -> None:
     store = table.context.store
     logged = orjson.loads(store.get("_log/00000000000000000001.json"))["add"]["footer"]
     key = str(path.relative_to(tmp_path / "t"))
-    assert logged == [stored_checksum(store, key, path.stat().st_size)]
+    (end,) = read_ends(store, [(key, path.stat().st_size)])
+    assert end is not None
+    assert logged == [footer_checksum(end.body)]
 
 
 def test_files_without_a_checksum_are_read() -> None:

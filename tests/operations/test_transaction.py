@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
@@ -433,8 +433,8 @@ def test_a_clock_that_jumps_back_is_no_matter_and_a_year_ahead_ends_the_transact
 def test_an_upgrade_of_the_protocol_stops_a_running_writer() -> None:
     """CFL-4: no feature exists yet, so the entry that would bring one names none."""
 
-    def upgrade(pinned: TransactionSnapshot) -> Plan:
-        return Plan(
+    def upgrade(pinned: TransactionSnapshot) -> Staged:
+        return Staged(
             transaction=pinned.transaction,
             operation=Operation(name="UPGRADE", cls=OperationClass.PROTOCOL),
             written_under=pinned.metadata,

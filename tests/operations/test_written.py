@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tablefmt.operations.compact import stage_compact
 from tests.faults.tables import assert_sound, handle, new_table, rows
 
 from tablefmt.commit import side_files
 from tablefmt.model.entry import OperationClass
-from tablefmt.operations.compact import stage_compact
 from tablefmt.table import Table
 from tests.oracle import logdump
 

@@ -23,8 +23,6 @@ from tablefmt.errors import (
     SchemaMismatchError,
 )
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
-from tablefmt.operations.append import with_files
-from tablefmt.session.context import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import open_at
@@ -186,19 +184,19 @@ def plan_of(table: tablefmt.Table, count: int) -> Plan:
         "lower.2": list(range(count)),
         "upper.2": list(range(count)),
     }
-    plan = Plan(
+    return Plan(
         transaction=transaction,
         operation=Operation(name="WRITE", cls=OperationClass.INSERT),
         written_under=table.context.view.head.metadata,
         read_version=table.version,
+        add=AddedFiles(columns),
     )
-    return with_files(plan, AddedFiles(columns))
 
 
 @pytest.fixture
 def large() -> tablefmt.Table:
     table = tablefmt.create(f"memory://large-{next(_numbers)}", SCHEMA, partition_by=["Land"])
-    table.context.finish(plan_of(table, FILES), CommitOptions())
+    table.context.finish(plan_of(table, FILES))
     return tablefmt.open(table.uri)
 
 
@@ -221,7 +219,7 @@ def test_a_commit_of_20000_files_goes_by_a_side_file(large: tablefmt.Table) -> N
         read_version=1,
         replacing=Replacing(None),
     )
-    large.context.finish(plan, CommitOptions())
+    large.context.finish(plan)
     again = tablefmt.open(large.uri)
     assert (again.scan().files().num_rows, again.scan(version=1).files().num_rows) == (0, FILES)
 

@@ -19,6 +19,7 @@ from tablefmt.data.bounds import stats_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.hidden_columns import HIDDEN_IDS
 from tablefmt.model.schema import Field, Schema
+from tablefmt.session.files import TransactionFiles
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.layout import Layout
 from tablefmt.spark.runtime.frames import DataFrame
@@ -160,8 +161,5 @@ class Backend(Protocol):
             As `write_rows`; but the files stay.
         """
 
-    def remove_losers(self, transaction: str, kept: AddedFiles | None) -> None:
-        """Remove what attempts wrote that lost: all of the transaction's but these files."""
-
-    def remove_transaction(self, transaction: str) -> None:
-        """Remove whatever a transaction wrote. For one never committed; best effort."""
+    def files_of(self, transaction: str) -> TransactionFiles:
+        """What a transaction wrote, and this backend left beside it, to be removed or kept."""

@@ -19,12 +19,11 @@ from tablefmt.conflict.facts import Ids, Output
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.write import write_data
-from tablefmt.errors import StoreError
-from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.positions import pack_positions
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.change_plan import CopyRows, Rows
+from tablefmt.session.files import TransactionFiles
 from tablefmt.session.row_changes import flagged, runs_of
 from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.spark.backends.choice import check_shared
@@ -32,7 +31,7 @@ from tablefmt.spark.backends.task_results import described, read_back
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.store.protocol import Store
 
 JOB_BYTES = 32 << 20
 """Bitmaps that go to the tasks of one job; with more there are several jobs, one after another."""
@@ -80,7 +79,7 @@ class CopyRowsTask:
 
 
 def copy_rows_in_tasks(spark: Any) -> CopyRows:
-    """What `changed_plan` calls to write rows that stay; in tasks of this session.
+    """What `stage_changes` calls to write rows that stay; in tasks of this session.
 
     If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
     the tasks wrote is removed.
@@ -95,12 +94,9 @@ def copy_rows_in_tasks(spark: Any) -> CopyRows:
         check_shared(pinned.store)
         step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
-        try:
-            with job_description(spark, step):
-                return _carried(spark, pinned, ids, gone, prefix)
-        except BaseException:
-            _remove(pinned, prefix, frozenset())
-            raise
+        files = TransactionFiles(pinned.store, pinned.transaction)
+        with files.removed_on_failure((prefix,)), job_description(spark, step):
+            return _carried(spark, pinned, ids, gone, prefix)
 
     return carry
 
@@ -131,7 +127,7 @@ def _carried(
             parts.append(flagged(added, updated=False))
     added = joined(parts)
     assert added is not None
-    _remove(pinned, prefix, frozenset(added.columns["path"]))
+    TransactionFiles(pinned.store, pinned.transaction).keep_winners(added, prefix)
     _log.info("carried %d rows of %d files in tasks", added.rows, len(ids))
     return added, tuple(carried)
 
@@ -164,14 +160,3 @@ def _run(
     done = numbers.mapInArrow(tablefmt_carry, "file bigint, written binary").collect()
     found = {row[0]: read_back(bytes(row[1])) for row in done}
     return [found[at] for at in range(count)]
-
-
-def _remove(pinned: TransactionSnapshot, prefix: str, kept: frozenset[str]) -> None:
-    """Delete what attempts wrote that lost, best effort: no entry names it."""
-    folder = data_folder(pinned.transaction)
-    try:
-        for found in list(pinned.store.list_after(folder)):
-            if found.key.startswith(folder + prefix) and found.key not in kept:
-                pinned.store.delete(found.key)
-    except (StoreError, KeyNotFoundError):
-        return

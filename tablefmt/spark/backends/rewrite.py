@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tablefmt.model.entry import AddedFiles
+from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import REWRITE
-from tablefmt.session.snapshot import TransactionSnapshot, joined
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.base import Destination, Rewritten
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.backends.layout import session_layout
@@ -43,11 +43,6 @@ def rewrite(
         return backend.rewrite_rows(frame, to, names, part)
 
 
-def finish(spark: Session, pinned: TransactionSnapshot, parts: Sequence[AddedFiles | None]) -> None:
-    """Remove what attempts wrote that lost: everything of the transaction's but these files."""
-    backend_for(spark, pinned.store).remove_losers(pinned.transaction, joined(parts))
-
-
-def forget(spark: Session, pinned: TransactionSnapshot) -> None:
-    """Remove whatever the transaction wrote: its statement failed, or changed nothing."""
-    backend_for(spark, pinned.store).remove_transaction(pinned.transaction)
+def files_of(spark: Session, pinned: TransactionSnapshot) -> TransactionFiles:
+    """The transaction's files, as who writes them leaves and removes them."""
+    return backend_for(spark, pinned.store).files_of(pinned.transaction)

@@ -19,8 +19,11 @@ from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import create_as, definition
 from tablefmt.operations.overwrite import overwrite_files
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import afresh, redefined
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import commit_staged
 from tablefmt.spark.columns.declared import declared_by, different, shown
 from tablefmt.spark.entry.write import overwrite_rows, write_first
 from tablefmt.spark.options import WriteOptions
@@ -171,16 +174,15 @@ def replace_table(spark: Any, store: Store, said: Statement) -> Schema:
     if context is None:
         return create_as(store, wanted).view.head.metadata.schema
     head = context.begin()
-    overwrite_files(
-        context,
+    staged = overwrite_files(
         context.environment.nonce(),
         None,
         head.metadata,
-        CommitOptions(),
         read_version=head.version,
         name=REPLACE,
         evolved=redefined(head.metadata, wanted),
     )
+    commit_staged(context, staged, CommitOptions())
     return context.view.head.metadata.schema
 
 

@@ -20,8 +20,9 @@ from tablefmt.model.schema_views import nullable
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
-from tablefmt.session.context import discard
-from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns, remove_losers
+from tablefmt.session.files import TransactionFiles
+from tablefmt.session.staging import commit_staged
+from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns
 from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.layout import Layout, layout
 from tablefmt.spark.backends.task_results import described, merged, read_back
@@ -81,8 +82,9 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         with carrying():
             store, transaction = self.task.store, self.task.transaction
             added = merged(read_back(m.body) for m in messages if m is not None)
-            remove_losers(store, transaction, added)
-            metadata, commit = self.task.metadata, self.options.commit
+            files = TransactionFiles(store, transaction)
+            files.keep_winners(added)
+            metadata = self.task.metadata
             if self.read_version is None:
                 commit_first(
                     store,
@@ -94,28 +96,27 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
                 )
                 return
             context = open_context(store)
-            if not self.overwrite:
-                append_files(
-                    context,
-                    transaction,
-                    added,
-                    self.written_under,
-                    commit,
-                    read_version=self.read_version,
-                    evolved=metadata,
+            with files.removed_on_failure():
+                staged = (
+                    overwrite_files(
+                        transaction,
+                        added,
+                        self.written_under,
+                        read_version=self.read_version,
+                        evolved=metadata,
+                        where=self.options.replace_where,
+                        dynamic_partitions=self.options.dynamic_partitions,
+                    )
+                    if self.overwrite
+                    else append_files(
+                        transaction,
+                        added,
+                        self.written_under,
+                        read_version=self.read_version,
+                        evolved=metadata,
+                    )
                 )
-                return
-            overwrite_files(
-                context,
-                transaction,
-                added,
-                self.written_under,
-                commit,
-                read_version=self.read_version,
-                evolved=metadata,
-                where=self.options.replace_where,
-                dynamic_partitions=self.options.dynamic_partitions,
-            )
+            commit_staged(context, staged, self.options.commit)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove the files of a job that failed.
@@ -124,7 +125,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         and the commit itself has removed its files, unless they may be in the table.
         """
         if any(message is None for message in messages):
-            discard(self.task.store, self.task.transaction)
+            TransactionFiles(self.task.store, self.task.transaction).discard()
 
 
 def make_writer(options: dict[str, str], schema: StructType, *, overwrite: bool) -> TablefmtWriter:

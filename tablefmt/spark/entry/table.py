@@ -14,7 +14,8 @@ from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
-from tablefmt.session.context import Commit, commit_options
+from tablefmt.session.options import CommitKeywords, commit_options
+from tablefmt.session.receipt import Commit
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import (
@@ -189,7 +190,7 @@ class SparkTable:
             options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
         """
 
-        def run(asked: MergeStatement, commit: Mapping[str, Any]) -> Commit:
+        def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
             parsed = parse_options({**options, **commit})
             made = merge_of(self.spark, asked, source)
             with refusals():
@@ -221,7 +222,7 @@ class SparkTable:
         """
         return Alter(self._alter)
 
-    def _alter(self, alteration: Alteration, commit: Mapping[str, Any]) -> Commit:
+    def _alter(self, alteration: Alteration, commit: CommitKeywords) -> Commit:
         find = partial(find_row, self.spark, self.table.context)
         return alter(self.table.context, alteration, commit_options(commit), find)
 

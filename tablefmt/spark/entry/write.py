@@ -18,13 +18,15 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
-from tablefmt.operations.append import NAME, append_files, append_plan
+from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import create_as, definition
-from tablefmt.operations.overwrite import check_overwritable, overwrite_files, overwrite_plan
-from tablefmt.session.context import Commit, TableContext, discard
+from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.session.context import TableContext
+from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import merged, redefined, replaced
-from tablefmt.session.staging import commit_plan
+from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import commit_staged
 from tablefmt.snapshot.head import Head
 from tablefmt.spark.backends.base import Destination
 from tablefmt.spark.backends.choice import backend_for
@@ -111,20 +113,13 @@ def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit
     transaction = context.environment.nonce()
     read = pin_query(context, df)
     added = _files(df, context.store, transaction, metadata, options, head)
-    if read is not None:
-        plan = append_plan(
-            transaction, added, read.metadata, read_version=read.version, evolved=metadata
-        )
-        return commit_plan(context, with_query(plan, read), options.commit, None)
-    return append_files(
-        context,
-        transaction,
-        added,
-        head.metadata,
-        options.commit,
-        read_version=head.version,
-        evolved=metadata,
+    under = head if read is None else read
+    staged = append_files(
+        transaction, added, under.metadata, read_version=under.version, evolved=metadata
     )
+    if read is not None:
+        staged = with_query(staged, read)
+    return commit_staged(context, staged, options.commit)
 
 
 def evolved(
@@ -206,38 +201,24 @@ def _overwrite(
     name: str,
 ) -> Commit:
     """Where partition values decide what goes; the rows are written under `metadata`."""
-    dynamic = options.dynamic_partitions
     transaction = context.environment.nonce()
     read = pin_query(context, df)
     added = _files(df, context.store, transaction, metadata, options, head)
+    under = head if read is None else read
+    with TransactionFiles(context.store, transaction).removed_on_failure():
+        staged = overwrite_files(
+            transaction,
+            added,
+            under.metadata,
+            read_version=under.version,
+            where=where,
+            dynamic_partitions=options.dynamic_partitions,
+            name=name,
+            evolved=metadata,
+        )
     if read is not None:
-        try:
-            plan = overwrite_plan(
-                transaction,
-                added,
-                read.metadata,
-                read_version=read.version,
-                where=where,
-                dynamic_partitions=dynamic,
-                name=name,
-                evolved=metadata,
-            )
-        except TablefmtError:
-            discard(context.store, transaction)
-            raise
-        return commit_plan(context, with_query(plan, read), options.commit, None)
-    return overwrite_files(
-        context,
-        transaction,
-        added,
-        head.metadata,
-        options.commit,
-        read_version=head.version,
-        where=where,
-        dynamic_partitions=dynamic,
-        name=name,
-        evolved=metadata,
-    )
+        staged = with_query(staged, read)
+    return commit_staged(context, staged, options.commit)
 
 
 def _mode(mode: str, options: WriteOptions) -> str:
@@ -362,10 +343,11 @@ def commit_first(
         # Who made it meanwhile may have been this very write.
         already = context.applied(options.commit, None, NAME)
     except Exception:
-        discard(store, transaction)
+        TransactionFiles(store, transaction).discard()
         raise
     if already is not None:
-        discard(store, transaction)
+        TransactionFiles(store, transaction).discard()
         return already
     version = context.view.head.version
-    return append_files(context, transaction, added, metadata, options.commit, read_version=version)
+    staged = append_files(transaction, added, metadata, read_version=version)
+    return commit_staged(context, staged, options.commit)

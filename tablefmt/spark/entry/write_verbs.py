@@ -8,7 +8,7 @@ from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.operations.overwrite import overwrite
-from tablefmt.session.context import CommitOptions
+from tablefmt.session.options import CommitOptions
 from tablefmt.spark.entry.callers import (
     context_of,
     follow,

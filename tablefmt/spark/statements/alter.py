@@ -18,7 +18,9 @@ from tablefmt.operations import alter, alterations
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.create import definition
 from tablefmt.session import metadata_changes
-from tablefmt.session.context import Commit, CommitOptions, TableContext
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.statements.snapshots import find_row
 

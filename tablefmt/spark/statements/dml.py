@@ -15,27 +15,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Plan
-from tablefmt.errors import (
-    CommitRejectedError,
-    SchemaMismatchError,
-    StoreError,
-)
+from tablefmt.commit.plan import Staged
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
-from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.context import Commit, TableContext
+from tablefmt.session.context import TableContext
 from tablefmt.session.measurements import SCAN
 from tablefmt.session.merge_pairs import positions_by_file
+from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import run
+from tablefmt.session.staging import Stage, Statement, autocommit
 from tablefmt.spark.backends.base import FILE, ROW, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_places
 from tablefmt.spark.backends.query_versions import version_read
-from tablefmt.spark.backends.rewrite import finish, forget, rewrite
+from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.backends.row_positions import with_positions
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
 from tablefmt.spark.options import WriteOptions
@@ -67,16 +65,14 @@ def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteO
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
         exceptions if the query fails.
     """
-    head = context.begin()
-    check_may_remove(head.metadata)
 
-    def stage(pinned: TransactionSnapshot) -> Plan:
+    def stage(pinned: TransactionSnapshot) -> Staged:
         if where.target.decided_by(pinned.snapshot.partition_ids):
             return delete_files(pinned, where.target)
         with under_ansi(spark, plain=where.target.exact) as ansi:
             return stage_delete(pinned, ansi, where)
 
-    return run(context, head, options.commit, stage, ("DELETE", where.target.text))
+    return _autocommit(context, "DELETE", stage, options, (where.target.text,))
 
 
 def update_rows(
@@ -105,17 +101,26 @@ def update_rows(
         SchemaMismatchError, ConstraintViolationError: a new value does not fit.
         As `delete_rows`.
     """
-    head = context.begin()
-    check_may_remove(head.metadata)
 
-    def stage(pinned: TransactionSnapshot) -> Plan:
+    def stage(pinned: TransactionSnapshot) -> Staged:
         with under_ansi(spark) as ansi:
             return stage_update(pinned, ansi, where, values, options, by_row=by_row)
 
-    return run(context, head, options.commit, stage, ("UPDATE", where.target.text, *said))
+    return _autocommit(context, "UPDATE", stage, options, (where.target.text, *said))
 
 
-def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Plan:
+def _autocommit(
+    context: TableContext, name: str, stage: Stage, options: WriteOptions, said: tuple[str, ...]
+) -> Commit:
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        check_may_remove(metadata)
+        return said
+
+    statement = Statement(name=name, text=text, stage=lambda pinned, _: stage(pinned))
+    return autocommit(context, statement, options.commit)
+
+
+def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Staged:
     """The delete at the pinned version; with no such row, a plan that is empty."""
     snapshot, target = pinned.snapshot, where.target
     if target.decided_by(snapshot.partition_ids):
@@ -136,8 +141,8 @@ def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Plan:
             found = find_places(rows.select(FILE, ROW), ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=found)
-    plan = changed_plan(pinned, "DELETE", changed, copy_rows_in_tasks(spark))
-    return plan if read is None else with_query(plan, pinned)
+    staged = stage_changes(pinned, "DELETE", changed, copy_rows_in_tasks(spark))
+    return staged if read is None else with_query(staged, pinned)
 
 
 def stage_update(
@@ -148,7 +153,7 @@ def stage_update(
     options: WriteOptions,
     *,
     by_row: bool = True,
-) -> Plan:
+) -> Staged:
     """The update at the pinned version; with no such row, a plan that is empty.
 
     Args:
@@ -176,9 +181,7 @@ def stage_update(
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
         with cleaning(spark, pinned), job_description(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
-            finish(spark, pinned, [written.files])
-            if written.files is None:
-                forget(spark, pinned)
+            files_of(spark, pinned).keep_winners(written.files)
         _log.info("UPDATE: %d rows of %d files", written.positions.num_rows, files.num_rows)
         changed = Changed(
             target=target,
@@ -187,8 +190,8 @@ def stage_update(
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
-    plan = changed_plan(pinned, "UPDATE", changed, copy_rows_in_tasks(spark))
-    return plan if read is None else with_query(plan, pinned)
+    staged = stage_changes(pinned, "UPDATE", changed, copy_rows_in_tasks(spark))
+    return staged if read is None else with_query(staged, pinned)
 
 
 def located_rows(spark: Any, pinned: TransactionSnapshot, files: pa.Table, where: Where) -> Any:
@@ -242,11 +245,9 @@ def cleaning(spark: Any, pinned: TransactionSnapshot) -> Iterator[None]:
         SchemaMismatchError: Spark met a value that does not fit.
     """
     try:
-        yield
-    except BaseException as error:
-        forget(spark, pinned)
-        if isinstance(error, StoreError):
-            raise CommitRejectedError(str(error).rstrip(".")) from error
+        with files_of(spark, pinned).removed_on_failure():
+            yield
+    except Exception as error:
         said = str(error)
         if any(condition in said for condition in DOES_NOT_FIT):
             raise SchemaMismatchError(

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.data.read import read_files
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX
-from tablefmt.session.context import Commit, TableContext
+from tablefmt.session.context import TableContext
 from tablefmt.session.merge_analysis import NAME, check_may_change
 from tablefmt.session.merge_keys import key_hashes
 from tablefmt.session.merge_pairs import (
@@ -30,14 +30,15 @@ from tablefmt.session.merge_pairs import (
     must_not_change,
     several_changes,
 )
-from tablefmt.session.merge_plan import MergeResult, explanation, merge_plan
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import commit_plan, with_metadata
+from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_result
+from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot, joined
+from tablefmt.session.staging import commit_staged
 from tablefmt.snapshot.files import added_table
 from tablefmt.spark.backends.base import ACTION, FILE, ROW, SOURCE, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.query_versions import version_read
-from tablefmt.spark.backends.rewrite import finish, forget, rewrite
+from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import functions_of
@@ -96,18 +97,18 @@ def _merged(
             version = min(version, read)
         if version == pinned.version:
             try:
-                plan = stage_merge(pinned, spark, merge, options, read)
+                staged = stage_merge(pinned, spark, merge, options, read)
             except OtherVersionRead as other:
                 version = other.version
             else:
-                return commit_plan(context, with_metadata(plan, pinned), options.commit, None)
+                return commit_staged(context, staged, options.commit)
         if version > context.view.head.version:
             context.view.refresh()
 
 
 def stage_merge(
     pinned: TransactionSnapshot, spark: Any, merge: Merge, options: WriteOptions, read: int | None
-) -> Plan:
+) -> Staged:
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
     Args:
@@ -121,8 +122,8 @@ def stage_merge(
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
         checks = MergeChecks(pinned, merge, read)
         with cleaning(spark, pinned):
-            plan = _Work(pinned, spark, merge, options, source, checks).plan()
-        return plan if checks.read is None else with_query(plan, pinned)
+            staged = _Work(pinned, spark, merge, options, source, checks).stage()
+        return staged if checks.read is None else with_query(staged, pinned)
 
 
 def explain(pinned: TransactionSnapshot, merge: Merge) -> str:
@@ -152,7 +153,7 @@ class _Work:
         self.checks = checks
         self.columns = MergeColumns(pinned, merge, functions_of(source.rows))
 
-    def plan(self) -> Plan:
+    def stage(self) -> Staged:
         """Do the work; say what is to be committed."""
         pinned, analysis = self.pinned, self.merge.analysis
         self.checks.by_row(self.source.rows, [], self.merge.of(Side.NOT_MATCHED))
@@ -165,9 +166,7 @@ class _Work:
         rewritten = self._find(files)
         pairs = self._checked(rewritten)
         inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
-        finish(self.spark, pinned, [rewritten.files, inserted])
-        if rewritten.files is None and inserted is None:
-            forget(self.spark, pinned)
+        files_of(self.spark, pinned).keep_winners(joined([rewritten.files, inserted]))
         result = MergeResult(
             looked_at=looked_at,
             files=files,
@@ -178,9 +177,9 @@ class _Work:
             inserted_files=inserted,
             inserted_hashes=self._hashes(inserted),
         )
-        plan = merge_plan(pinned, analysis, result, copy_rows_in_tasks(self.spark))
-        _log.info("MERGE: %s", dict(plan.operation.metrics))
-        return plan
+        staged = stage_merge_result(pinned, analysis, result, copy_rows_in_tasks(self.spark))
+        _log.info("MERGE: %s", dict(staged.operation.metrics))
+        return staged
 
     def _find(self, files: pa.Table) -> Rewritten:
         """Rows of the table that a source row matches, or a clause by source applies to; new

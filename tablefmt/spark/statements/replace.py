@@ -10,18 +10,19 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.entry import Metadata
-from tablefmt.session.change_plan import Changed, changed_plan
+from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.context import Commit, TableContext
+from tablefmt.session.context import TableContext
+from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import commit_plan, with_metadata
+from tablefmt.session.staging import commit_staged
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_places
-from tablefmt.spark.backends.rewrite import finish, rewrite
+from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.columns.assignment import spark_types
 from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.projection import with_lengths
@@ -82,10 +83,10 @@ def replace_rows(
     pinned = read or context.pin(head.version)
     pinned.target = metadata
     with under_ansi(df.sparkSession) as ansi:
-        plan = _stage(pinned, moved(df, ansi), where, target, options)
+        staged = _stage(pinned, moved(df, ansi), where, target, options)
     if read is not None:
-        plan = with_query(plan, pinned)
-    return commit_plan(context, with_metadata(plan, pinned), options.commit, None)
+        staged = with_query(staged, pinned)
+    return commit_staged(context, staged, options.commit)
 
 
 def _stage(
@@ -94,7 +95,7 @@ def _stage(
     where: str,
     target: AnalyzedCondition,
     options: WriteOptions,
-) -> Plan:
+) -> Staged:
     spark, functions = df.sparkSession, functions_of(df)
     df, condition = with_lengths(df, pinned.target.schema, functions), functions.expr(where)
     error = ConstraintViolationError(
@@ -120,7 +121,7 @@ def _stage(
     with cleaning(spark, pinned):
         with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, pinned, checked, (), options, part="i")
-        finish(spark, pinned, [written.files])
+        files_of(spark, pinned).keep_winners(written.files)
         gone = {}
         if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())
@@ -133,4 +134,4 @@ def _stage(
             inserted_files=written.files,
             parameters={"mode": "Overwrite"},
         )
-        return changed_plan(pinned, NAME, changed, copy_rows_in_tasks(spark))
+        return stage_changes(pinned, NAME, changed, copy_rows_in_tasks(spark))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Read
 from tablefmt.session.context import TableContext
 from tablefmt.session.snapshot import TransactionSnapshot
@@ -32,12 +32,12 @@ def pinned_to(pinned: TransactionSnapshot, version: int) -> TransactionSnapshot:
     return other
 
 
-def with_query(plan: Plan, pinned: TransactionSnapshot) -> Plan:
-    """The plan of a statement whose query read the table at the pinned version: class UPDATE."""
-    if plan.is_empty:
-        return plan
+def with_query(staged: Staged, pinned: TransactionSnapshot) -> Staged:
+    """The work of a statement whose query read the table at the pinned version: class UPDATE."""
+    if staged.is_empty:
+        return staged
     files = np.sort(pinned.snapshot.files["id"].to_numpy())
-    return with_reads(plan, (Read(by_row=False, files=files),), pinned)
+    return with_reads(staged, (Read(by_row=False, files=files),), pinned)
 
 
 def pin_query(context: TableContext, query: DataFrame) -> TransactionSnapshot | None:

@@ -19,10 +19,10 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, is_nested
 from tablefmt.model.schema_views import nullable
 from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.context import Commit
 from tablefmt.session.merge_analysis import AnalyzedClause, EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_statement import EVERY_ROW
 from tablefmt.session.metadata_changes import merged
+from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
 from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic

@@ -302,7 +302,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(
     def lost(*_: Any, **__: Any) -> Any:
         raise CommitUnknownError("ab" * 16, 2)
 
-    monkeypatch.setattr(import_module("tablefmt.spark.write"), "append_files", lost)
+    monkeypatch.setattr(import_module("tablefmt.spark.entry.write"), "commit_staged", lost)
     with pytest.raises(CommitUnknownError):
         write(connect.range(0, 5, 1, 1), uri)
     assert len(data_files(uri)) == before + 1

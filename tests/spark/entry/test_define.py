@@ -209,7 +209,7 @@ def test_a_replacement_beside_other_commits(
     spark: Any, t: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CFL-3 .. CFL-5, CFL-12: rows that came meanwhile go with the rest, or stand in its way."""
-    module = sys.modules["tablefmt.spark.write"]
+    module = sys.modules["tablefmt.spark.entry.write"]
     written, meanwhile = vars(module)["_files"], []
 
     def files(*given: Any) -> Any:

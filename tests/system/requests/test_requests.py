@@ -30,7 +30,7 @@ def test_a_warm_append_is_its_data_put_and_one_log_put() -> None:
     for n in range(1, 40):
         counting.reset()
         receipt = table.append(rows(n))
-        data = f"data/{receipt.transaction}/0.parquet"
+        data = f"data/{receipt.transaction}/0-0.parquet"
         assert counting.requests == [("put", data), ("put_if_absent", entry_key(n + 1))]
 
 
@@ -145,7 +145,7 @@ def test_on_s3_a_warm_append_is_two_puts_on_the_wire(
     wire.seen.clear()
     receipt = table.append(rows(1))
     assert wire.seen == [
-        ("PUT", f"data/{receipt.transaction}/0.parquet"),
+        ("PUT", f"data/{receipt.transaction}/0-0.parquet"),
         ("PUT", entry_key(2)),
     ]
 

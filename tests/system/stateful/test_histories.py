@@ -20,9 +20,7 @@ from tablefmt.commit.plan import Plan, Replacing
 from tablefmt.data.tabular import as_reader
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import Operation, OperationClass
-from tablefmt.operations.append import with_files
 from tablefmt.operations.create import create
-from tablefmt.session.context import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import Table, open_at
 from tablefmt.testing.reference import Change, Row, Versions, with_changes
@@ -134,9 +132,10 @@ class Histories(RuleBasedStateMachine):
             operation=Operation(name="OPTIMIZE", cls=OperationClass.MINOR_COMPACT),
             written_under=metadata,
             read_version=handle.version,
+            add=added,
             replacing=Replacing(None),
         )
-        commit = context.finish(with_files(plan, added), CommitOptions())
+        commit = context.finish(plan)
         self.model.moved(self.clock)
         self.check_commit(handle, commit, True)
         # Whether an append may go on top of a compaction unseen is for the conflict rules' tests.

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tablefmt.maintenance.verify import verify
 from tablefmt.model.entry import OperationClass
-from tablefmt.operations.compact import stage_compact
 from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
+from tablefmt.session.compaction import stage_compact
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import open_at
 from tablefmt.testing.reference import (

@@ -20,7 +20,7 @@ from tablefmt.commit.plan import Removed, removed_from
 from tablefmt.conflict import appended, check, lineage, rebase
 from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.lineage import Move, span
-from tablefmt.conflict.verdict import Allowed
+from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
 from tablefmt.operations import transaction
 from tests.system.transactions.histories import Step, act, check_all, fault, play
@@ -138,7 +138,7 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _unfollowed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, Allowed]:
+def _unfollowed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, RebasedOver]:
     return mine, rebase.follow(winner, mine)[1]
 
 

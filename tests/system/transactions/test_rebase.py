@@ -13,9 +13,9 @@ from pyroaring import BitMap64
 from tablefmt.errors import ConcurrentDeleteReadException, StoreError
 from tablefmt.log.names import deletes_key, entry_key
 from tablefmt.model.entry import OperationClass
-from tablefmt.operations.compact import stage_compact
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import stage_update
+from tablefmt.session.compaction import stage_compact
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table

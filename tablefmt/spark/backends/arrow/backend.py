@@ -13,9 +13,9 @@ import pyarrow as pa
 from tablefmt.changes.read import Changes
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
-from tablefmt.session.context import discard
+from tablefmt.session.files import TransactionFiles
 from tablefmt.snapshot.state import Snapshot
-from tablefmt.spark.backends.arrow import read, tasks, write
+from tablefmt.spark.backends.arrow import read, write
 from tablefmt.spark.backends.base import Destination, Rewritten
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
@@ -58,10 +58,6 @@ class ArrowBackend:
         """As of `Backend`. Names of files have no part that could be one of another call."""
         return write.rewrite_rows(frame, self.store, to, names)
 
-    def remove_losers(self, transaction: str, kept: AddedFiles | None) -> None:
+    def files_of(self, transaction: str) -> TransactionFiles:
         """As of `Backend`."""
-        tasks.remove_losers(self.store, transaction, kept)
-
-    def remove_transaction(self, transaction: str) -> None:
-        """As of `Backend`."""
-        discard(self.store, transaction)
+        return TransactionFiles(self.store, transaction)

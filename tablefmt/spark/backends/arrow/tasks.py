@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 from tablefmt.data.cast import match_columns
 from tablefmt.data.read import locate_rows, read_files
 from tablefmt.data.write import write_data
-from tablefmt.errors import StoreError
-from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
+from tablefmt.session.files import TransactionFiles
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.store.protocol import Store
 
 TASK_BYTES_MIN = 4 << 20
 TASK_BYTES_MAX = 128 << 20
@@ -101,16 +100,13 @@ class WriteTask:
         """Write the rows of one attempt of the task for `partition`; durable when it returns.
 
         Raises:
-            SchemaMismatchError, ConstraintViolationError, StoreError, with a record that
+            SchemaMismatchError, ConstraintViolationError, CommitRejectedError, with a record that
             `recovered` finds. The files written so far are removed.
         """
         prefix = f"{partition:05d}-{secrets.token_hex(8)}-"
-        with carrying():
-            try:
-                return self._write(iter(batches), prefix)
-            except BaseException:
-                self._remove(prefix)
-                raise
+        files = TransactionFiles(self.store, self.transaction, shared=True)
+        with carrying(), files.removed_on_failure((prefix,)):
+            return self._write(iter(batches), prefix)
 
     def _write(self, batches: Iterator[pa.RecordBatch], prefix: str) -> AddedFiles | None:
         first = next(batches, None)
@@ -135,16 +131,6 @@ class WriteTask:
             compression="lz4" if self.compression == "lz4_raw" else self.compression,
             rows_max=self.rows_max,
         )
-
-    def _remove(self, prefix: str) -> None:
-        """Delete what this attempt wrote, best effort: what stays is named by no entry."""
-        folder = data_folder(self.transaction)
-        try:
-            for found in list(self.store.list_after(folder)):
-                if found.key.startswith(folder + prefix):
-                    self.store.delete(found.key)
-        except (StoreError, KeyNotFoundError):
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +194,6 @@ def packed(files: pa.Table) -> bytes:
         stream.write_table(files)
     body: bytes = sink.getvalue().to_pybytes()
     return body
-
-
-def remove_losers(store: Store, transaction: str, added: AddedFiles | None) -> None:
-    """Delete the transaction's files that are not in `added`: attempts that lost wrote them."""
-    kept = set() if added is None else set(added.columns["path"])
-    try:
-        for found in list(store.list_after(data_folder(transaction))):
-            if found.key not in kept:
-                store.delete(found.key)
-        if not kept:
-            store.remove_empty(data_folder(transaction))
-    except (StoreError, KeyNotFoundError):
-        # What stays is named by no entry.
-        return
 
 
 def unpacked(body: bytes) -> pa.Table:

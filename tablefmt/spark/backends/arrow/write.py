@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.session.context import writing
+from tablefmt.session.files import TransactionFiles
 from tablefmt.session.merge_pairs import UPDATED
 from tablefmt.spark.backends.arrow.alignment import aligned
-from tablefmt.spark.backends.arrow.tasks import RewriteTask, WriteTask, remove_losers, unpacked
+from tablefmt.spark.backends.arrow.tasks import RewriteTask, WriteTask, unpacked
 from tablefmt.spark.backends.base import (
     ACTION,
     ROW_COLUMNS,
@@ -46,10 +46,11 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
         added = task.write(batches, context.partitionId() if context else 0)
         yield pa.RecordBatch.from_arrays([pa.array([described(added)], pa.binary())], ["files"])
 
-    with writing(store, to.transaction):
+    files = TransactionFiles(store, to.transaction)
+    with files.removed_on_failure():
         answers = frame.mapInArrow(write_tablefmt_arrow, "files binary").collect()
     added = merged(read_back(bytes(answer[0])) for answer in answers)
-    remove_losers(store, to.transaction, added)
+    files.keep_winners(added)
     return added
 
 
@@ -72,7 +73,7 @@ def rewrite_rows(
         yield pa.RecordBatch.from_arrays(answer, ["files", "positions"])
 
     kinds = "files binary, positions binary"
-    with writing(store, to.transaction):
+    with TransactionFiles(store, to.transaction).removed_on_failure():
         answers = checked.mapInArrow(rewrite_tablefmt_arrow, kinds).collect()
     added = merged(read_back(bytes(answer[0])) for answer in answers)
     positions = [unpacked(bytes(answer[1])).cast(shape) for answer in answers if answer[1]]

@@ -12,6 +12,7 @@ from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
+from tablefmt.session.files import TransactionFiles
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.base import FILE, ROW, Destination, Rewritten
 from tablefmt.spark.backends.native import changes as native_changes
@@ -74,9 +75,6 @@ class NativeBackend:
         """As of `Backend`."""
         return rewrite.rewrite_rows(frame, self.store, to, names, part)
 
-    def remove_losers(self, transaction: str, kept: AddedFiles | None) -> None:
-        """As of `Backend`. Spark's committer publishes the files of winning attempts alone."""
-
-    def remove_transaction(self, transaction: str) -> None:
-        """As of `Backend`. Empty directories go too, and uploads that were not completed."""
-        writer.remove_folder(self.spark, self.store, transaction)
+    def files_of(self, transaction: str) -> TransactionFiles:
+        """As of `Backend`."""
+        return writer.NativeFiles(self.spark, self.store, transaction)

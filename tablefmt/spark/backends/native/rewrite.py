@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tablefmt.data.fetch import open_data_file
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.names import data_folder
+from tablefmt.session.files import delete_keys
 from tablefmt.session.merge_pairs import UPDATED
 from tablefmt.spark.backends.base import (
     ACTION,
@@ -46,9 +47,7 @@ def rewrite_rows(
     check_published(rows, sum(table.num_rows for table in positions))
     pairs = list(zip(written, positions, strict=True))
     kept = [file for file, table in pairs if table.num_rows and _is_written(table)]
-    for (key, size), _ in pairs:
-        if (key, size) not in kept:
-            store.delete(key)
+    delete_keys(store, [file[0] for file in written if file not in kept])
     added = described_files(store, kept, to)
     return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CommitRejectedError
-from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import physical
-from tablefmt.session.context import discard
+from tablefmt.session.files import ALL, TransactionFiles, delete_keys
 from tablefmt.spark.backends.base import Destination
 from tablefmt.spark.backends.layout import Layout
 from tablefmt.spark.backends.native import s3
@@ -77,18 +76,13 @@ _log = logging.getLogger(__name__)
 
 def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
     """Run the query and write its rows; as of `Backend`."""
-    folder = data_folder(to.transaction)
-    try:
-        rows, written = write_files(frame, store, folder, to)
+    files = NativeFiles(frame.sparkSession, store, to.transaction)
+    with files.removed_on_failure():
+        rows, written = write_files(frame, store, files.folder, to)
         added = described_files(store, written, to)
         check_published(rows, 0 if added is None else added.rows)
-        if added is not None:
-            return added
-    except BaseException:
-        remove_folder(frame.sparkSession, store, to.transaction)
-        raise
-    remove_folder(frame.sparkSession, store, to.transaction)
-    return None
+    files.keep_winners(added)
+    return added
 
 
 def write_files(
@@ -126,9 +120,7 @@ def described_files(
     """The files, durable from now on; those without rows are removed."""
     added = describe_files(store, written, to.metadata, to.stats) if written else None
     kept = frozenset() if added is None else frozenset(added.columns["path"])
-    for key, _ in written:
-        if key not in kept:
-            store.delete(key)
+    delete_keys(store, [key for key, _ in written if key not in kept])
     if added is not None:
         store.sync(added.columns["path"])
     return added
@@ -144,15 +136,32 @@ def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int
     return [(key, size) for key, size in listed if not key.startswith(tuple(notes))]
 
 
-def remove_folder(spark: Session, store: Store, transaction: str) -> None:
-    """Delete whatever a transaction wrote, empty directories too. For one never committed."""
-    try:
-        s3.abort_uploads(store, data_folder(transaction))
-        _delete(spark, store, data_folder(transaction))
-    except Exception:
-        # The session may have been stopped. What stays even so is an orphan: no entry names it.
-        _log.warning("Spark could not remove the files of transaction %s", transaction)
-        discard(store, transaction)
+class NativeFiles(TransactionFiles):
+    """The files of a transaction that Spark's own committer publishes; and what that leaves."""
+
+    def __init__(self, spark: Session, store: Store, transaction: str) -> None:
+        super().__init__(store, transaction)
+        self.spark = spark
+
+    def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
+        """As of any transaction; all of it with the uploads, notes and empty directories of jobs
+        that failed.
+        """
+        if keep or prefixes != ALL:
+            return super().remove(prefixes, keep)
+        try:
+            s3.abort_uploads(self.store, self.folder)
+            _delete(self.spark, self.store, self.folder)
+        except Exception:
+            # The session may have been stopped.
+            _log.warning("Spark could not remove the files of transaction %s", self.transaction)
+            return super().remove()
+        return True
+
+    def keep_winners(self, added: AddedFiles | None, prefix: str = "") -> None:
+        """The committer publishes no others; only what is left of a job without rows goes."""
+        if added is None:
+            self.remove()
 
 
 def _delete(spark: Session, store: Store, folder: str) -> None:

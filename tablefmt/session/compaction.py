@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Group
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
+from tablefmt.session.partitions import scope_of_files
 from tablefmt.session.row_changes import Change, rewrite
-from tablefmt.session.snapshot import TransactionSnapshot, joined, scope_of_files
+from tablefmt.session.snapshot import TransactionSnapshot, joined
 
 NAMES = {
     OperationClass.MINOR_COMPACT: "COMPACT MINOR",
@@ -30,7 +31,7 @@ def stage_compact(
     cls: OperationClass,
     groups: Sequence[Sequence[int]],
     sort: Change | None = None,
-) -> Plan:
+) -> Staged:
     """The rewrite of groups of files at the pinned version, each standing or falling by itself.
 
     Args:
@@ -52,7 +53,7 @@ def stage_compact(
         made.append(Group(np.sort(np.array(files, np.int64)), outputs))
     wanted = pa.array([file for files in groups for file in files], pa.int64())
     live = pinned.snapshot.files
-    return Plan(
+    return Staged(
         transaction=pinned.transaction,
         operation=Operation(name=NAMES[cls], cls=cls),
         scope=scope_of_files(live.filter(pc.is_in(live["id"], wanted)), pinned.metadata),

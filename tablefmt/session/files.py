@@ -1,0 +1,93 @@
+"""The files that a transaction wrote, while no entry names them: when they go, and how.
+
+They go if what was to write them fails, if the transaction is given up, and if it certainly is not
+in the table (CMT-1). They stay where the outcome is unknown. Of several attempts at one task, those
+of the attempt that won stay. All of it is best effort: what is left by a store that refuses this
+too, or by a process that is killed, is named by no entry, and vacuum finds it by its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from tablefmt.errors import CommitRejectedError, StoreError
+from tablefmt.log.names import data_folder, deletes_key, side_key
+from tablefmt.model.entry import AddedFiles
+from tablefmt.store.protocol import KeyNotFoundError, Store
+
+ALL = ("",)
+"""Prefixes of every name."""
+
+_FAILURES = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""All that Python leaves a block with."""
+
+
+class TransactionFiles:
+    """What is in the store under the name of one transaction.
+
+    An engine that leaves more than data files behind has a class of its own.
+    """
+
+    def __init__(self, store: Store, transaction: str, *, shared: bool = False) -> None:
+        self.store = store
+        self.transaction = transaction
+        self.folder = data_folder(transaction)
+        self.shared = shared
+        """Others write there now: a folder stays, though it be empty for a moment."""
+
+    def discard(self) -> None:
+        """Remove all of it, side files too. For what certainly is not in the table."""
+        if self.remove():
+            delete_keys(self.store, [side_key(self.transaction), deletes_key(self.transaction)])
+
+    def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
+        """Remove data files; whether all of them could be.
+
+        Args:
+            prefixes: what their names begin with, in the transaction's folder.
+            keep: paths of some that stay.
+        """
+        names = tuple(self.folder + prefix for prefix in prefixes)
+        try:
+            for one in list(self.store.list_after(self.folder)):
+                if one.key.startswith(names) and one.key not in keep:
+                    self.store.delete(one.key)
+            if not keep and not self.shared:
+                self.store.remove_empty(self.folder)
+        except (StoreError, KeyNotFoundError):
+            return False
+        return True
+
+    def keep_winners(self, added: AddedFiles | None, prefix: str = "") -> None:
+        """Remove what attempts at tasks wrote that lost: the files that are not in `added`.
+
+        Args:
+            added: what the attempts wrote that won; None: nothing.
+            prefix: what the names of all files of those tasks begin with.
+        """
+        self.remove((prefix,), frozenset() if added is None else frozenset(added.columns["path"]))
+
+    @contextmanager
+    def removed_on_failure(self, prefixes: Sequence[str] = ALL) -> Iterator[None]:
+        """If what is done inside fails, the data files whose names begin so are removed.
+
+        Raises:
+            CommitRejectedError: the store refused a file.
+        """
+        try:
+            yield
+        except _FAILURES as error:
+            self.remove(prefixes)
+            if isinstance(error, StoreError):
+                raise CommitRejectedError(str(error).rstrip(".")) from error
+            raise
+
+
+def delete_keys(store: Store, keys: Sequence[str]) -> None:
+    """Delete objects, best effort, in order up to the first that cannot be."""
+    try:
+        for key in keys:
+            store.delete(key)
+    except StoreError:
+        return

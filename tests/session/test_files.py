@@ -1,0 +1,98 @@
+"""Files that no entry names: which of them go when work ends one way or another."""
+
+import pytest
+
+from tablefmt.errors import CommitRejectedError, StoreError
+from tablefmt.log.names import data_folder, deletes_key, side_key
+from tablefmt.model.entry import AddedFiles
+from tablefmt.session.files import TransactionFiles
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
+from tablefmt.testing.faults import FaultyStore, Killed
+
+MINE, OTHER = "1" * 32, "2" * 32
+NAMES = ("0-a.parquet", "1-a.parquet", "10-a.parquet", "u/part-0.parquet")
+
+
+def store_with_files() -> tuple[MemoryStore, set[str]]:
+    """Data and side files of two transactions, and their keys."""
+    store = MemoryStore("files")
+    keys = {side_key(MINE), deletes_key(MINE), side_key(OTHER), deletes_key(OTHER)}
+    keys |= {data_folder(transaction) + name for transaction in (MINE, OTHER) for name in NAMES}
+    for key in keys:
+        store.put(key, b"x")
+    return store, keys
+
+
+def keys_of(store: Store) -> set[str]:
+    """All that is there."""
+    return {one.key for one in store.list_after("")}
+
+
+def named(*names: str) -> set[str]:
+    """Data files of this transaction."""
+    return {data_folder(MINE) + name for name in names}
+
+
+def test_what_is_given_up_goes_with_its_side_files_and_nothing_else():
+    """CMT-1: a transaction that is not in the table leaves nothing, another's files stay."""
+    store, keys = store_with_files()
+    TransactionFiles(store, MINE).discard()
+    assert keys_of(store) == {key for key in keys if MINE not in key}
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "gone"),
+    [
+        (("",), NAMES),
+        (("1-",), ("1-a.parquet",)),
+        (("0-", "u/"), ("0-a.parquet", "u/part-0.parquet")),
+        ((), ()),
+    ],
+)
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_failure_removes_what_was_written_under_its_names(
+    prefixes: tuple[str, ...], gone: tuple[str, ...], error: type[BaseException]
+):
+    """However the block is left by Python; side files are not a block's."""
+    store, keys = store_with_files()
+    with (
+        pytest.raises(error, match="why"),
+        TransactionFiles(store, MINE).removed_on_failure(prefixes),
+    ):
+        raise error("why")
+    assert keys_of(store) == keys - named(*gone)
+
+
+def test_work_that_is_done_or_a_process_that_is_killed_removes_nothing():
+    """What was written stays for the commit; and a dead process does nothing."""
+    store, keys = store_with_files()
+    files = TransactionFiles(store, MINE)
+    with files.removed_on_failure():
+        pass
+    with pytest.raises(Killed), files.removed_on_failure():
+        raise Killed("now")
+    assert keys_of(store) == keys
+
+
+def test_of_attempts_only_the_files_of_those_that_won_stay():
+    """Files under other prefixes are none of the job's."""
+    store, keys = store_with_files()
+    files = TransactionFiles(store, MINE)
+    files.keep_winners(AddedFiles({"path": sorted(named("10-a.parquet"))}), "1")
+    assert keys_of(store) == keys - named("1-a.parquet")
+    files.keep_winners(None)
+    assert keys_of(store) == keys - named(*NAMES)
+
+
+def test_a_store_that_refuses_a_file_rejects_the_commit_and_may_refuse_to_delete():
+    """The reason is what the store said first."""
+    store, keys = store_with_files()
+    broken = FaultyStore(store, lambda index, verb, key: "refused" if verb == "delete" else None)
+    with (
+        pytest.raises(CommitRejectedError, match=r"rejected: the disk is full[.] Nothing"),
+        TransactionFiles(broken, MINE).removed_on_failure(),
+    ):
+        raise StoreError("the disk is full.")
+    assert keys_of(store) == keys
+    assert broken.fired["refused"] == 1
