@@ -66,7 +66,11 @@ class Peers:
 
         def one() -> None:
             transaction = context.environment.nonce()
-            columns = {"path": [f"data/{transaction}/0.parquet"], "size": [700], "rows": [3]}
+            columns: dict[str, Any] = {
+                "path": [f"data/{transaction}/0.parquet"],
+                "size": [700],
+                "rows": [3],
+            }
             head = context.view.head
             plan = Plan(
                 transaction=transaction,

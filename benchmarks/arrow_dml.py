@@ -248,7 +248,7 @@ def main() -> None:
     statements |= {name: update(every) for name, every in UPDATES.items()}
     statements[MERGE] = merge(source_of(rows, 100))
     chosen = given.only.split(",") if given.only else list(statements)
-    figures = {}
+    figures: dict[str, Any] = {}
     for name in chosen:
         cases = {
             f"{name} {which}": lambda which=which, name=name: timed(tables, which, statements[name])

@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def winner_of(files: int, cls: OperationClass) -> Winner:
     every = range(files)
     dropped = encode_positions(BitMap64(range(0, 1000, 7)))
     moves = cls is not OperationClass.UPDATE
-    columns = {
+    columns: dict[str, Any] = {
         "path": [f"data/x/{i}.parquet" for i in every],
         "size": [1] * files,
         "rows": [ROWS] * files,
@@ -63,7 +64,7 @@ def winner_of(files: int, cls: OperationClass) -> Winner:
         columns |= {
             "updated": [i % 2 == 0 for i in every],
             "keys": [
-                None if i % 2 == 0 else encode_hashes(np.arange(i, 10**6, 10**4, np.uint64))
+                None if i % 2 == 0 else encode_hashes(np.arange(i, 10**6, 10**4, dtype=np.uint64))
                 for i in every
             ],
         }
@@ -109,7 +110,7 @@ def mine_of(files: int, granularity: str) -> PendingCommit:
     rows = BitMap64(range(ROWS - GONE, ROWS))
     ids = np.arange(1, files + 1)
     text = "day >= DATE '1970-01-05' AND (id > 10 OR name LIKE 'n%') AND value > 3"
-    hashes = np.arange(1, 10**6, 10, np.uint64) * np.uint64(10**6) + np.uint64(3)
+    hashes = np.arange(1, 10**6, 10, dtype=np.uint64) * np.uint64(10**6) + np.uint64(3)
     read = Read(
         predicate=parse_predicate(text, SCHEMA),
         files=ids,

@@ -228,7 +228,8 @@ def main() -> None:
     parser.add_argument("--no-deltalake", action="store_true")
     parser.add_argument("--no-save", action="store_true")
     given = parser.parse_args()
-    server, contests, compared = program(), Contests(), {}
+    server, contests = program(), Contests()
+    compared: dict[str, dict[str, Any]] = {}
     folder = Path(tempfile.mkdtemp(prefix="tablefmt-bench-"))
     try:
         with served(server, folder) as near:

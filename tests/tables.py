@@ -141,7 +141,7 @@ def extend(store: Store, table: Table, count: int, **changes: Any) -> None:
     for _ in range(count):
         following = next_entry(view, **changes)
         store.put(entry_key(following.version), encode(following))
-        view.absorb(_decoded(following))
+        view.absorb(_decoded(following))  # type: ignore[arg-type]
 
 
 def _decoded(entry: Entry) -> Iterable[Any]:

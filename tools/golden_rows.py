@@ -209,8 +209,9 @@ def bad_deletes() -> Iterator[Maker]:
         yield maker.broken("An `update` that is none.", CORRUPT, (3, "ENT-9"), also="ENT-3")
 
 
-def _add(entry: Json, rows: int) -> None:
+def _add(entry: Json, rows: int) -> Json:
     entry["totals"]["deleted"] = entry["totals"].get("deleted", 0) + rows
+    return entry
 
 
 def bad_positions() -> Iterator[Maker]:

@@ -37,7 +37,8 @@ def positions(text: str | None) -> Runs:
         require(base64.b64encode(raw).decode() == text, "DEL-2", "has another form of base64")
         (buckets,) = struct.unpack_from("<Q", raw)
         require(buckets, "DEL-2", "has an empty set of positions")
-        at, highs, found = 8, [-1], []
+        found: Runs = []
+        at, highs = 8, [-1]
         for _ in range(buckets):
             (high,) = struct.unpack_from("<I", raw, at)
             require(highs[-1] < high < 2**31, "DEL-2", f"has the upper half {high}")
@@ -148,6 +149,7 @@ def take_rows(
         require(size(both) == rows, "DEL-1", f"has not {rows} rows of file {identity}")
         file = files.get(identity) or removed.get(identity)
         require(file is not None, "DEL-1", f"has rows of file {identity}, which is not live")
+        assert file is not None
         inside = both[-1][1] <= file["rows"]
         require(inside, "DEL-1", f"has rows beyond the end of file {identity}")
         gone = [(first, end) for first, end in file["gone"]]

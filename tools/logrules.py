@@ -212,7 +212,9 @@ def files_of(
         check_path(path)
         size, rows = add["size"][i], add["rows"][i]
         require(size > 0, "ADD-1", f"adds the file {path!r} of no bytes")
-        own = {name: {key: a[i] for key, a in group.items()} for name, group in groups.items()}
+        own: Json = {
+            name: {key: a[i] for key, a in group.items()} for name, group in groups.items()
+        }
         for key, value in own["partition"].items():
             decoded = decode(value, fields[key]["type"])
             require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")

@@ -30,7 +30,14 @@ def environment(folder: Path, version: str) -> Path:
     wanted = (TOP / "pyproject.toml").read_text()
     if not complete.exists() or complete.read_text() != wanted:
         venv.create(home, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*install, f"pyspark=={version}", f"{TOP}[test]"], check=True)
         # The tests are to see the checkout, not a copy of it.
         subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", "tablefmt"], check=True)
@@ -41,7 +48,7 @@ def environment(folder: Path, version: str) -> Path:
 def tested(python: Path, chosen: str) -> tuple[str, str, float]:
     """The PySpark that ran, how its tests ended, and seconds."""
     start = time.monotonic()
-    asked = [python, "-c", "import pyspark; print(pyspark.__version__)"]
+    asked: list[str | Path] = [python, "-c", "import pyspark; print(pyspark.__version__)"]
     found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     run = subprocess.run(
         [python, "-m", "pytest", "-q", "-m", "not soak", chosen],

@@ -48,7 +48,7 @@ def run(*replies, look=False):
     attempt, decision = start("mine", 7, look=look)
     decisions = [decision]
     for reply in replies:
-        attempt, decision = step(attempt, reply)
+        attempt, decision = step(attempt, reply)  # type: ignore[assignment]
         decisions.append(decision)
     return decisions
 
@@ -250,7 +250,7 @@ def test_versions_rise_only_past_entries_read(kinds, look):
         elif kind == "none" or (kind == "missing" and attempt.maybe_sent):
             backoffs += 1
 
-        attempt, decision = step(attempt, reply)
+        attempt, decision = step(attempt, reply)  # type: ignore[arg-type, assignment]
 
         assert set(range(7, decision.version)) == seen
         assert (attempt.version, attempt.backoffs) == (decision.version, backoffs)

@@ -132,7 +132,7 @@ def test_readers_do_not_wait_for_side_files(monkeypatch: pytest.MonkeyPatch) -> 
     old = reader.scan()
     table.append(rows(2, 3, p=["a", "b"]))
     commit = table.history(1)["transaction"][0].as_py()
-    slow = Slow(table.context.store, "get", side_files.side_key(commit))
+    slow = Slow(table.context.store, "get", side_files.side_key(commit))  # type: ignore[attr-defined]
     late = behind(reader, slow)
     late.context.view = reader.context.view
     reader.context.view.store = slow

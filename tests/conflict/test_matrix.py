@@ -81,7 +81,7 @@ def test_the_first_check_that_applies_decides() -> None:
         verdict = check(Winner(winner), mine)
         assert isinstance(verdict, Conflict)
         rules.append((verdict.rule, verdict.error.__name__))
-        winner = replace(winner, **{less: None}) if less else winner
+        winner = replace(winner, **dict[str, Any]({less: None})) if less else winner
     assert rules == [
         ("CFL-4", "ProtocolChangedException"),
         ("CFL-5", "MetadataChangedException"),

@@ -147,7 +147,7 @@ class World:
         scope: Scope | str = "",
     ) -> Staged:
         given = touched_of(partitions) if scope == "" else scope
-        staged = self.staged(OperationClass.OVERWRITE, new_files(rows), version, given)
+        staged = self.staged(OperationClass.OVERWRITE, new_files(rows), version, given)  # type: ignore[arg-type]
         staged.replaces = frozenset({0, 1, 2} if partitions is None else partitions)
         return staged
 
@@ -263,7 +263,7 @@ class World:
             outputs = []
             for runs, rows in parts_of(inputs, cut):
                 if order is not None:
-                    rows, runs = order(rows), ()
+                    rows, runs = order(rows), ()  # type: ignore[assignment]
                 outputs.append((len(staged.files), tuple(runs)))
                 staged.files.append(NewFile(rows))
             made.append(Group(np.array(sorted(group), np.int64), tuple(outputs)))
@@ -380,9 +380,9 @@ class World:
             before, rows = vectors.get(file, BitMap64()), marks.all
             assert before.isdisjoint(rows), f"version {entry.version} deletes rows twice"
             assert not rows or rows.max() < len(self.data[file])
-            vectors[file] = before | rows
+            vectors[file] = before | rows  # type: ignore[operator]
         self.log.append(winner)
-        self.states.append((files, vectors))
+        self.states.append((files, vectors))  # type: ignore[arg-type]
         self.next_ids.append(entry.totals.next_id)
 
 

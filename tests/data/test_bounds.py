@@ -87,7 +87,7 @@ def test_bounds_hold_all_values(array: pa.Array, kind: Type, expected: dict[str,
     exact = {key: repr(value) for key, value in expected.items()}
 
     for how in ({}, {"row_group_size": 1} if len(array) else {}):
-        found = bounds(array, kind, **how)
+        found = bounds(array, kind, **how)  # type: ignore[arg-type]
         if "NaN" in str(array).replace("nan", "NaN") and how:
             exact = {"nulls": "0"}  # the row group of NaN alone has no bounds
         assert {key: repr(value) for key, value in found.items()} == exact
@@ -249,7 +249,7 @@ def test_footers_of_parquet_mr_are_read_exactly() -> None:
 
 def test_other_timestamp_units_of_parquet_mr() -> None:
     """PRN-12."""
-    kind = {"ts": Primitive("timestamp")}
+    kind: dict[str, Type] = {"ts": Primitive("timestamp")}
 
     assert mr_bounds("millis", kind) == {"ts": (-1000, 1577836800123000, 1)}
     assert mr_bounds("int96", kind) == {"ts": (None, None, 1)}

@@ -146,8 +146,8 @@ def sales(**more: Any) -> tablefmt.Table:
     return table
 
 
-def new(*rows: tuple[str | None, int, int]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], []]
+def new(*rows: tuple[str | None, int, int | None]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, SALES.schema, strict=True)]
     return pa.table(arrays, SALES.schema)
 

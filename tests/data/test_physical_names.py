@@ -81,12 +81,12 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
         inner = st.fixed_dictionaries({f.name: _values(f.type) for f in kind})
     elif pa.types.is_map(kind):
         inner = st.dictionaries(st.text(max_size=2), _values(kind.item_type), max_size=2).map(
-            lambda found: list(found.items())
+            lambda found: list(found.items())  # type: ignore[arg-type, return-value]
         )
     elif pa.types.is_list(kind):
-        inner = st.lists(_values(kind.value_type), max_size=3)
+        inner = st.lists(_values(kind.value_type), max_size=3)  # type: ignore[assignment]
     else:
-        inner = st.integers(0, 9) if pa.types.is_integer(kind) else st.text(max_size=2)
+        inner = st.integers(0, 9) if pa.types.is_integer(kind) else st.text(max_size=2)  # type: ignore[assignment]
     return st.none() | inner
 
 

@@ -100,7 +100,7 @@ def test_columns_are_told_by_relation() -> None:
     """Of a MERGE: a name alone means a column where only one relation has it."""
     found = analyze("target.i = src.i AND k = s AND z > 1", TARGET, SOURCE)
     of_source = {SOURCE.schema.fields[at].id for at in (0, 1, 2)}
-    assert found.columns == (ids("i s"), of_source)
+    assert found.columns == (ids("i s"), of_source)  # type: ignore[comparison-overlap]
     assert found.follows_from_columns
     assert analyze("i = 1", TARGET, SOURCE).unresolved == (("i",),)
 

@@ -32,14 +32,14 @@ SCHEMA = from_arrow(ROWS.schema)
 
 
 def hashed(names: list[str], at: list[int]) -> list[int]:
-    kinds = [SCHEMA.find(name).type for name in names]  # type: ignore[union-attr]
+    kinds = [SCHEMA.find(name).type for name in names]
     rows = ROWS.take(at)
     hashes: list[int] = hash_keys([rows[n].combine_chunks() for n in names], kinds).tolist()
     return hashes
 
 
 def found(text: str, *names: str) -> list[int] | None:
-    ids = [SCHEMA.find(name).id for name in names]  # type: ignore[union-attr]
+    ids = [SCHEMA.find(name).id for name in names]
     hashes = listed_keys(parse_predicate(text, SCHEMA, "UTC"), ids)
     return None if hashes is None else hashes.tolist()
 
@@ -124,7 +124,7 @@ def test_no_row_that_a_condition_selects_has_a_key_that_is_not_listed(text: str)
                     python = python.replace(word, plain)
                 selected: Any = eval(_tuples(python), {}, {"k": k, "o": o})
                 row = {"k": pa.array([k], pa.int64()), "o": pa.array([o])}
-                kinds = [SCHEMA.find(n).type for n in names]  # type: ignore[union-attr]
+                kinds = [SCHEMA.find(n).type for n in names]
                 key = hash_keys([row[n] for n in names], kinds)
                 assert not selected or bool(np.isin(key, hashes).all())
 

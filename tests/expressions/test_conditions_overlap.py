@@ -59,7 +59,7 @@ def holds(p: Predicate, row: dict[str, Any]) -> bool | None:
     if isinstance(p, Not):
         inner = holds(p.item, row)
         return None if inner is None else not inner
-    value = row[p.field.name]  # type: ignore[union-attr]
+    value = row[p.field.name]
     if isinstance(p, IsNull):
         return value is None
     if isinstance(p, IsNaN):

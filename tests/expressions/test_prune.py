@@ -89,7 +89,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
             wells[partition.id] = st.just(draw(wells[partition.id]))
         files.append(draw(st.lists(st.fixed_dictionaries(wells), max_size=5)))
     known = {i: [v for v in p if v is not None] for i, p in pools.items()}
-    return schema, files, partition and partition.id, draw(predicates(schema, known))
+    return schema, files, partition and partition.id, draw(predicates(schema, known))  # type: ignore[return-value]
 
 
 @settings(max_examples=400, deadline=None)

@@ -53,8 +53,10 @@ def test_floats_that_are_equal_pass(
     """MRG-3, PRN-2: NaN equals NaN, both zeros are one, NULL only equals under <=>."""
     if many and source:
         source = [*source, *(1e300 + i * 1e290 for i in range(VALUES_MAX + 1))]
-    arrays = (pa.array(values, pa.float64()) for values in (source, target))
-    for value, goes in zip(target, passed("double", *arrays, null_safe), strict=True):
+    source_values, target_values = (pa.array(v, pa.float64()) for v in (source, target))
+    for value, goes in zip(
+        target, passed("double", source_values, target_values, null_safe), strict=True
+    ):
         same = any(
             (a is None and value is None and null_safe)
             or (a is not None and value is not None and (a == value or (a != a and value != value)))

@@ -127,7 +127,7 @@ def added(draw: st.DrawFn, version: int) -> AddedFiles:
         columns["written"] = draw(st.lists(versions, min_size=count, max_size=count))
     for group, field in draw(st.sets(names, max_size=4)):
         columns[f"{group}.{field}"] = draw(st.lists(scalars, min_size=count, max_size=count))
-    return AddedFiles(columns)
+    return AddedFiles(columns)  # type: ignore[arg-type]
 
 
 @st.composite

@@ -160,7 +160,7 @@ def test_changes_of_single_rows_are_refused_by_name(name: str) -> None:
     table.commit(OperationClass.INSERT, [[(100, 0)]])
     for range_ in ({"after_version": 0}, {"starting_version": 2}, {"starting_version": 2}):
         with pytest.raises(UnsupportedFeatureError, match="version 2") as caught:
-            table.table.changes(**range_).to_arrow()
+            table.table.changes(**range_).to_arrow()  # type: ignore[arg-type]
         assert caught.value.features == ["changes:row-deletes"]
     assert rows_of(table.table, after_version=2) == [("insert", 3, 100)]
     before = [("insert", 1, i) for i in range(4)]

@@ -97,7 +97,7 @@ def test_merging_adds_at_every_depth_and_widens_within_a_kind() -> None:
         "s STRUCT<b: STRUCT<e: BINARY NOT NULL, C: SMALLINT>, z: INT>, "
         "l ARRAY<STRUCT<y: INT, x: DOUBLE>>, m MAP<STRING, STRUCT<k: TIMESTAMP_NTZ, j: INT>>"
     )
-    merged = merged_schema(table, incoming, fixed={table.find("p").id})  # type: ignore[union-attr]
+    merged = merged_schema(table, incoming, fixed={table.find("p").id})
     wanted = (
         "id BIGINT, s STRUCT<a: INT, b: STRUCT<c: INT, d: STRING, e: BINARY>, z: INT>, "
         "l ARRAY<STRUCT<x: DOUBLE, y: INT>>, m MAP<STRING, STRUCT<k: DATE, j: INT>>, "
@@ -108,7 +108,7 @@ def test_merging_adds_at_every_depth_and_widens_within_a_kind() -> None:
     assert {f.id: f.physical for f in all_fields(merged) if f.id in old} == old
     assert sorted(f.id for f in all_fields(merged) if f.id not in old) == [17, 18, 19, 20, 21]
     assert merged.last_id == 21
-    assert merged_schema(merged, incoming, fixed={table.find("p").id}) is merged  # type: ignore[union-attr]
+    assert merged_schema(merged, incoming, fixed={table.find("p").id}) is merged
     assert merged_schema(merged, table) is merged
 
 

@@ -23,7 +23,7 @@ from tablefmt.model.key_hashes import (
     encode_hashes,
     hash_keys,
 )
-from tablefmt.model.schema import Decimal, Primitive
+from tablefmt.model.schema import Decimal, Primitive, Type
 
 LONG, STRING, DOUBLE = Primitive("long"), Primitive("string"), Primitive("double")
 
@@ -67,7 +67,12 @@ def test_other_types_are_hashed_as_the_log_writes_them() -> None:
     """ADD-8, VAL-1."""
     numbers = pa.array([Exact("-0.50")], pa.decimal128(9, 2))
     days = pa.array([-1], pa.int32()).cast(pa.date32())
-    kinds = [Decimal(9, 2), Primitive("date"), Primitive("binary"), Primitive("boolean")]
+    kinds: list[Type] = [
+        Decimal(9, 2),
+        Primitive("date"),
+        Primitive("binary"),
+        Primitive("boolean"),
+    ]
     columns = [numbers, days, pa.array([b"\xff"]), pa.array([True])]
     assert hash_keys(columns, kinds).tolist() == [hash_of("-0.50", -1, "/w==", True)]
 

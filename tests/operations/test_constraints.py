@@ -26,7 +26,7 @@ from tablefmt.table import Table
 from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 
 
-def checked(condition: str = "id > 0", **properties: str) -> Table:
+def checked(condition: str = "id > 0", **properties: Any) -> Table:
     table = new_table(**properties)
     table.append(rows(1, 2))
     table.alter.add_constraint("right", condition)

@@ -274,7 +274,7 @@ def test_an_append_after_a_scan_is_an_update_that_read() -> None:
     (entry,) = table.context.view.entries_after(1)
     assert entry.entry.operation.cls is OperationClass.UPDATE
     assert entry.entry.basis.blind is False
-    assert entry.entry.basis.scope.predicate == "`p` = 'a' OR `p` = 'c'"  # type: ignore[union-attr]
+    assert entry.entry.basis.scope.predicate == "`p` = 'a' OR `p` = 'c'"
     assert receipt.rebased_over == ()
 
 

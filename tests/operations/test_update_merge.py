@@ -252,7 +252,7 @@ def test_a_merge_says_what_it_did() -> None:
     entry = last_entry(table)
     assert entry.update == RowUpdate((2, 3), (1,))
     assert entry.add is not None
-    columns = entry.add.columns  # type: ignore[union-attr]
+    columns = entry.add.columns
     assert columns["updated"] == [True, False]
     assert columns["keys"][0] is None
     expected = hash_keys([pa.array([40])], [Primitive("long")])

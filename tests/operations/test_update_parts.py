@@ -188,7 +188,7 @@ def test_not_null_holds_inside_a_struct_that_was_null() -> None:
         [("id", pa.int64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.int32())]))]
     )
     rows = [{"id": 1, "s": {"a": 1, "b": 2}}, {"id": 2, "s": None}]
-    table = new("id BIGINT, s STRUCT<a: INT NOT NULL, b: INT>", rows, shape)
+    table = new("id BIGINT, s STRUCT<a: INT NOT NULL, b: INT>", rows, shape)  # type: ignore[arg-type]
     source = pa.table({"id": [2]})
     for change in (
         lambda: table.update({"s.b": "7"}),

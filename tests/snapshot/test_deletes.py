@@ -222,7 +222,7 @@ def test_a_count_reads_no_file() -> None:
     entry = table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
     table.commit(OperationClass.UPDATE, marks={1: ([0, 4], [2])})
     assert entry.add is not None
-    table.store.delete(entry.add.columns["path"][0])  # type: ignore[union-attr]
+    table.store.delete(entry.add.columns["path"][0])
     assert table.table.scan().count() == 2
     table.commit(OperationClass.OVERWRITE, remove=[1])
 

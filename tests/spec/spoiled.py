@@ -16,7 +16,17 @@ from tests.places import GOLDEN
 CASES = ["partitions", "partition-types", "side-file", "all-types", "compacted", "applications"]
 CASES += ["deletes", "deletes-side", "copy-on-write", "lineage-over-delete", "keys"]
 PLAIN = [None, True, 0, -1, 2**63, 10**30, 1.5, "", "..", "NaN", "0" * 32]
-NESTED = [[], {}, [None], [[]], ["a", "a"], {"a": 1}, {"side": 1}, {"side": {}}, {"struct": 1}]
+NESTED: list[Any] = [
+    [],
+    {},
+    [None],
+    [[]],
+    ["a", "a"],
+    {"a": 1},
+    {"side": 1},
+    {"side": {}},
+    {"struct": 1},
+]
 
 
 def spoil(data: st.DataObject, folder: Path) -> int:

@@ -103,7 +103,7 @@ def test_damage_is_nothing_left(folder: Path, at: int) -> None:
 
 
 def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
-    neighbours._folder = lambda: folder  # type: ignore[assignment]
+    neighbours._folder = lambda: folder
     start.wait(SOON)
     for _ in range(turns):
         with neighbours_turn("a", SOON) as slate:

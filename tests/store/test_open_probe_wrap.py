@@ -55,8 +55,8 @@ def test_spellings_of_one_place_are_one_place(tmp_path: Path, monkeypatch: pytes
         "memory://a/b": ["memory://a/b", "memory://a/b/", "memory:///a/b"],
     }
     for uri, spellings in places.items():
-        assert {open_store(one).uri for one in spellings} == {uri}
-        assert len({open_store(one).identity for one in spellings}) == 1
+        assert {open_store(one).uri for one in spellings} == {uri}  # type: ignore[attr-defined]
+        assert len({open_store(one).identity for one in spellings}) == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("uri", ["gs://b/t", "abfss://c@a/t", "hdfs://n/t", "http://h/t", "x://"])
@@ -171,12 +171,12 @@ def test_a_store_opened_after_the_environment_changed_goes_by_the_new_one(
 def test_stores_of_one_place_share_connections_up_to_a_fork(s3_server: S3Server, s3_uri: str):
     """STO-11: a client costs a tenth of a second to make; a child makes its own."""
     one, other = (open_store(f"{s3_uri}/{name}", s3_server.options) for name in "ab")
-    assert one._files is other._files
+    assert one._files is other._files  # type: ignore[attr-defined]
     changed = open_store(s3_uri, {**s3_server.options, "key": "another"})
-    assert changed._files is not one._files
+    assert changed._files is not one._files  # type: ignore[attr-defined]
 
     s3_files._start_anew()
-    assert open_store(s3_uri, s3_server.options)._files is not one._files
+    assert open_store(s3_uri, s3_server.options)._files is not one._files  # type: ignore[attr-defined]
 
 
 def test_a_bucket_that_is_not_there_is_named(s3_server: S3Server):
@@ -337,7 +337,7 @@ def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, 
     def plan(index: int, verb: str, key: str) -> str | None:
         return fault if verb == "put_if_absent" and index % every == 0 and index < 15 else None
 
-    faulty = FaultyStore(store, plan)
+    faulty = FaultyStore(store, plan)  # type: ignore[arg-type]
 
     probe(faulty, "n", lambda seconds: None)
 
@@ -355,14 +355,14 @@ def test_the_probe_gives_up_in_bounds_and_says_why(
     waits: list[float] = []
     with pytest.raises(CommitRejectedError, match="request lost"):
         probe(
-            FaultyStore(store, lambda i, verb, key: creates(verb, "lost_request")),
+            FaultyStore(store, lambda i, verb, key: creates(verb, "lost_request")),  # type: ignore[arg-type, return-value]
             "n",
             waits.append,
         )
     assert len(waits) == 4
     assert sum(waits) < 5
     with pytest.raises(CommitRejectedError, match="no_space"):
-        probe(FaultyStore(store, lambda i, verb, key: creates(verb, "no_space")), "n")
+        probe(FaultyStore(store, lambda i, verb, key: creates(verb, "no_space")), "n")  # type: ignore[arg-type, return-value]
     caplog.clear()
     with pytest.raises(CommitRejectedError, match="refused"):
         probe(FaultyStore(store, lambda i, verb, key: "refused"), "n")
@@ -425,7 +425,7 @@ def test_each_fault_of_a_create_does_what_it_says(
     store: MemoryStore, fault: str | None, reply: PutReply, at_once: bool, in_the_end: bool
 ):
     """STO-4, STO-5, STO-6, as the simulations need them."""
-    faulty = FaultyStore(store, lambda index, verb, key: fault if index == 0 else None)
+    faulty = FaultyStore(store, lambda index, verb, key: fault if index == 0 else None)  # type: ignore[arg-type, return-value]
 
     assert faulty.put_if_absent("k", b"x") == reply
     assert store.get_many(["k"]) == [b"x" if at_once else None]
@@ -448,7 +448,7 @@ def test_a_kill_passes_every_handler_of_exceptions(store: MemoryStore, fault: st
         output,
     ):
         with pytest.raises(Killed):
-            write(FaultyStore(store, lambda index, verb, key: fault))
+            write(FaultyStore(store, lambda index, verb, key: fault))  # type: ignore[arg-type, return-value]
         assert store.get_many(["k"]) == [b"x" if applied else None]
         store.delete("k")
     assert not issubclass(Killed, Exception)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -253,7 +254,7 @@ def test_a_wrong_checksum_is_an_answer(serve: Serve):
 class Listing:
     """Answers ListObjectsV2 for keys in an order of its own, three a page."""
 
-    def __init__(self, keys: list[str], order: Callable[[str], object]) -> None:
+    def __init__(self, keys: list[str], order: Callable[[str], Any]) -> None:
         self.keys, self.order = sorted(keys, key=order), order
 
     def __call__(self, index: int, request: Request) -> Answer:
@@ -263,7 +264,7 @@ class Listing:
             key
             for key in (f"table/{one}" for one in self.keys)
             if key.startswith(query["prefix"][0])
-            and (not start or self.order(key) > self.order(start))  # type: ignore[operator]
+            and (not start or self.order(key) > self.order(start))
         ]
         page = "".join(
             f"<Contents><Key>{quote(key)}</Key><Size>1</Size>"
@@ -300,7 +301,9 @@ KEYS = [
 
 
 @pytest.mark.parametrize("order", [str.encode, utf_16])
-def test_a_listing_is_by_bytes_whatever_the_servers_order(serve: Serve, order: Callable):
+def test_a_listing_is_by_bytes_whatever_the_servers_order(
+    serve: Serve, order: Callable[[str], Any]
+):
     """STO-9: two orders are met; neither loses a key, from any key on."""
     store, _ = serve(Listing(KEYS, order))
     by_bytes = sorted(KEYS, key=str.encode)

@@ -167,7 +167,7 @@ def test_unknown_features_are_named() -> None:
         store.put(entry_key(2), encode(entry))
         attempts = [lambda s=store: handle(s).append(rows(2))]
         if reader:
-            attempts.append(lambda s=store: handle(s))
+            attempts.append(lambda s=store: handle(s))  # type: ignore[arg-type, return-value]
         else:
             assert ids(handle(store)) == [1]
         for attempt in attempts:

@@ -70,7 +70,7 @@ def test_an_error_shows_them_as_text(name: str) -> None:
     with pytest.raises(kind, match="15659-07-15") as caught:
         use(table)
     error = caught.value
-    assert (error.keys[0] if isinstance(error, MergeCardinalityError) else error.row) == row
+    assert (error.keys[0] if isinstance(error, MergeCardinalityError) else error.row) == row  # type: ignore[attr-defined]
 
 
 def test_a_default_beyond_the_calendar_is_an_error_of_ours() -> None:

@@ -290,7 +290,7 @@ def test_a_disk_that_is_full_does_not_stop_an_append(monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tablefmt.data.spool.tempfile, "NamedTemporaryFile", full)
+    monkeypatch.setattr(tablefmt.data.spool.tempfile, "NamedTemporaryFile", full)  # type: ignore[attr-defined]
     monkeypatch.setattr(Kept.__init__, "__defaults__", (0,))
     table = new(AB)
     old = handle(table.context.store)

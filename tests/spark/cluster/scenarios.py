@@ -190,12 +190,12 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     """Copy-on-write: the first attempt at one file hangs when its file is written already."""
     table = four_files(spark, uri, deleteMode="copy-on-write")
     before = data_files(uri)
-    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCarry  # type: ignore[misc]
+    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCarry
     started = time.monotonic()
     try:
         table.delete("id % 2 = 0")
     finally:
-        copy_on_write.CopyRowsTask = usual  # type: ignore[misc]
+        copy_on_write.CopyRowsTask = usual
     won = time.monotonic() - started < 110
     return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
 

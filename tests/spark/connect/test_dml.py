@@ -126,7 +126,7 @@ def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
     table = tablefmt.spark.open(connect, place)
     table.update({"s.a": "v + 1", "S.c.`d`": "id"}, "id < 3")
     first, second = (
-        with_parts(row, {("s", "a"): new, ("s", "c", "d"): str(row["id"])})
+        with_parts(row, {("s", "a"): new, ("s", "c", "d"): str(row["id"])})  # type: ignore[arg-type, index]
         for row, new in zip(given[:2], (6, None), strict=True)
     )
     third = given[2]
@@ -141,7 +141,7 @@ def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
     merge = merge.when_matched_update_all("t.v = 5").when_matched_update({"s.b": "q.w"})
     merge.when_not_matched_by_source_update({"s.c.d": "concat('r', t.id)"}).execute()
     all_new = {**first["s"], "a": 9, "n": "new"}
-    rest = [with_parts(row, {("s", "c", "d"): f"r{row['id']}"}) for row in (second, third)]
+    rest = [with_parts(row, {("s", "c", "d"): f"r{row['id']}"}) for row in (second, third)]  # type: ignore[arg-type, index]
     assert found() == [
         {"id": 1, "v": 5, "s": all_new, "w": 2.5},
         *({**row, "s": {**row["s"], "n": None}, "w": None} for row in rest),

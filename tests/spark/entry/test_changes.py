@@ -40,7 +40,7 @@ def test_changes_equal_those_of_the_arrow_plane(
     table: tablefmt.spark.SparkTable, bounds: dict[str, int]
 ) -> None:
     """INC-1, INC-3."""
-    wanted = table.table.changes(**bounds).to_arrow()
+    wanted = table.table.changes(**bounds).to_arrow()  # type: ignore[arg-type]
     assert rows_of(table.changes(**bounds), wanted.schema) == rows_of(wanted)
 
 

@@ -237,7 +237,7 @@ def test_a_replacement_beside_other_commits(
     assert rows(spark, "SELECT * FROM t") == [(1,)]
     with pytest.raises(MetadataChangedException):
         staged.commit()
-    meanwhile.append(lambda: replace_table(spark, tablefmt.open(t).context.store, other))
+    meanwhile.append(lambda: replace_table(spark, tablefmt.open(t).context.store, other))  # type: ignore[arg-type]
     column = {"name": "y", "type": "long", "nullable": True, "metadata": {}}
     other = Statement({"type": "struct", "fields": [column]}, [], {}, {}, [])
     with pytest.raises(ProtocolChangedException):

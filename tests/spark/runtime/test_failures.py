@@ -62,7 +62,7 @@ MOMENTS = st.datetimes().map(lambda moment: moment.replace(fold=0))
 def example(kind: type[TablefmtError]) -> TablefmtError:
     if issubclass(kind, errors.ConcurrentModificationException):
         given = dict(CONFLICT)
-        return kind(given.pop("reason"), **given)
+        return kind(given.pop("reason"), **given)  # type: ignore[arg-type]
     if kind.__name__ not in ARGUMENTS and issubclass(kind, errors.CorruptTableError):
         return kind("torn\nin two", key="data/x", rule="DAT-5")
     positional, named = ARGUMENTS.get(kind.__name__, (("a message",), {}))

@@ -62,7 +62,7 @@ SQL = {
 def test_windows_and_aggregates_in_sql(spark: Any, t: str) -> None:
     """SQL-2: in every clause, whatever rows there are; sub-queries of several rows too."""
     for text, words in SQL.items():
-        refused(t, lambda text=text: spark.sql(text), words)  # type: ignore[misc]
+        refused(t, lambda text=text: spark.sql(text), words)
     for text in ("UPDATE t SET x = explode(array(1, 2))", "DELETE FROM t WHERE explode(array(1))"):
         with pytest.raises(Exception, match="UNSUPPORTED_GENERATOR"):
             spark.sql(text)
@@ -143,10 +143,10 @@ def test_a_view_is_refused_with_the_name_of_its_table(spark: Any, t: str) -> Non
     for view in ("SELECT id AS i, x AS y FROM t", "SELECT id AS i, x + 1 AS y FROM t WHERE id = 1"):
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW seen AS {view}")
         for text in statements:
-            refused(t, lambda text=text: spark.sql(text), r"use `spark_catalog`\.`default`\.`t`")  # type: ignore[misc]
+            refused(t, lambda text=text: spark.sql(text), r"use `spark_catalog`\.`default`\.`t`")
     spark.read.format("tablefmt").load(t).selectExpr("id AS i", "x AS y").createOrReplaceTempView(
         "seen"
     )
     for text in statements:
-        refused(t, lambda text=text: spark.sql(text), "the table's own name")  # type: ignore[misc]
+        refused(t, lambda text=text: spark.sql(text), "the table's own name")
     spark.catalog.dropTempView("seen")

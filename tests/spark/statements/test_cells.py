@@ -222,7 +222,7 @@ def test_a_cell_with_an_update_of_sparks(scene: Scene, sessions: list[Any], tmp_
     properties = (
         {"conflictGranularity": "transaction"} if transaction else PROFILES[scene.granularity]
     )
-    memory, version = base(isolationLevel=scene.isolation, **properties)
+    memory, version = base(isolationLevel=scene.isolation, **properties)  # type: ignore[arg-type]
     store = copy_to(memory, LocalStore(tmp_path / "t"))
     name = f"cell{next(_names)}"
     sessions[0].sql(f"CREATE TABLE {name} USING tablefmt OPTIONS (path '{store.uri}')")

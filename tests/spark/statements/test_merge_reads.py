@@ -101,7 +101,7 @@ def test_rows_that_a_clause_has_read_must_be_there_still(spark: Any, own: str, n
 
 def test_alone_each_does_what_it_says(spark: Any, own: str) -> None:
     for key, clause, change in CLAUSES.values():
-        expected: Rows = {k: v for k, v in (rows_of(own) | change).items() if v is not None}
+        expected: Rows = {k: v for k, v in (rows_of(own) | change).items() if v is not None}  # type: ignore[operator]
         by_sql(spark, key, clause)
         assert rows_of(own) == expected
         tablefmt.open(own).overwrite(source(ROWS))

@@ -54,7 +54,7 @@ def test_a_change_of_names_while_tasks_write_is_concurrent(
     made = tablefmt.create(uri, "a INT, b INT")
     frame = spark.sql("SELECT 1 AS a, 2 AS b")
     kind = {"native": NativeBackend, "arrow": ArrowBackend}[backend]
-    inner = kind.write_rows
+    inner = kind.write_rows  # type: ignore[attr-defined]
     changes = [swap, lambda table: table.alter.add_column("c", "INT")]
 
     def produce(*arguments: Any) -> Any:

@@ -76,7 +76,7 @@ def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, back
             ("s", "c", "e"): None,
             ("v",): None if row["s"] is None else row["s"]["a"],
         }
-        return row if row["id"] == 4 else with_parts(row, values)
+        return row if row["id"] == 4 else with_parts(row, values)  # type: ignore[arg-type]
 
     expected = [updated(row) for row in ROWS]
     assert found(uri) == by_spark(table) == expected
@@ -115,7 +115,7 @@ def test_a_lone_clause_with_a_condition_goes_by_the_same_rules(spark: Any, uri: 
 def test_not_null_holds_inside_a_struct_that_was_null(spark: Any, uri: str) -> None:
     """DAT-3."""
     rows = [{"id": 1, "s": {"a": 1, "b": 2}}, {"id": 2, "s": None}]
-    filled(uri, "id BIGINT, s STRUCT<a: INT NOT NULL, b: INT>", rows)
+    filled(uri, "id BIGINT, s STRUCT<a: INT NOT NULL, b: INT>", rows)  # type: ignore[arg-type]
     table = tablefmt.spark.open(spark, uri)
     named(spark, uri)
     merge = table.merge(spark.range(2, 3), "t.id = q.id", source_alias="q")
@@ -245,7 +245,7 @@ def test_a_statement_on_a_struct_that_was_altered_meanwhile_is_refused(
     """SQL-5: the struct put together would lack the field that came."""
     filled(uri)
     named(spark, uri)
-    change = write_verbs.change_rows
+    change = write_verbs.change_rows  # type: ignore[attr-defined]
 
     def late(*arguments: Any) -> Any:
         tablefmt.open(uri).alter.add_column("s.z", "int", first=True)

@@ -151,7 +151,7 @@ def test_sigkill_at_any_request_on_a_local_disk_leaves_all_or_nothing(
 
         def killed(root: Path = root, at: int = at) -> None:
             plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731
-            work(SelfKiller(LocalStore(root), plan))
+            work(SelfKiller(LocalStore(root), plan))  # type: ignore[arg-type]
 
         status = in_a_child(killed)
         if status == 0:

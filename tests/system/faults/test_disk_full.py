@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.errors import CommitRejectedError
-from tablefmt.store import local_files
 from tablefmt.store.local import LocalStore
 from tests.tables import assert_sound, data_files, handle, ids, live_files, new_table, rows
 
@@ -96,7 +95,7 @@ def test_a_disk_that_is_full_rejects_the_commit(
     store._named = "named" in request.node.name
     table = handle(store)
     if not mounted:
-        write = local_files.os.write
+        write = os.write
 
         def full(fd: int, body: Any) -> int:
             if len(body) > 100_000:
@@ -104,7 +103,7 @@ def test_a_disk_that_is_full_rejects_the_commit(
                 raise OSError(errno.ENOSPC, "no space")
             return write(fd, body)
 
-        monkeypatch.setattr(local_files.os, "write", full)
+        monkeypatch.setattr(os, "write", full)
     with pytest.raises(CommitRejectedError, match="the disk is full; free some space"):
         table.append(noise(2000))
     with pytest.raises(CommitRejectedError, match="the disk is full; free some space"):

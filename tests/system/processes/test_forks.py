@@ -34,7 +34,7 @@ def in_child(work: Callable[[], None]) -> None:
     if pid == 0:
         code = 1
         try:
-            faulthandler.dump_traceback_later(SECONDS / 2, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(SECONDS / 2, exit=True, file=sys.__stderr__)  # type: ignore[arg-type]
             work()
             code = 0
         except BaseException:
@@ -160,7 +160,7 @@ def test_a_childs_turn_is_not_its_parents(tmp_path: Path) -> None:
     """STO-14, STO-21: what the parent locks before is locked to the child too."""
     store = LocalStore(tmp_path / "t")
     table = open_at(tablefmt.create(store.uri, "id BIGINT, p STRING").context.store)
-    store = table.context.store
+    store = table.context.store  # type: ignore[assignment]
     assert isinstance(store, LocalStore)
     key = "_log/x"
 

@@ -149,7 +149,7 @@ def test_processes_that_change_different_rows_of_one_file_all_commit(tmp_path: P
     versions = sorted(v for found in said.values() for v in found)
     assert versions == list(range(2, 2 + 4 * STATEMENTS))
     found = dict(zip(*table.refresh().to_arrow().to_pydict().values(), strict=True))
-    expected = {}
+    expected: dict[Any, Any] = {}
     for n in range(STATEMENTS):
         for number in (0, 1):
             expected |= dict.fromkeys((4 * n + number, 1000 + 4 * n + number), f"m{number}")

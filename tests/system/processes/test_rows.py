@@ -46,7 +46,7 @@ def hold(ready: Any) -> list[list[tuple[str, str]]]:
             view.store = before
             asked.append(list(counting.requests))
 
-    context.commit = commit
+    context.commit = commit  # type: ignore[assignment, attr-defined]
     return asked
 
 

@@ -121,9 +121,9 @@ class Wire:
             what = "?list" if "list-type" in query else ""
             path = environ["PATH_INFO"].split("/table/")[-1] + what
             self.seen.append((environ["REQUEST_METHOD"], path))
-            return self._inner(environ, start)
+            return self._inner(environ, start)  # type: ignore[arg-type]
 
-        self._http.app = counted
+        self._http.app = counted  # type: ignore[assignment]
         return self
 
     def __exit__(self, *_: object) -> None:

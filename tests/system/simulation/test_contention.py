@@ -53,7 +53,7 @@ class World:
                 yield half
                 reply = self._answer(transaction, request)
                 yield half
-                attempt, request = protocol.step(attempt, reply)
+                attempt, request = protocol.step(attempt, reply)  # type: ignore[assignment]
             assert isinstance(request, Committed)
             self.puts.append(puts)
             contended = remembers and attempt.version > version

@@ -143,14 +143,14 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
             reply = yield ReadLog(decision.version)
             if type(reply) is tuple:
                 below, winners = reply[-1].transaction, []
-                path = path[: decision.version - 1]
+                path = path[: decision.version - 1]  # type: ignore[assignment]
                 for entry in reply:
                     own = entry.transaction == name or name in path
-                    path = (*path, entry.transaction)
+                    path = (*path, entry.transaction)  # type: ignore[assignment]
                     verdict = None if own else verdict_so_far(name, path)
                     winners.append(Winner(entry.version, entry.transaction, verdict))
                 reply = Found(tuple(winners))
-        attempt, decision = protocol.step(attempt, reply)
+        attempt, decision = protocol.step(attempt, reply)  # type: ignore[assignment]
     outcomes[name] = decision
 
 
@@ -204,7 +204,7 @@ def all_logs(given: Scenario) -> tuple[int, set[tuple[str, ...]], set[str]]:
         logs.add(check_log(simulation))
         endings |= {type(outcome).__name__ for outcome in simulation.outcomes.values()}
         schedules += 1
-        following = choices.following(0)
+        following = choices.following()
     return schedules, logs, endings
 
 

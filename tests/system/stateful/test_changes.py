@@ -12,5 +12,5 @@ TestChanging.settings = settings(max_examples=30, stateful_step_count=15, deadli
 
 
 @pytest.mark.soak
-class TestChangingForLong(Changing.TestCase):
+class TestChangingForLong(Changing.TestCase):  # type: ignore[valid-type]
     settings = settings(max_examples=1000, stateful_step_count=30, deadline=None)

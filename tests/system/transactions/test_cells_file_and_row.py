@@ -114,7 +114,7 @@ def play(
 
     With `keep` the table stays, for the oracle that looks at every table after a test.
     """
-    store, version = base(isolationLevel=cell["isolation"], **PROFILES[cell["profile"]])
+    store, version = base(isolationLevel=cell["isolation"], **PROFILES[cell["profile"]])  # type: ignore[arg-type]
     receipt, error = overtaken(store, version, first, second, shared)
     expected = [tuple(sorted(base_rows()))]
     expected.append(after(expected[0], first))

@@ -109,7 +109,7 @@ def test_a_cell_of_granularity_transaction(
         name = "ConcurrentWriteException"
         name = "ConcurrentDeleteReadException" if published == "lost" else name
         assert type(error).__name__ == name
-        assert error.winner_version == version + 1  # type: ignore[union-attr]
+        assert error.winner_version == version + 1
     else:
         assert error is None, error
         assert receipt.version == version + 2

@@ -34,7 +34,7 @@ def adding(table: Table, where: str, amount: int) -> Transaction:
     return txn.stage(lambda pinned: stage_update(pinned, where, change, ["id"]))
 
 
-def two_handles(*start: int, **properties: str) -> tuple[Table, Table]:
+def two_handles(*start: int, **properties: Any) -> tuple[Table, Table]:
     """Two handles on one table with these rows in one file."""
     one = new_table(**properties)
     if start:

@@ -33,7 +33,7 @@ from tests.tables import (
 LEVELS = ("WriteSerializable", "Serializable")
 
 
-def filled(**properties: str) -> tuple[Table, Table]:
+def filled(**properties: Any) -> tuple[Table, Table]:
     """Two handles on a table of the ids 1, 2 in one file, 3 in another."""
     table = new_table(**properties)
     table.append(rows(1, 2))

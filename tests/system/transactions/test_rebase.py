@@ -73,7 +73,7 @@ class NoData(CountingStore):
         return super().open_file(key)
 
 
-def table_of(*files: list[int], **properties: str) -> Table:
+def table_of(*files: list[int], **properties: Any) -> Table:
     """Each list of ids in a file of its own; their file ids are 1, 2, …"""
     table = new_table(**properties)
     for values in files:

@@ -7,6 +7,7 @@ it says so.
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ LEVELS = [SERIAL, WRITES]
 GRANULARITIES = ["row", "file"]
 
 
-def table_of(*rows: Row, **properties: str) -> Table:
+def table_of(*rows: Row, **properties: Any) -> Table:
     """Version 1 holds the rows, in one file a partition."""
     table = new_table(memory(), **properties)
     table.append(data(rows))
@@ -117,7 +118,7 @@ def merge(txn: Transaction, source: pa.Table, where: str = "TRUE") -> None:
     builder.when_not_matched_insert_all().execute()
 
 
-def by_day(store: MemoryStore, **properties: str) -> Table:
+def by_day(store: MemoryStore, **properties: Any) -> Table:
     context = create(
         store,
         "day DATE, country STRING, k BIGINT, v BIGINT",
