@@ -70,7 +70,7 @@ def test_what_changes_nothing_makes_no_version() -> None:
     assert table.alter.set_properties({"appendOnly": False}).no_op
     assert table.alter.unset_properties(["user.never"]).no_op
     with pytest.raises(InvalidRangeError):
-        table.alter.set_properties({}, retries=3)
+        table.alter.set_properties({}, retries=3)  # type: ignore[call-arg]
     assert handle(table.context.store).version == 0
 
 

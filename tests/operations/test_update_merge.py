@@ -465,7 +465,7 @@ def test_a_statement_is_applied_once() -> None:
     with pytest.raises(IdempotenceError):
         table.update({"n": "n + 1"}, "id = 2", application=("app", 2))
     with pytest.raises(InvalidRangeError, match="unknown argument"):
-        upsert(table, source).execute(nothing=1)
+        upsert(table, source).execute(nothing=1)  # type: ignore[call-arg]
 
 
 def test_transactions_stage_updates_and_merges() -> None:

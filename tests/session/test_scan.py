@@ -189,7 +189,7 @@ def plan_of(table: tablefmt.Table, count: int) -> Plan:
         operation=Operation(name="WRITE", cls=OperationClass.INSERT),
         written_under=table.context.view.head.metadata,
         read_version=table.version,
-        add=AddedFiles(columns),
+        add=AddedFiles(columns),  # type: ignore[arg-type]
     )
 
 

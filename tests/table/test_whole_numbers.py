@@ -89,7 +89,7 @@ def test_application_versions_and_deadlines_are_numbers_of_any_make() -> None:
     assert ids(again) == [1, 2]
     for wrong in (np.float64(8), True, np.True_, "8"):
         with pytest.raises(InvalidRangeError, match="whole number"):
-            again.append(rows(3), application=("job", wrong))
+            again.append(rows(3), application=("job", wrong))  # type: ignore[arg-type]
     for late in (np.float64("nan"), 10**400):
         with pytest.raises(InvalidRangeError, match="deadline"):
             again.append(rows(3), deadline=late)
