@@ -20,7 +20,7 @@ from tablefmt.operations.merge_prepare import NONE, PreparedMerge, prepared
 from tablefmt.operations.merge_write import Inserted, Writer
 from tablefmt.session.context import TableContext
 from tablefmt.session.measurements import REWRITE, SCAN
-from tablefmt.session.merge_analysis import NAME, check_may_change, statement_fingerprint
+from tablefmt.session.merge_analysis import NAME, check_may_change, merge_fingerprint
 from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_result
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
@@ -56,7 +56,7 @@ def merge_statement(
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_change(metadata, statement.clauses)
-        return statement_fingerprint(statement)
+        return merge_fingerprint(statement)
 
     return Statement(
         name=NAME,

@@ -70,9 +70,14 @@ def update_statement(values: Mapping[str, Expression], where: Condition) -> Stat
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
         condition = analyzed_condition(where, metadata.schema).text
-        return condition, *(f"{name}\0{value}" for name, value in values.items())
+        return condition, *set_fingerprint(values)
 
     return Statement(name=NAME, text=text, stage=lambda pinned, _: stage_set(pinned, values, where))
+
+
+def set_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
+    """The text of SET, for the digest of the statement, on whatever engine."""
+    return tuple(f"{name}\0{value}" for name, value in values.items())
 
 
 def stage_set(

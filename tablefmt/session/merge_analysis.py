@@ -177,7 +177,7 @@ def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClau
         check_may_remove(metadata)
 
 
-def statement_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
+def merge_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
     """The statement's text but for its name, all of it that decides what it does."""
     decisive = (
         statement.on,

@@ -21,7 +21,7 @@ from tablefmt.model.entry import Metadata
 from tablefmt.session.merge_analysis import (
     MergeAnalysis,
     check_may_change,
-    statement_fingerprint,
+    merge_fingerprint,
 )
 from tablefmt.session.merge_keys import source_keys
 from tablefmt.session.merge_pairs import (
@@ -169,7 +169,7 @@ def test_the_fingerprint_is_of_all_that_decides() -> None:
         for clauses in ((STAR,), (DELETE,), (STAR, INSERT), (update(v="1"),), (update(v="2"),))
         for schema in (False, True)
     ]
-    assert len({statement_fingerprint(each) for each in statements}) == len(statements)
+    assert len({merge_fingerprint(each) for each in statements}) == len(statements)
 
 
 def test_keys_that_are_hashed_later_are_the_same() -> None:

@@ -13,6 +13,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
+from tablefmt.operations.update import set_fingerprint
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
@@ -165,7 +166,7 @@ class SparkTable:
                 self._where(where),
                 values,
                 parse_options(options),
-                [f"{name}={value}" for name, value in set.items()],
+                set_fingerprint(set),
                 by_row=all(map(is_plain, set.values())),
             )
 

@@ -1,4 +1,4 @@
-"""One MERGE, written for Arrow, for Spark in Python and in SQL: one analysis."""
+"""One MERGE written for Arrow, for Spark in Python and in SQL has one analysis."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
+from tablefmt.errors import IdempotenceError
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.expressions.source_bounds import SourceValues
@@ -234,3 +235,17 @@ def test_three_ways_to_carry_a_merge_out_say_the_same_in_the_log(spark: Any, uri
 def with_clauses(builder: Any) -> Any:
     builder = builder.when_matched_delete("s.k IS NULL").when_matched_update_all()
     return builder.when_not_matched_insert_all()
+
+
+def test_an_update_is_the_same_statement_on_every_engine(spark: Any, uri: str) -> None:
+    """CFL-7: its digest is of its text, so a retry may go another way."""
+    table = tablefmt.create(uri, "id BIGINT, v STRING")
+    table.append(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    table.update({"v": "upper(v)"}, "id > 1", application=("job", 1))
+    opened = tablefmt.spark.open(spark, uri)
+
+    again = opened.update({"v": "upper(v)"}, "id > 1", application=("job", 1))
+
+    assert (again.already_applied, again.version) == (True, 2)
+    with pytest.raises(IdempotenceError):
+        opened.update({"v": "lower(v)"}, "id > 1", application=("job", 1))
