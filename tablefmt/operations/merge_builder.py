@@ -19,10 +19,10 @@ from tablefmt.session.options import CommitKeywords
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Made = TypeVar("Made")
+Outcome = TypeVar("Outcome")
 """What a MERGE gives: a Commit; in a transaction, the transaction."""
 
-Run = Callable[[MergeStatement, CommitKeywords], Made]
+Run = Callable[[MergeStatement, CommitKeywords], Outcome]
 """Carries the statement out; takes the keywords of every commit."""
 
 Explain = Callable[[MergeStatement], str]
@@ -30,7 +30,7 @@ Explain = Callable[[MergeStatement], str]
 Values = Mapping[str, Expression]
 
 
-class MergeBuilder(Generic[Made]):
+class MergeBuilder(Generic[Outcome]):
     """A MERGE being put together. Each clause method gives a builder with that clause at its end,
     and raises nothing: `execute` and `explain` check the statement (MRG-1).
 
@@ -40,50 +40,50 @@ class MergeBuilder(Generic[Made]):
     source alone.
     """
 
-    def __init__(self, statement: MergeStatement, run: Run[Made], explain: Explain) -> None:
+    def __init__(self, statement: MergeStatement, run: Run[Outcome], explain: Explain) -> None:
         self.statement = statement
         self._run = run
         self._explain = explain
 
     def when_matched_update(
         self, set: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         """Matched rows get new values: column, or path of a field in a struct -> expression."""
         return self._with(Side.MATCHED, Action.UPDATE, condition, set)
 
-    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Made]:
+    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Outcome]:
         """Matched rows get every column of the source, by name."""
         return self._with(Side.MATCHED, Action.UPDATE, condition, None)
 
-    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder[Made]:
+    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder[Outcome]:
         """Matched rows go."""
         return self._with(Side.MATCHED, Action.DELETE, condition, None)
 
     def when_not_matched_insert(
         self, values: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         """Source rows without a match come in: column -> expression, other columns NULL."""
         return self._with(Side.NOT_MATCHED, Action.INSERT, condition, values)
 
     def when_not_matched_insert_all(
         self, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         """Source rows without a match come in, every column by name."""
         return self._with(Side.NOT_MATCHED, Action.INSERT, condition, None)
 
     def when_not_matched_by_source_update(
         self, set: Values, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         """Rows that no source row matches get new values."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
 
     def when_not_matched_by_source_delete(
         self, condition: Expression | None = None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         """Rows that no source row matches go."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, None)
 
-    def execute(self, **commit: Unpack[CommitKeywords]) -> Made:
+    def execute(self, **commit: Unpack[CommitKeywords]) -> Outcome:
         """Carry it out.
 
         Args:
@@ -113,7 +113,7 @@ class MergeBuilder(Generic[Made]):
 
     def _with(
         self, side: Side, action: Action, condition: Expression | None, values: Values | None
-    ) -> MergeBuilder[Made]:
+    ) -> MergeBuilder[Outcome]:
         if values is not None:
             values = dict(values)
         clause = Clause(side, action, condition, values)
@@ -126,9 +126,9 @@ def begin_merge(
     source_alias: str,
     target_alias: str,
     merge_schema: bool,
-    run: Run[Made],
+    run: Run[Outcome],
     explain: Explain,
-) -> MergeBuilder[Made]:
+) -> MergeBuilder[Outcome]:
     """A MERGE without clauses: what `merge` of a table and of a transaction gives.
 
     Args:

@@ -29,10 +29,11 @@ from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import explain as explain_merge
 from tablefmt.spark.statements.merge import merge_rows
-from tablefmt.spark.statements.merge_text import merge_of, refusals
+from tablefmt.spark.statements.merge_text import merge_of
 from tablefmt.spark.statements.snapshots import find_row, read_at
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
@@ -133,7 +134,7 @@ class SparkTable:
             InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
             ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
         """
-        with refusals():
+        with statement_errors():
             return delete_rows(
                 self.table.context, self.spark, self._where(where), parse_options(options)
             )
@@ -159,7 +160,7 @@ class SparkTable:
             (field, new_column(functions, field, value, field))
             for field, value in assigned(set, schema)
         ]
-        with refusals():
+        with statement_errors():
             return update_rows(
                 context,
                 self.spark,
@@ -194,13 +195,13 @@ class SparkTable:
         def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
             parsed = parse_options({**options, **commit})
             made = merge_of(self.spark, asked, source)
-            with refusals():
+            with statement_errors():
                 return merge_rows(self.table.context, self.spark, made, parsed)
 
         def explain(asked: MergeStatement) -> str:
             context = self.table.context
             pinned = context.pin(context.begin().version)
-            with refusals():
+            with statement_errors():
                 return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
 
         return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)

@@ -6,13 +6,10 @@ conflict rules; text that only Spark understands costs a look at every file. Spe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tablefmt.errors import InvalidPredicateError, TablefmtError
 from tablefmt.expressions.clauses import (
     MergeStatement,
     Side,
@@ -22,15 +19,15 @@ from tablefmt.expressions.clauses import (
 )
 from tablefmt.expressions.merge_evolution import evolving_columns
 from tablefmt.expressions.names import Relation, check_qualifiers
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_statement import StatementReader
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.columns.assignment import new_column, refitted, same_type, spark_types
+from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import as_column, is_plain, session_zone
-from tablefmt.spark.columns.projection import check_frame, check_inner, incoming, misfit
-from tablefmt.spark.runtime.failures import raised_for
+from tablefmt.spark.columns.projection import check_frame, incoming
+from tablefmt.spark.columns.store_assignment import store_assigned
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 
@@ -117,64 +114,3 @@ def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
         yield step.clause.condition
         for _, value in step.assignments:
             yield plain(value)
-
-
-_OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
-"""Columns of ours among those that Spark suggests."""
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Spark's refusals of an expression come out as ours."""
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        yield
-    except TablefmtError:
-        raise
-    except (AnalysisException, ParseException) as error:
-        # A text that cannot be parsed is told of after an empty line.
-        first = _OWN.sub("", str(error).strip().splitlines()[0])
-        raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
-    except Exception as error:
-        java = getattr(error, "java_exception", None)
-        if java is None:
-            raise
-        raise raised_for(java) or error from None
-
-
-def store_assigned(
-    frame: Any, values: Sequence[tuple[Field, Any]]
-) -> tuple[tuple[Field, Any], ...]:
-    """New values in the types of their columns, by the rules of INSERT (ANSI store assignment).
-
-    Args:
-        frame: over which the values are worked out.
-        values: columns and values as Spark has them.
-
-    Raises:
-        SchemaMismatchError: a type that cannot be stored in the column.
-        InvalidPredicateError: Spark refuses the value.
-    """
-    from pyspark.errors import AnalysisException
-
-    if not values:
-        return ()
-    with refusals():
-        rows = frame.select(*(value.alias(field.name) for field, value in values))
-        given = [field.dataType for field in rows.schema.fields]
-    fields = [field for field, _ in values]
-    types = spark_types(fields)
-    kinds = [field.dataType for field in types.fields]
-    if all(map(same_type, given, kinds)):
-        return tuple(values)
-    check_inner(rows, Schema(tuple(fields), max(f.id for f in fields)))
-    try:
-        rows.to(types).schema  # noqa: B018
-    except AnalysisException as error:
-        raise misfit(error) from None
-    functions = functions_of(frame)
-    return tuple(
-        (field, refitted(functions, value, kind, there))
-        for (field, value), kind, there in zip(values, given, kinds, strict=True)
-    )

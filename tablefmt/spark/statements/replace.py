@@ -31,8 +31,8 @@ from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.failures import marked
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.jobs import job_description
+from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.dml import Where, chosen, cleaning, ids_of, located_rows
-from tablefmt.spark.statements.merge_text import refusals
 from tablefmt.spark.statements.source_versions import pin_query, with_query
 
 NAME = "OVERWRITE"
@@ -110,13 +110,13 @@ def _stage(
     files = pinned.snapshot.matching(target.predicate)
     looked, rows = Where(target, condition), None
     if files.num_rows:
-        with refusals():
+        with statement_errors():
             rows = chosen(located_rows(spark, pinned, files, looked), looked)
     else:
         # Names are to be the table's, also where it has no rows.
-        with refusals():
+        with statement_errors():
             spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
-    with refusals():
+    with statement_errors():
         checked = df.where(matching.otherwise(always))
     with cleaning(spark, pinned):
         with job_description(spark, f"{NAME}: writing new rows"):

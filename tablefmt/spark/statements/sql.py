@@ -27,12 +27,12 @@ from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import refitted
 from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic
 from tablefmt.spark.columns.projection import incoming
+from tablefmt.spark.columns.store_assignment import store_assigned
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause
-from tablefmt.spark.statements.merge_text import store_assigned
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
 
