@@ -81,7 +81,7 @@ def _new_value(
         for part, inner in value.values
     )
     used = frozenset().union(*(part.value.columns for part in parts))
-    return NewValue(field, Translated("", field.type, used, True), parts)
+    return NewValue(field, Translated("", field.type, used), parts)
 
 
 def _with_old(new: NewValue, relation: Relation) -> NewValue:

@@ -37,23 +37,29 @@ class Kind(enum.Enum):
     UNKNOWN = "anything"
 
 
-_OF_ONE_ROW: frozenset[type[exp.Expression]] = frozenset(
+_GRAMMAR: frozenset[type[exp.Expression]] = frozenset(
     {
         *(exp.Column, exp.Identifier, exp.Dot, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var),
         *(exp.Literal, exp.RawString, exp.HexString, exp.Boolean, exp.Null),
         *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
-        *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.EqualNull, exp.Between, exp.In, exp.Is, exp.IsNan),
-        *(exp.Like, exp.Escape, exp.StartsWith, exp.EndsWith, exp.Contains),
-        *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Nvl2),
-        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg),
-        *(exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Greatest, exp.Least),
-        *(exp.Concat, exp.DPipe, exp.Upper, exp.Lower, exp.Trim, exp.Length, exp.Substring),
+        *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.Escape),
+        *(exp.Cast, exp.TryCast, exp.Case, exp.If),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.DPipe),
+    }
+)
+_FUNCTIONS: frozenset[type[exp.Expression]] = frozenset(
+    {
+        *(exp.EqualNull, exp.IsNan, exp.StartsWith, exp.EndsWith, exp.Contains),
+        *(exp.Coalesce, exp.Nullif, exp.Nvl2, exp.Greatest, exp.Least),
+        *(exp.Abs, exp.Floor, exp.Ceil, exp.Round),
+        *(exp.Concat, exp.Upper, exp.Lower, exp.Trim, exp.Length, exp.Substring),
         *(exp.Left, exp.Right, exp.Replace),
         *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.TsOrDsAdd, exp.DateDiff),
     }
 )
-"""What the engines are held to Spark by tests; a name that a session may give to a function of its
-own is known as the function that Spark has under it."""
+"""Of one row, as Spark has them. Tests hold the engine to Spark for all of both tables."""
+
+_OF_ONE_ROW = _GRAMMAR | _FUNCTIONS
 
 _NAMED_OF_ONE_ROW = frozenset({"isnull", "isnotnull"})
 """The same that the parser has no class for."""
@@ -100,6 +106,8 @@ class Analysis:
     """Names, part by part, that mean no column, or several; parameters of lambdas are none."""
     kinds: frozenset[Kind]
     """Of all constructs, those of sub-queries aside."""
+    calls: bool
+    """It calls a function by its name, which a session may have given to one of its own."""
 
     @property
     def follows_from_columns(self) -> bool:
@@ -134,7 +142,7 @@ class Analysis:
 
 def unknown(relations: int = 1) -> Analysis:
     """What is known of an expression that nobody here can read."""
-    return Analysis((frozenset(),) * relations, True, (), frozenset({Kind.UNKNOWN}))
+    return Analysis((frozenset(),) * relations, True, (), frozenset({Kind.UNKNOWN}), True)
 
 
 def analyze(text: str, *relations: Relation) -> Analysis:
@@ -155,6 +163,7 @@ def analyze_tree(tree: exp.Expression, *relations: Relation) -> Analysis:
         found.looks_inside,
         tuple(n for n in found.unresolved if n[0].casefold() not in found.parameters),
         frozenset(found.kinds),
+        found.calls,
     )
 
 
@@ -166,9 +175,11 @@ class _Found:
     unresolved: list[tuple[str, ...]] = field(default_factory=list)
     parameters: set[str] = field(default_factory=set)
     kinds: set[Kind] = field(default_factory=set)
+    calls: bool = False
 
     def take(self, node: exp.Expression) -> None:
         self.kinds.add(kind_of(node))
+        self.calls |= type(node) not in _GRAMMAR
         if isinstance(node, exp.Column):
             self._name(node)
         elif isinstance(node, exp.Lambda):

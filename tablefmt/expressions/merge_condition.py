@@ -13,7 +13,7 @@ from sqlglot import exp
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import Analysis, analyze_tree
 from tablefmt.expressions.names import Relation, resolve
-from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.parse import conjuncts_of, parse_tree
 from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.expressions.sql_to_duckdb import Translated, translate_tree
 from tablefmt.expressions.sql_to_predicate import predicate_of
@@ -68,7 +68,7 @@ def analyze_merge_condition(
     tree = parse_tree(text)
     predicates: list[Predicate] = []
     equalities: list[Equality] = []
-    for part in and_ed(tree):
+    for part in conjuncts_of(tree):
         analysis = analyze_tree(part, target, source)
         if analysis.unresolved:
             continue
@@ -86,7 +86,7 @@ def analyze_target_condition(
 ) -> TargetCondition:
     """A condition over the target alone. Arguments and errors as `analyze_merge_condition`."""
     tree = parse_tree(text)
-    predicates = [p for part in and_ed(tree) for p in _predicates(part, target, time_zone)]
+    predicates = [p for part in conjuncts_of(tree) for p in _predicates(part, target, time_zone)]
     return _condition(predicates, _columns(analyze_tree(tree, target), target))
 
 
@@ -138,16 +138,3 @@ def _predicates(part: exp.Expression, target: Relation, time_zone: str) -> list[
         return [predicate_of(part, target.schema, time_zone, target.alias)]
     except (InvalidPredicateError, UnsupportedFeatureError, RecursionError):
         return []
-
-
-def and_ed(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The AND-ed parts of a condition, in order."""
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, exp.And):
-            pending += (node.expression, node.this)
-        elif isinstance(node, exp.Paren):
-            pending.append(node.this)
-        else:
-            yield node

@@ -21,7 +21,7 @@ from tablefmt.expressions.duckdb_operands import not_carried_out, shown, text_li
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 from tablefmt.expressions.names import Relation, no_column, resolve
 from tablefmt.expressions.parse import parse_tree
-from tablefmt.model.schema import Primitive, Struct, Type, is_nested
+from tablefmt.model.schema import Primitive, Struct, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class Translated:
     """Spark's type; None: NULL."""
     columns: frozenset[str]
     """Handles of the columns it looks at."""
-    nested: bool
-    """Whether it looks into a nested column: then nothing can be reasoned about it (CFL-21)."""
     column: str | None = None
     """The handle, if it is one column as it stands."""
 
@@ -47,7 +45,6 @@ class Scope:
     now_us: int = 0
     """The statement's time, µs UTC."""
     used: set[str] = field(default_factory=set)
-    nested: bool = False
 
 
 def translate(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
@@ -77,7 +74,7 @@ def translate_tree(
     whole = (
         expression.sql if isinstance(tree, exp.Column) and expression.sql in scope.used else None
     )
-    return Translated(expression.sql, expression.type, frozenset(scope.used), scope.nested, whole)
+    return Translated(expression.sql, expression.type, frozenset(scope.used), whole)
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
@@ -86,7 +83,7 @@ def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int 
     if expression.type not in (None, BOOLEAN):
         raise InvalidPredicateError(f"{text[:200]!r} is {expression.type}, not a condition")
     sql = expression.sql if expression.type is not None else "CAST(NULL AS BOOLEAN)"
-    return Translated(sql, BOOLEAN, expression.columns, expression.nested)
+    return Translated(sql, BOOLEAN, expression.columns)
 
 
 def _read(node: exp.Expression, scope: Scope) -> Typed:
@@ -125,7 +122,6 @@ def _column(node: exp.Column, scope: Scope) -> Typed:
     value = Typed(relation.handle(at), column.type)
     for name in fields:
         value = _part(value, name, node, scope)
-    scope.nested |= is_nested(column.type)
     return value
 
 
@@ -149,7 +145,6 @@ def _part(whole: Typed, name: str, node: exp.Expression, scope: Scope) -> Typed:
         raise UnsupportedFeatureError(
             f"{shown(node)} is a timestamp in a struct", ["sql:nested-timestamp"]
         )
-    scope.nested = True
     return Typed(f"struct_extract({whole.sql}, {text_literal(inner.name)})", inner.type)
 
 

@@ -90,6 +90,26 @@ def test_what_goes_by_more_than_the_row_says_so(text: str) -> None:
     assert found.may_need_rows == (kind is Kind.SEVERAL_ROWS or unknown)
 
 
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("(i + 1) * 2 > -l OR NOT t", False),
+        ("CASE WHEN t THEN CAST(s AS INT) ELSE (i) END BETWEEN 1 AND 2", False),
+        ("s || 'upper(x)' LIKE '%' AND d > DATE '2024-01-01'", False),
+        ("upper(s) = 'A'", True),
+        ("coalesce(i, 0) = 1", True),
+        ("i = (SELECT 1)", True),
+        ("mine(i)", True),
+        ("current_date > d", True),
+    ],
+)
+def test_functions_that_a_session_may_have_put_in_place_of_sparks_own(
+    text: str, calls: bool
+) -> None:
+    """Grammar is Spark's alone, brackets or not."""
+    assert analyze(text, TARGET).calls is calls
+
+
 @pytest.mark.parametrize("text", ["st.i = 1", "st IS NULL", "li = li", "x.i = 1", "nothing = 1"])
 def test_names_inside_columns_and_of_nothing_are_not_reasoned_about(text: str) -> None:
     """CFL-21, SQL-7."""

@@ -52,9 +52,13 @@ def as_column(functions: Any, given: Any) -> Any:
 
 def is_plain(given: Any | None) -> bool:
     """Whether an expression of a statement is known to have one value for a row by itself, the
-    same each time, without a query; of a Column nothing is known.
+    same each time, without a query. Of a Column, and of functions that the session may have put in
+    place of Spark's own, only Spark knows.
     """
-    return given is None or (isinstance(given, str) and analyze(given).is_plain)
+    if not isinstance(given, str):
+        return given is None
+    analysis = analyze(given)
+    return analysis.is_plain and not analysis.calls
 
 
 def analyzed_text(
