@@ -19,7 +19,7 @@ from rule_words import WORDS
 
 NAME = re.compile(r"\b[A-Z]{3}-\d+\b")
 RANGE = re.compile(r"\b[A-Z]{3}-\d+\s*(?:\.\.|to)\s*[A-Z]{3}-\d+\b")
-CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 LIST_LENGTH = 4
 SENTENCE = re.compile(r"(?<=[a-z`\"')])\. |\n\s*\n")
 SMALL = {"that", "with", "what", "this", "from", "than", "they", "them", "their", "which", "whose"}
