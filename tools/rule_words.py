@@ -82,7 +82,7 @@ WORDS: dict[str, str] = {
     "LOG-5": "round open list request depth",
     "LOG-6": "hint",
     "LOG-7": "no table not found entry 0 version 0 there is table exist removed wrong place",
-    "LOG-8": "horizon earliest kept expir",
+    "LOG-8": "horizon earliest kept expir missing not there refuse",
     "RPL-1": "state replay snapshot version oracle",
     "RPL-2": "file remove replay live order gone union",
     "RPL-3": "sum total same error",
