@@ -17,7 +17,6 @@ LONG = (
     "tests/spark/cluster/",
     "tests/documents/",
     "tests/demo/",
-    "tests/spark/s3/test_cluster.py",
     "tests/system/simulation/",
     "tests/system/stateful/",
     "tests/system/transactions/",

@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+import tablefmt
 from tablefmt.demo.checks import Checks, rows_by, spark_aggregates, without
 from tablefmt.demo.flights import MONTHS, arrow_schema, load, to_arrow
 from tablefmt.demo.planes import Plane, make
+from tablefmt.errors import TableExistsError
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.spark.entry.session import check_java, session
 from tablefmt.store.protocol import Store
@@ -82,13 +84,17 @@ def run(
         TableExistsError: a demo ran there before.
     """
     check_java()
+    folder = uri.rstrip("/")
+    for name in ("flights", "flights_copy"):
+        # Before Spark is started for nothing.
+        if tablefmt.exists(f"{folder}/{name}", storage_options=storage_options):
+            raise TableExistsError(f"{folder}/{name}")
     frame = load(rows)
     conf: dict[str, Any] = SPARK_CONF
     ours = not _session_active()
     spark = session("tablefmt demo", master=master, **conf)
     try:
         schema = arrow_schema(frame)
-        folder = uri.rstrip("/")
         source = make(spark, f"{folder}/flights", schema, storage_options)
         copy = make(spark, f"{folder}/flights_copy", schema, storage_options)
         checks = Checks(say)

@@ -20,6 +20,7 @@ from typing import Any
 import tablefmt
 import tablefmt.spark
 from tests.s3server import S3Server
+from tests.spark.s3.cluster_job import without_jars
 
 MARKS = {"key": "AKIAHIDDEN", "secret": "hidden-secret", "token": "hidden-token"}
 
@@ -190,6 +191,8 @@ def main(plane: str, folder: str) -> None:
         },
     )
     spark.sparkContext.setLogLevel("INFO")
+    if plane == "arrow":
+        without_jars(spark, uri, given)
     tablefmt.spark.register(spark)
     texts = by_path(spark, uri, options)
     texts |= in_sql(spark, uri, options, plane == "native")
