@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tablefmt.expressions.predicate import And, Comparison, In, Predicate
 from tablefmt.model.entry import OperationClass, PredicateScope
+from tablefmt.testing.histories import interleaved, serial_order
 from tests.conflict.world import (
     COLUMNS,
     Level,
@@ -109,14 +109,14 @@ def run(seed: int, level: Level, mix: Mix | None = None) -> History:
     ]
     world = World(level, base)
     history = History(states=[world.rows()])
-    waiting = [some_op(rng, number, mix) for number in range(rng.randint(2, mix.transactions))]
-    active: list[tuple[Op, Staged]] = []
-    while waiting or active:
-        if waiting and (not active or rng.random() < 0.6):
-            op = waiting.pop()
-            active.append((op, op.stage(world)))
+    ops = [some_op(rng, number, mix) for number in range(rng.randint(2, mix.transactions))]
+    active: dict[int, Staged] = {}
+    for number, begins in interleaved(rng, len(ops)):
+        op = ops[number]
+        if begins:
+            active[number] = op.stage(world)
             continue
-        op, staged = active.pop(rng.randrange(len(active)))
+        staged = active.pop(number)
         before = world.version
         found = world.commit(staged)
         history.rules.update(allowed.rule for allowed in staged.passed)
@@ -344,14 +344,7 @@ def explained_in_order(history: History) -> bool:
 
 def explained_in_some_order(history: History) -> bool:
     """WriteSerializable: some serial order of the writes leads to the last version."""
-    if explained_in_order(history):
-        return True
-    writes = [op for op in history.committed if not op.moves_only]
+    writes = [op.apply for op in history.committed if not op.moves_only]
     last = history.states[-1]
-    for order in itertools.permutations(writes):
-        rows = history.states[0]
-        for op in order:
-            rows = op.apply(rows)
-        if sorted(rows) == last:
-            return True
-    return False
+    order = serial_order(history.states[0], writes, lambda rows: sorted(rows) == last)
+    return order is not None

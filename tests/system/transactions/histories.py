@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Union
 
 from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
+from tablefmt.testing.histories import interleaved, serial_order
 from tests.system.transactions.ops import (
     BLIND_REPLACING,
     COMPACTIONS,
@@ -161,15 +162,8 @@ def play(
         random_op(rng, key, variant != UNPARTITIONED, kinds, narrow)
         for key in range(100, 100 + 2 * (count or rng.choice((2, 3, 4, 5, 5, 6, OPS_MAX))), 2)
     ]
-    steps: list[Step] = []
-    waiting, running = list(range(len(ops))), list[int]()
-    while waiting or running:
-        room = len(running) < OPS_MAX
-        if waiting and (not running or (room and rng.random() < 0.75)):
-            running.append(waiting.pop())
-            steps.append((running[-1], rng.randrange(3)))
-        else:
-            steps.append((running.pop(rng.randrange(len(running))), None))
+    order = interleaved(rng, len(ops), at_once=OPS_MAX, eager=0.75)
+    steps: list[Step] = [(n, rng.randrange(3) if begins else None) for n, begins in order]
     return act(ops, steps, properties, variant)
 
 
@@ -237,20 +231,13 @@ def fault(history: History, serializable: bool) -> str | None:
             if there != one.done:
                 return f"{one} would have done {there} where it is"
         return None
-    if _some_order(history.states[history.first], tuple(real)):
-        return None
-    return "no order explains it"
+    order = serial_order(history.states[history.first], [_as_it_was(one) for one in real])
+    return "no order explains it" if order is None else None
 
 
-def _some_order(rows: Rows, left: tuple[Committed, ...]) -> bool:
-    if not left:
-        return True
-    for at, one in enumerate(left):
-        if effect(one.op, rows) != one.done:
-            continue
-        if _some_order(after(rows, one.done), (*left[:at], *left[at + 1 :])):
-            return True
-    return False
+def _as_it_was(one: Committed) -> Callable[[Rows], Rows | None]:
+    """The operation as a step: none where it would have read or done something else."""
+    return lambda rows: after(rows, one.done) if effect(one.op, rows) == one.done else None
 
 
 def check_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.operations.transaction import Transaction
+from tablefmt.testing import reference
 from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import Row, Rows, data
 
@@ -88,10 +88,7 @@ def effect(op: Op, rows: Rows) -> Effect:
 
 def after(rows: Rows, done: Effect) -> Rows:
     """The rows once it has happened; they have to hold what is removed."""
-    left = Counter(rows)
-    left.subtract(done.removed)
-    assert all(count >= 0 for count in left.values())
-    return tuple(sorted([*left.elements(), *done.added]))
+    return tuple(sorted(reference.after(rows, done.removed, done.added)))
 
 
 def _matching(condition: Condition, rows: Rows) -> Rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from tablefmt.operations.transaction import Transaction
 from tablefmt.session.row_changes import Change
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
+from tablefmt.testing import reference
 from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import (
     Row,
@@ -242,13 +242,9 @@ def _holding(files: pa.Table, first: int) -> int:
 
 def after(rows: Iterable[Row], doing: Doing) -> Rows:
     """The rows once the operation has committed on top of them."""
-    left = Counter(rows)
-    if doing.replaces is not None:
-        left = Counter(row for row in left.elements() if not doing.replaces(row))
-    else:
-        left.subtract(doing.removed)
-        assert all(count >= 0 for count in left.values())
-    return tuple(sorted([*left.elements(), *doing.added]))
+    before = tuple(rows)
+    removed = doing.removed if doing.replaces is None else filter(doing.replaces, before)
+    return tuple(sorted(reference.after(before, removed, doing.added)))
 
 
 def overtaken(
