@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +40,7 @@ from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.statements.dml import cleaning, located_rows
 from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
@@ -56,7 +55,7 @@ _log = logging.getLogger("tablefmt.spark")
 
 def merge_rows(
     context: TableContext,
-    spark: Any,
+    spark: Session,
     merge_of: Callable[[TransactionSnapshot], Merge],
     options: WriteOptions,
 ) -> Commit:
@@ -84,7 +83,7 @@ def merge_rows(
 
 def _merged(
     context: TableContext,
-    spark: Any,
+    spark: Session,
     merge_of: Callable[[TransactionSnapshot], Merge],
     options: WriteOptions,
     version: int,
@@ -107,7 +106,11 @@ def _merged(
 
 
 def stage_merge(
-    pinned: TransactionSnapshot, spark: Any, merge: Merge, options: WriteOptions, read: int | None
+    pinned: TransactionSnapshot,
+    spark: Session,
+    merge: Merge,
+    options: WriteOptions,
+    read: int | None,
 ) -> Staged:
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
@@ -116,7 +119,7 @@ def stage_merge(
     """
     check_may_change(pinned.metadata, merge.analysis.clauses)
 
-    def bound_source(rows: Any) -> Any:
+    def bound_source(rows: DataFrame) -> DataFrame:
         return merge.bind_source(moved(rows, spark))
 
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
@@ -139,7 +142,7 @@ class _Work:
     def __init__(
         self,
         pinned: TransactionSnapshot,
-        spark: Any,
+        spark: Session,
         merge: Merge,
         options: WriteOptions,
         source: SourceRows,

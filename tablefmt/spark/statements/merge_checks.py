@@ -5,12 +5,12 @@ and other versions of the table. Spec: SQL-2, CFL-22.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tablefmt.expressions.clauses import Side
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic
+from tablefmt.spark.runtime.frames import Column, DataFrame
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 
 
@@ -33,7 +33,7 @@ class MergeChecks:
         self._merge = merge
         self._is_pinned = read is not None
 
-    def look_at_versions(self, frame: Any) -> None:
+    def look_at_versions(self, frame: DataFrame) -> None:
         """Find out which version of the table the expressions over a frame read.
 
         Raises:
@@ -50,14 +50,17 @@ class MergeChecks:
             raise OtherVersionRead(read)
         self.read = pinned.version
 
-    def deterministic(self, rows: Any, first: Any, clauses: Sequence[SparkClause]) -> None:
+    def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:
         """Refuse conditions of clauses that are a matter of chance: InvalidPredicateError."""
         if self._merge.may_be_chance and any(c.condition is not None for c in clauses):
             sides = dict.fromkeys(_shown(clause.side) for clause in clauses)
             check_deterministic(rows, first, f"of WHEN {' or '.join(sides)}")
 
     def by_row(
-        self, rows: Any, conditions: Sequence[tuple[str, Any]], clauses: Sequence[SparkClause]
+        self,
+        rows: DataFrame,
+        conditions: Sequence[tuple[str, Column]],
+        clauses: Sequence[SparkClause],
     ) -> None:
         """Refuse what has no value for a row by itself: InvalidPredicateError.
 

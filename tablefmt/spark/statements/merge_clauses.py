@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tablefmt.expressions.assignments import Over
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import MergeAnalysis
 from tablefmt.spark.columns.conditions import bound
+from tablefmt.spark.runtime.frames import Column, DataFrame
 from tablefmt.spark.statements.dml import Where
 
-Assigned = tuple[Field, Any]
+Assigned = tuple[Field, "Column | Over"]
 """A column of the table, and its new value as Spark has it, or an `Over` of that."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: Column | Over) -> Column:
     """The value itself."""
     return value.value if isinstance(value, Over) else value
 
@@ -28,10 +28,10 @@ class SparkClause:
 
     side: Side
     action: Action
-    condition: Any | None = None
+    condition: Column | None = None
     values: tuple[Assigned, ...] = ()
 
-    def over(self, rows: Any) -> SparkClause:
+    def over(self, rows: DataFrame) -> SparkClause:
         """The same, its names those of `rows` alone (MRG-1). Raises AnalysisException."""
         condition = None if self.condition is None else bound(rows, self.condition)
         values = tuple((field, bound(rows, value)) for field, value in self.values)
@@ -44,16 +44,16 @@ class Merge:
 
     analysis: MergeAnalysis
     """What is understood of it; `EquatedColumn.value` is a Column."""
-    on: Any
+    on: Column
     """ON as Spark has it, all of it."""
     clauses: tuple[SparkClause, ...]
-    source: Any
+    source: DataFrame
     """A DataFrame."""
-    bind_target: Callable[[Any], Any]
+    bind_target: Callable[[DataFrame], DataFrame]
     """Gives rows of the table the names by which the expressions know them."""
-    bind_source: Callable[[Any], Any]
+    bind_source: Callable[[DataFrame], DataFrame]
     """Gives stored rows of the source such names."""
-    fits: Callable[[Any, Sequence[Assigned]], Sequence[Assigned]]
+    fits: Callable[[DataFrame, Sequence[Assigned]], Sequence[Assigned]]
     """Gives new values, worked out over a DataFrame, the types of their columns."""
     by_name: bool = False
     """Whether expressions call columns by names that Spark has not resolved yet."""

@@ -17,6 +17,7 @@ from tablefmt.model.schema import Field
 from tablefmt.session.merge_pairs import ACTIONS, KEPT
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import overlaid, refitted, spark_types
+from tablefmt.spark.runtime.frames import Column, DataFrame, Functions
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
 
 NONE = -1
@@ -29,7 +30,7 @@ class MergeColumns:
 
     pinned: TransactionSnapshot
     merge: Merge
-    functions: Any
+    functions: Functions
     """Spark's, for the plane of the session."""
 
     @property
@@ -45,7 +46,9 @@ class MergeColumns:
         complete = bool(matched) and matched[-1].condition is None
         return complete and all(c.action is Action.UPDATE for c in clauses)
 
-    def first_clause(self, clauses: Sequence[SparkClause], is_matched: Any | None = None) -> Any:
+    def first_clause(
+        self, clauses: Sequence[SparkClause], is_matched: Column | None = None
+    ) -> Column:
         """The place of the first clause that applies to a row; NONE.
 
         Args:
@@ -63,7 +66,7 @@ class MergeColumns:
         none = self.functions.lit(NONE)
         return none if first is None else first.otherwise(none)
 
-    def action(self, clauses: Sequence[SparkClause], clause: Any) -> Any:
+    def action(self, clauses: Sequence[SparkClause], clause: Column) -> Column:
         """What becomes of a row: KEPT, DELETED, UPDATED; an int.
 
         Args:
@@ -79,8 +82,8 @@ class MergeColumns:
         return action.cast("int")
 
     def updated(
-        self, frame: Any, rows: Any, clauses: Sequence[SparkClause], clause: Any
-    ) -> list[Any]:
+        self, frame: DataFrame, rows: DataFrame, clauses: Sequence[SparkClause], clause: Column
+    ) -> list[Column]:
         """All columns of the rows written: what the clause sets, or what it was.
 
         Args:
@@ -93,7 +96,9 @@ class MergeColumns:
         updating = [at for at, each in enumerate(clauses) if each.action is Action.UPDATE]
         return [self._updated(field, rows, values, updating, clause) for field in self.fields]
 
-    def inserted(self, frame: Any, clauses: Sequence[SparkClause], clause: Any | None) -> list[Any]:
+    def inserted(
+        self, frame: DataFrame, clauses: Sequence[SparkClause], clause: Column | None
+    ) -> list[Column]:
         """The columns of the rows inserted that any clause gives a value.
 
         Args:
@@ -116,7 +121,9 @@ class MergeColumns:
                 columns.append(value.alias(field.name))
         return columns
 
-    def _values(self, frame: Any, clause: SparkClause, rows: Any = None) -> dict[int, Any]:
+    def _values(
+        self, frame: DataFrame, clause: SparkClause, rows: DataFrame | None = None
+    ) -> dict[int, Column]:
         """What a clause sets, by column; `rows` are the table's."""
         if any(isinstance(value, Over) for _, value in clause.values):
             clause = replace(clause, values=self._overlaid(frame, clause.values, rows))
@@ -126,7 +133,9 @@ class MergeColumns:
             return {field.id: value for field, value in clause.values}
         return {field.id: value for field, value in self.merge.fits(frame, clause.values)}
 
-    def _overlaid(self, frame: Any, values: Sequence[Assigned], rows: Any) -> tuple[Assigned, ...]:
+    def _overlaid(
+        self, frame: DataFrame, values: Sequence[Assigned], rows: DataFrame
+    ) -> tuple[Assigned, ...]:
         there = {field.id: field for field in self.pinned.snapshot.schema.fields}
         plain = []
         for field, value in values:
@@ -142,11 +151,11 @@ class MergeColumns:
     def _updated(
         self,
         field: Field,
-        rows: Any,
-        values: Sequence[Mapping[int, Any]],
+        rows: DataFrame,
+        values: Sequence[Mapping[int, Column]],
         updating: Sequence[int],
-        clause: Any,
-    ) -> Any:
+        clause: Column,
+    ) -> Column:
         setting = [at for at, given in enumerate(values) if field.id in given]
         if self.always_updates and setting == list(updating) and len(setting) == 1:
             return values[setting[0]][field.id].alias(field.name)
@@ -155,7 +164,7 @@ class MergeColumns:
             value = self.functions.when(clause == at, values[at][field.id]).otherwise(value)
         return value.alias(field.name)
 
-    def _old(self, field: Field, rows: Any) -> Any:
+    def _old(self, field: Field, rows: DataFrame) -> Column:
         """A column as it was, in the type that it has from now on."""
         there = next((f for f in self.pinned.snapshot.schema.fields if f.id == field.id), None)
         if there is None:
@@ -163,7 +172,7 @@ class MergeColumns:
         old, new = spark_types([there, field]).fields
         return refitted(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
 
-    def _left_out(self, field: Field) -> Any:
+    def _left_out(self, field: Field) -> Column:
         """What an INSERT that does not name the column puts there (MRG-2)."""
         if field.default is None:
             return self.functions.lit(None)

@@ -28,12 +28,12 @@ from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import as_column, is_plain, session_zone
 from tablefmt.spark.columns.projection import check_frame, incoming
 from tablefmt.spark.columns.store_assignment import store_assigned
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import DataFrame, Functions, Session, functions_of
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 
 
 def merge_of(
-    spark: Any, statement: MergeStatement, source: Any
+    spark: Session, statement: MergeStatement, source: DataFrame
 ) -> Callable[[TransactionSnapshot], Merge]:
     """The MERGE for a version of the table.
 
@@ -64,7 +64,7 @@ def merge_of(
 
 
 def _merge(
-    statement: MergeStatement, steps: Sequence[Step], source: Any, reader: StatementReader
+    statement: MergeStatement, steps: Sequence[Step], source: DataFrame, reader: StatementReader
 ) -> Merge:
     functions, schema = functions_of(source), reader.target.schema
     for step in steps:
@@ -98,7 +98,7 @@ def _merge(
 
 
 def _of_columns(
-    analysis: MergeAnalysis, statement: MergeStatement, functions: Any
+    analysis: MergeAnalysis, statement: MergeStatement, functions: Functions
 ) -> Iterator[EquatedColumn]:
     """What ON equates with columns of the source, as Spark has these: text of expressions is not
     taken apart for it."""

@@ -25,7 +25,7 @@ from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_keys import source_keys
 from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.runtime.display import shown_rows
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import Column, DataFrame, functions_of
 
 LISTED_MAX = KEYS_MAX
 """Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
@@ -46,7 +46,10 @@ class SourceRows:
     """Rows of a source that stay what they are."""
 
     def __init__(
-        self, rows: Any, bind: Callable[[Any], Any], equated: Sequence[EquatedColumn]
+        self,
+        rows: DataFrame,
+        bind: Callable[[DataFrame], DataFrame],
+        equated: Sequence[EquatedColumn],
     ) -> None:
         self.rows = bind(rows)
         """A DataFrame with SOURCE."""
@@ -55,7 +58,7 @@ class SourceRows:
     @classmethod
     @contextmanager
     def stored(
-        cls, source: Any, bind: Callable[[Any], Any], analysis: MergeAnalysis
+        cls, source: DataFrame, bind: Callable[[DataFrame], DataFrame], analysis: MergeAnalysis
     ) -> Iterator[SourceRows]:
         """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to.
 
@@ -105,7 +108,7 @@ class SourceRows:
         return self.count <= SMALL_ROWS
 
     @property
-    def _values(self) -> list[Any]:
+    def _values(self) -> list[Column]:
         return [_of_type(each.value, each.field) for each in self._equated]
 
     @cached_property
@@ -152,7 +155,7 @@ class SourceRows:
 
         return source_keys(analysis, listed.num_rows, columns, later=True)
 
-    def for_join(self) -> Any:
+    def for_join(self) -> DataFrame:
         """The rows; every task gets them all if they are few."""
         kinds = [field.dataType.typeName() for field in self.rows.schema.fields]
         width = sum(
@@ -165,7 +168,7 @@ class SourceRows:
             return functions_of(self.rows).broadcast(self.rows)
         return self.rows
 
-    def without(self, numbers: NDArray[np.int64]) -> Any:
+    def without(self, numbers: NDArray[np.int64]) -> DataFrame:
         """The rows but those of these numbers, which are sorted."""
         if not len(numbers):
             return self.rows
@@ -187,7 +190,7 @@ class SourceRows:
         return shown_rows(chosen)
 
 
-def _of_type(value: Any, field: Field) -> Any:
+def _of_type(value: Column, field: Field) -> Column:
     """A key as the table's column would hold it; NULL where it cannot, and then nothing matches."""
     from pyspark.sql.types import StructType
 

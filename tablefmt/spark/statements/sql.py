@@ -29,10 +29,10 @@ from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.columns.store_assignment import store_assigned
 from tablefmt.spark.options import parse_options
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import Column, DataFrame, JavaObject, Session, functions_of
 from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
-from tablefmt.spark.statements.merge_clauses import Merge, SparkClause
+from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
 
@@ -46,7 +46,7 @@ class Done:
     """Of the table from now on, if the statement may have changed them."""
 
 
-def change_rows(spark: Any, command: Any, uri: str) -> Done:
+def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
     """Carry out a RowCommand.
 
     Args:
@@ -91,7 +91,7 @@ class _Statement:
     """What a command says, in the terms of the operations."""
 
     def __init__(
-        self, spark: Any, command: Any, described: Mapping[str, Any], schema: Schema
+        self, spark: Session, command: JavaObject, described: Mapping[str, Any], schema: Schema
     ) -> None:
         self._spark = spark
         self._command = command
@@ -105,9 +105,7 @@ class _Statement:
         target = self._target(condition)
         return Where(target, self._condition(condition), self._bind)
 
-    def values(
-        self, numbers: Mapping[str, int], schema: Schema | None = None
-    ) -> list[tuple[Field, Any]]:
+    def values(self, numbers: Mapping[str, int], schema: Schema | None = None) -> list[Assigned]:
         """Columns, by default as they are now, with their new values."""
         return [
             (_field(schema or self._schema, name), self._column(number))
@@ -190,8 +188,8 @@ class _Statement:
         )
 
     def _overlaid(
-        self, clause: Mapping[str, Any], values: Sequence[tuple[Field, Any]]
-    ) -> tuple[tuple[Field, Any], ...]:
+        self, clause: Mapping[str, Any], values: Sequence[Assigned]
+    ) -> tuple[Assigned, ...]:
         if not clause["star"] or clause["action"] != Action.UPDATE.value:
             return tuple(values)
         return tuple((field, over(field, value)) for field, value in values)
@@ -209,17 +207,17 @@ class _Statement:
             condition["text"], condition["parts"], unknown, condition["columns"], self._schema
         )
 
-    def _condition(self, condition: Mapping[str, Any]) -> Any:
+    def _condition(self, condition: Mapping[str, Any]) -> Column:
         if not condition["deterministic"]:
             raise non_deterministic(condition["text"])
         return self._column(condition["number"])
 
-    def _bind(self, rows: Any) -> Any:
+    def _bind(self, rows: DataFrame) -> DataFrame:
         if self._added:
             rows = self._grown(rows)
         return self._frame(self._command.rows(rows._jdf))
 
-    def _grown(self, rows: Any) -> Any:
+    def _grown(self, rows: DataFrame) -> DataFrame:
         """The table's rows with what the statement's names stand for besides, NULL."""
         from pyspark.sql.types import StructType
 
@@ -236,12 +234,12 @@ class _Statement:
                 columns.append(functions.lit(None).cast(field.dataType).alias(field.name))
         return rows.select(*columns, *map(quote_name, there))
 
-    def _column(self, number: int) -> Any:
+    def _column(self, number: int) -> Column:
         from pyspark.sql.classic.column import Column
 
         return Column(self._command.column(number))
 
-    def _frame(self, data: Any) -> Any:
+    def _frame(self, data: JavaObject) -> DataFrame:
         from pyspark.sql import DataFrame
 
         return DataFrame(data, self._spark)
