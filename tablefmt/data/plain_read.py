@@ -6,7 +6,7 @@ one by such a name. Here files are read one after the other, and whole. Spec: DA
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from tablefmt.data.known_values import known_values
 from tablefmt.data.live_rows import POSITION
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.defaults import default_array
 from tablefmt.model.positions import unpack_positions
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Schema
 
 SCANNER_COLUMNS = frozenset(
     {"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"}
@@ -49,13 +49,11 @@ def plain_batches(
             vector = vectors[place]
             if vector is not None:
                 live[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
-            start = 0
+            start, known = 0, known_values(fragment)
             for batch in file.iter_batches():
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
-                columns = [
-                    _column(batch, f, w) for f, w in zip(schema.fields, physical, strict=True)
-                ]
+                columns = [_column(batch, wanted, known) for wanted in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))
@@ -65,10 +63,9 @@ def plain_batches(
                     yield place, shaped.select([*names, POSITION])
 
 
-def _column(batch: pa.RecordBatch, field: Field, target: pa.Field) -> pa.Array:
+def _column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
     at = batch.schema.get_field_index(target.name)
     if at >= 0:
         return batch.column(at).cast(target.type)
-    if field.initial is None:
-        return pa.nulls(batch.num_rows, target.type)
-    return pa.repeat(default_array(field.initial, field.type)[0], batch.num_rows)
+    value = pa.scalar(known.get(target.name), target.type)
+    return pa.repeat(value, batch.num_rows)

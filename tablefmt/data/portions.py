@@ -5,11 +5,9 @@ Spec: DAT-4, DAT-5, ADD-7.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +24,10 @@ from tablefmt.data.fetch import (
     ahead,
     column_ranges,
 )
+from tablefmt.data.known_values import dataset_of
 from tablefmt.errors import CorruptDataError
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.defaults import default_array
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Schema
 from tablefmt.store.protocol import Store
 
 GROUP_FILES = 256
@@ -40,8 +38,6 @@ FIRST_FILES = 4
 
 THREADS = 16
 """Footers read at once."""
-
-_CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,39 +183,3 @@ def replace_fragments(
 ) -> ds.FileSystemDataset:
     """The same kind of dataset over other files."""
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-
-
-def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
-    """The files (columns `path` and `size`) as an Arrow dataset over physical names.
-
-    What a file lacks is NULL, or the column's initial value; narrower values are cast (DAT-12).
-    """
-    filesystem = pyarrow.fs.PyFileSystem(data)
-    kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
-    initial = [f for f in schema.fields if f.initial is not None]
-
-    def fragment(path: str, size: int) -> ds.ParquetFileFragment:
-        file = kind.make_fragment(path, filesystem, file_size=size)
-        known = _initial_values(initial, file)
-        if known is None:
-            return file
-        return kind.make_fragment(path, filesystem, known, file_size=size)
-
-    described = (files["path"].to_pylist(), files["size"].to_pylist())
-    # Without initial values no file is looked at here.
-    with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
-        fragments = list((pool.map if initial else map)(fragment, *described))
-    return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
-
-
-def _initial_values(initial: Sequence[Field], file: ds.ParquetFileFragment) -> pc.Expression | None:
-    """What is true of every row of a file: the values of columns that it lacks (SCH-7)."""
-    if not initial:
-        return None
-    there = frozenset(file.physical_schema.names)
-    known = [
-        pc.field(f.physical) == default_array(f.initial, f.type)[0]
-        for f in initial
-        if f.physical not in there
-    ]
-    return reduce(operator.and_, known) if known else None

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tablefmt.conflict.facts import Ids, Output
 from tablefmt.data.bounds import stats_of
+from tablefmt.data.known_values import columns_read
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import AddedFiles, Metadata
@@ -35,8 +36,6 @@ from tablefmt.store.protocol import Store
 
 JOB_BYTES = 32 << 20
 """Bitmaps that go to the tasks of one job; with more there are several jobs, one after another."""
-
-_READ = ("path", "size", "rows", "footer")
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -109,7 +108,7 @@ def _carried(
     files = snapshot.files.take(places).combine_chunks()
     dropped = [snapshot.positions(int(file)) | gone[int(file)] for file in ids]
     vectors = [pack_positions(rows) for rows in dropped]
-    read = files.select([n for n in _READ if n in files.column_names])
+    read = files.select([name for name in columns_read(files) if name != "deleted"])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
     under = replace(pinned.target, constraints={})
     stats = stats_of(under)

@@ -14,6 +14,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
+from tests.data.test_known_values import KINDS as LACKING
+from tests.data.test_known_values import without_columns
 from tests.spark.looking import data_files, frame_from, rows_of, scanned_files
 
 NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null",
@@ -110,3 +112,25 @@ def test_partitions_of_a_table_are_not_changed_by_a_write(spark: Any, uri: str) 
     with pytest.raises(tablefmt.errors.SchemaMismatchError, match="partitioned by 'p'"):
         tablefmt.spark.write(frame, uri, partition_by=["id"])
     assert tablefmt.open(uri).version == 2
+
+
+@pytest.mark.parametrize("backend", ["native", "arrow"])
+def test_a_partition_value_that_files_lack_comes_from_the_entry(
+    spark: Any, uri: str, use_backend: Any, backend: str
+) -> None:
+    """DAT-8: rows, conditions and DML; a float on the native backend comes from files alone."""
+    use_backend(backend)
+    kinds = {n: k for n, k in LACKING.items() if n != "f" or backend == "arrow"}
+    table, rows = without_columns(uri, kinds=kinds)
+    frame = tablefmt.spark.read(spark, uri)
+    assert rows_of(frame, table.schema) == rows_of(pa.Table.from_pylist(rows, table.schema))
+    assert frame.where("s = 'EU' AND d < DATE'1000-01-01'").count() == 2
+    assert frame.where("n IS NULL").select("l", "s").distinct().count() == 1
+    assert frame.where("l = -1 OR x = 10").count() == 3
+    other = tablefmt.spark.open(spark, uri)
+    assert other.delete("s = 'EU' AND x = 0").metrics["numDeletedRows"] == 1
+    assert other.update({"x": "x + 100"}, "b = false").metrics["numUpdatedRows"] == 2
+    expected = [{**r, "x": r["x"] + 100 * (r["b"] is False)} for r in rows if r["x"]]
+    whole = pa.Table.from_pylist(expected, table.schema)
+    assert rows_of(table.refresh().to_arrow()) == rows_of(whole)
+    assert rows_of(tablefmt.spark.read(spark, uri), table.schema) == rows_of(whole)

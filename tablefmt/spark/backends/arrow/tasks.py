@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.cast import match_columns
+from tablefmt.data.known_values import columns_read
 from tablefmt.data.read import locate_rows, read_files
 from tablefmt.data.write import write_data
 from tablefmt.model.arrow_types import to_arrow
@@ -171,9 +172,8 @@ def check_columns(given: Schema, schema: Schema) -> None:
 
 def groups_of(files: pa.Table) -> list[pa.Table]:
     """Files in their order, in groups that are each worth a task. At least one file a group."""
-    wanted_columns = ("path", "size", "rows", "footer", "deleted", "vector")
-    columns = [n for n in wanted_columns if n in files.column_names]
-    files = files.select(columns).combine_chunks()
+    vector = [name for name in ("vector",) if name in files.column_names]
+    files = files.select(columns_read(files) + vector).combine_chunks()
     sizes = files["size"].to_pylist()
     wanted = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))
     groups, start, held = [], 0, 0

@@ -1,0 +1,106 @@
+"""Files as one Arrow dataset, with what is known of all rows of a file without its pages.
+
+A column that a file lacks has one value in all of its rows: that of its partition, which the log
+has, or the column's initial value. Spec: DAT-4, DAT-8, DAT-12, SCH-7.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+
+from tablefmt.data.fetch import DataFiles
+from tablefmt.model.arrow_types import arrow_type, file_schema
+from tablefmt.model.defaults import default_array
+from tablefmt.model.schema import Field, Schema, is_float
+
+THREADS = 16
+"""Footers read at once."""
+
+_CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
+
+Known = Mapping[str, pa.Scalar]
+"""By physical name, the value of a column in all rows of a file. Never NULL."""
+
+
+def columns_read(files: pa.Table) -> list[str]:
+    """The columns of a table of files that reading them looks at; `vector`, if any, is not said."""
+    plain = ("path", "size", "rows", "footer", "deleted")
+    return [n for n in files.column_names if n in plain or n.startswith("partition.")]
+
+
+def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
+    """The files as an Arrow dataset over physical names.
+
+    A partition value that the log has is taken from there, whether or not the file has the column;
+    but a float's, of which the log keeps less (VAL-2), only where the file lacks it. What else a
+    file lacks is the column's initial value, or NULL; narrower values are cast (DAT-12).
+
+    Args:
+        data: the bytes of the files.
+        files: `path` and `size`, and `partition.<id>` where the table is partitioned.
+        schema: the snapshot's.
+    """
+    filesystem = pyarrow.fs.PyFileSystem(data)
+    kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
+    initial = {
+        field.physical: default_array(field.initial, field.type)[0]
+        for field in schema.fields
+        if field.initial is not None
+    }
+    columns = [f for f in schema.fields if _is_known(files, f)]
+    exact = _values(files, [f for f in columns if not is_float(f.type)])
+    floats = _values(files, [f for f in columns if is_float(f.type)])
+    looks = bool(initial) or any(floats)
+
+    def fragment(path: str, size: int, always: Known, lacking: Known) -> ds.ParquetFileFragment:
+        known = dict(always)
+        file = kind.make_fragment(path, filesystem, file_size=size)
+        if looks:
+            there = frozenset(file.physical_schema.names)
+            absent = {**initial, **lacking}
+            known |= {name: v for name, v in absent.items() if name not in there | known.keys()}
+        if not known:
+            return file
+        return kind.make_fragment(path, filesystem, _guarantee(known), file_size=size)
+
+    described = (files["path"].to_pylist(), files["size"].to_pylist(), exact, floats)
+    # Where nothing depends on what a file lacks, no file is looked at here.
+    with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
+        fragments = list((pool.map if looks else map)(fragment, *described))
+    return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
+
+
+def known_values(fragment: ds.Fragment) -> dict[str, object]:
+    """The values that `dataset_of` knows of a file, by physical name."""
+    return dict(ds.get_partition_keys(fragment.partition_expression))
+
+
+def _is_known(files: pa.Table, field: Field) -> bool:
+    name = f"partition.{field.id}"
+    return name in files.column_names and files[name].type == arrow_type(field.type)
+
+
+def _values(files: pa.Table, columns: Sequence[Field]) -> list[dict[str, pa.Scalar]]:
+    """Of every file the partition values that are not NULL.
+
+    A table that was partitioned anew has NULL for what its files are not partitioned by.
+    """
+    known: list[dict[str, pa.Scalar]] = [{} for _ in range(files.num_rows)]
+    for column in columns:
+        for at, value in enumerate(files[f"partition.{column.id}"]):
+            if value.is_valid:
+                known[at][column.physical] = value
+    return known
+
+
+def _guarantee(known: Known) -> pc.Expression:
+    """What is true of every row."""
+    return reduce(operator.and_, [pc.field(name) == value for name, value in known.items()])
