@@ -21,7 +21,7 @@ from tablefmt.model.entry import (
     SideFile,
 )
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
-from tablefmt.model.schema import schema_to_json
+from tablefmt.model.schema_json import schema_to_json
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.files import added_table
 from tablefmt.store.protocol import Store

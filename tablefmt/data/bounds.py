@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ansi_comparisons import INTEGERS
 from tablefmt.model.entry import Metadata
-from tablefmt.model.schema import Decimal, Field, Schema, Type, is_float, is_nested, kind_name
+from tablefmt.model.schema import (
+    Decimal,
+    Field,
+    Schema,
+    Type,
+    is_float,
+    is_nested,
+    kind_name,
+)
 from tablefmt.model.values import encode_value, lower_bound, upper_bound
 
 STATS_COLUMNS = 32

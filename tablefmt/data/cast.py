@@ -18,11 +18,7 @@ from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.match_names import match_names
-from tablefmt.model.schema import (
-    Field,
-    Schema,
-    is_nested,
-)
+from tablefmt.model.schema import Field, Schema, is_nested
 
 
 @lru_cache(maxsize=64)

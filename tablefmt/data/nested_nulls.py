@@ -10,13 +10,7 @@ import pyarrow.compute as pc
 from tablefmt.data.nested_values import map_parts
 from tablefmt.data.type_fit import VARIANT
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.model.schema import (
-    Array,
-    Map,
-    Struct,
-    Type,
-    is_variant,
-)
+from tablefmt.model.schema import Array, Map, Struct, Type, is_variant
 
 _VERSION = 1
 """The low four bits of the first byte of its metadata."""

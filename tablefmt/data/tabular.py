@@ -8,10 +8,8 @@ import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arrow_types import from_arrow_field, is_list
-from tablefmt.model.schema import (
-    Schema,
-    number_fields,
-)
+from tablefmt.model.numbering import number_fields
+from tablefmt.model.schema import Schema
 
 
 def as_reader(data: Any) -> pa.RecordBatchReader:

@@ -19,6 +19,7 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.constant_values import cast_target
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import (
     DEPTH_MAX,
     Array,
@@ -28,7 +29,6 @@ from tablefmt.model.schema import (
     Schema,
     Struct,
     Type,
-    number_fields,
     primitive,
 )
 from tablefmt.model.text_lengths import is_length

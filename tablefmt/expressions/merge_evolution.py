@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import Action, MergeStatement, Side
+from tablefmt.model.numbering import number_fields
 from tablefmt.model.paths import parts_of
-from tablefmt.model.schema import Field, Schema, Struct, number_fields
+from tablefmt.model.schema import Field, Schema, Struct
 
 
 def evolving_columns(statement: MergeStatement, schema: Schema, source: Schema) -> Schema | None:

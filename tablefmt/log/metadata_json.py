@@ -11,7 +11,9 @@ from typing import Any
 from tablefmt.log.checks import bad
 from tablefmt.model.defaults import check_values
 from tablefmt.model.entry import Constraint, Metadata, ProtocolFeatures
-from tablefmt.model.schema import Schema, is_comment, is_nested, schema_from_json, schema_to_json
+from tablefmt.model.numbering import is_comment
+from tablefmt.model.schema import Schema, is_nested
+from tablefmt.model.schema_json import schema_from_json, schema_to_json
 
 
 def protocol_to_json(protocol: ProtocolFeatures) -> dict[str, list[str]]:

@@ -11,17 +11,8 @@ from functools import lru_cache
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.schema import (
-    Array,
-    Decimal,
-    Field,
-    Map,
-    Primitive,
-    Schema,
-    Struct,
-    Type,
-    number_fields,
-)
+from tablefmt.model.numbering import number_fields
+from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
 
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -15,14 +15,7 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.defaults import default_of
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.paths import path_of
-from tablefmt.model.schema import (
-    Array,
-    Field,
-    Map,
-    Schema,
-    Struct,
-    Type,
-)
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 from tablefmt.model.schema_views import same_type
 from tablefmt.model.text_lengths import fits_within, fitted_default
 from tablefmt.model.widening import is_widening, with_type

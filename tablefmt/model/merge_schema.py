@@ -6,15 +6,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tablefmt.model.new_ids import NewIds, checked_schema
-from tablefmt.model.schema import (
-    Array,
-    Field,
-    Map,
-    Schema,
-    Struct,
-    Type,
-    check_names,
-)
+from tablefmt.model.numbering import check_names
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 from tablefmt.model.schema_views import nullable_field
 from tablefmt.model.widening import is_wider_of_kind, with_type
 

@@ -6,12 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tablefmt.model.given_names import check_new_names
-from tablefmt.model.schema import (
-    Field,
-    Schema,
-    check_comments,
-    number_fields,
-)
+from tablefmt.model.numbering import check_comments, number_fields
+from tablefmt.model.schema import Field, Schema
 
 
 class NewIds:

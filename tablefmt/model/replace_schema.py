@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, check_names
+from tablefmt.model.numbering import check_names
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 from tablefmt.model.schema_views import same_type
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tablefmt.model.defaults import recoded
-from tablefmt.model.schema import (
-    Decimal,
-    Field,
-    Primitive,
-    Type,
-)
+from tablefmt.model.schema import Decimal, Field, Primitive, Type
 
 _INTEGERS = ("byte", "short", "integer", "long")
 """From the narrowest."""

@@ -25,8 +25,9 @@ from tablefmt.expressions.ddl import to_ddl
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Metadata
+from tablefmt.model.numbering import checked_comment
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
-from tablefmt.model.schema import Schema, checked_comment
+from tablefmt.model.schema import Schema
 from tablefmt.session import metadata_changes
 
 Row = Mapping[str, Any]

@@ -17,14 +17,10 @@ from tablefmt.errors import (
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.given_names import check_new_names
+from tablefmt.model.numbering import check_comments, checked_comment
 from tablefmt.model.properties import check_properties
-from tablefmt.model.schema import (
-    Schema,
-    check_comments,
-    checked_comment,
-    is_nested,
-    schema_to_json,
-)
+from tablefmt.model.schema import Schema, is_nested
+from tablefmt.model.schema_json import schema_to_json
 from tablefmt.session.context import TableContext
 from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView

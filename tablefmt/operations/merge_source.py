@@ -16,7 +16,8 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.source_bounds import SourceValues, values_of
 from tablefmt.model.arrow_types import arrow_type, file_schema, from_arrow_field
-from tablefmt.model.schema import Schema, number_fields
+from tablefmt.model.numbering import number_fields
+from tablefmt.model.schema import Schema
 from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_keys import source_keys
 

@@ -20,9 +20,10 @@ from tablefmt.model import evolve
 from tablefmt.model.defaults import default_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.merge_schema import merged_schema
+from tablefmt.model.numbering import number_fields
 from tablefmt.model.paths import path_of
 from tablefmt.model.replace_schema import replaced_schema
-from tablefmt.model.schema import Field, Schema, Type, is_nested, number_fields
+from tablefmt.model.schema import Field, Schema, Type, is_nested
 from tablefmt.model.text_lengths import fitted_default
 
 _STATS = "statsColumns"

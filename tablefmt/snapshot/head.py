@@ -22,7 +22,16 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.features import READER_FEATURES, WRITER_FEATURES, needs_newer
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields, all_ids
+from tablefmt.model.schema import (
+    Array,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    all_fields,
+    all_ids,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import from_spark_json, schema_from, to_ddl, to_spark_json
+from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import (
     Array,
     Field,
@@ -20,7 +21,6 @@ from tablefmt.model.schema import (
     Struct,
     Type,
     is_variant,
-    number_fields,
     walk,
 )
 from tablefmt.testing.conditions import KINDS

@@ -28,9 +28,8 @@ from tablefmt.model.schema import (
     Type,
     all_fields,
     primitive,
-    schema_from_json,
-    schema_to_json,
 )
+from tablefmt.model.schema_json import schema_from_json, schema_to_json
 from tablefmt.model.widening import is_widening
 
 NESTED = (

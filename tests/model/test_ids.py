@@ -24,16 +24,10 @@ from tablefmt.model.evolve import (
     without_field,
 )
 from tablefmt.model.merge_schema import merged_schema
+from tablefmt.model.numbering import number_fields
 from tablefmt.model.replace_schema import replaced_schema
-from tablefmt.model.schema import (
-    ID_MAX,
-    Primitive,
-    Schema,
-    all_ids,
-    number_fields,
-    schema_from_json,
-    schema_to_json,
-)
+from tablefmt.model.schema import ID_MAX, Primitive, Schema, all_ids
+from tablefmt.model.schema_json import schema_from_json, schema_to_json
 from tablefmt.model.schema_views import nullable, physical, without_comments
 
 DDL = (

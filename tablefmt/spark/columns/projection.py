@@ -14,7 +14,8 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.expressions.default_text import default_sql
 from tablefmt.model.match_names import match_names
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, number_fields, walk
+from tablefmt.model.numbering import number_fields
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
 from tablefmt.model.schema_views import nullable, physical
 from tablefmt.spark.columns.constraints import length_sql
 

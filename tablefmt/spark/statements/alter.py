@@ -12,7 +12,8 @@ from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import Metadata
-from tablefmt.model.schema import Field, Schema, Type, number_fields
+from tablefmt.model.numbering import number_fields
+from tablefmt.model.schema import Field, Schema, Type
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations import alter, alterations
 from tablefmt.operations.alterations import Alteration

@@ -1,0 +1,147 @@
+"""Ids, names and comments of new schemas: given out, and refused. Pure.
+
+Spec: SCH-2 .. SCH-4, SCH-6, ENT-11 (spec/entry.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.schema import (
+    COLUMNS_MAX,
+    COMMENT_MAX,
+    DEPTH_MAX,
+    ID_MAX,
+    NAME_BYTES_MAX,
+    Array,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    all_fields,
+    is_variant,
+    walk,
+)
+
+
+def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
+    """Give ids first, first + 1, … depth first to fields, elements, keys and values, and physical
+    names as the names are.
+
+    Raises:
+        SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
+            too deep; SCH-4: no ids are left; SCH-6: a variant as the key of a map.
+    """
+    last = first - 1
+
+    def new_id() -> int:
+        nonlocal last
+        last += 1
+        if last > ID_MAX:
+            raise SchemaMismatchError("the table has given out all ids of columns that there are")
+        return last
+
+    def number(field: Field, depth: int) -> Field:
+        own = new_id()
+        return replace(field, id=own, physical=field.name, type=renumber(field.type, depth))
+
+    def renumber(kind: Type, depth: int) -> Type:
+        if depth > DEPTH_MAX:
+            raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels")
+        if isinstance(kind, Struct):
+            check_names(kind.fields)
+            return Struct(tuple(number(f, depth + 1) for f in kind.fields))
+        if isinstance(kind, Array):
+            own = new_id()
+            return Array(renumber(kind.element, depth + 1), kind.nullable, own)
+        if isinstance(kind, Map):
+            if any(map(is_variant, walk(kind.key))):
+                raise SchemaMismatchError(
+                    "a VARIANT cannot be the key of a map: it has no equality"
+                )
+            key_id = new_id()
+            key = renumber(kind.key, depth + 1)
+            value_id = new_id()
+            return Map(key, renumber(kind.value, depth + 1), kind.nullable, key_id, value_id)
+        return kind
+
+    check_names(fields)
+    numbered = tuple(number(f, 1) for f in fields)
+    return Schema(numbered, last)
+
+
+def check_names(fields: Sequence[Field]) -> None:
+    """Refuse sibling names that cannot be told apart. Spec: SCH-2.
+
+    Raises:
+        SchemaMismatchError: no columns, an empty name, one over 1,024 bytes or with a NUL, or two
+            that differ by case alone (Spark could not tell them apart).
+    """
+    if not fields:
+        raise SchemaMismatchError("a table, and a struct, needs at least one column")
+    if len(fields) > COLUMNS_MAX:
+        raise SchemaMismatchError(f"{len(fields)} columns; at most {COLUMNS_MAX} are allowed")
+    seen: dict[str, str] = {}
+    for field in fields:
+        if not field.name or "\0" in field.name:
+            raise SchemaMismatchError(
+                f"column name {field.name!r} is empty or holds a NUL; give it a name",
+                [field.name],
+            )
+        if len(field.name.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
+            raise SchemaMismatchError(
+                f"column name {field.name[:40]!r}… is longer than {NAME_BYTES_MAX} bytes",
+                [field.name],
+            )
+        folded = field.name.casefold()
+        twin = seen.get(folded)
+        seen[folded] = field.name
+        if twin is not None:
+            raise SchemaMismatchError(
+                f"columns {twin!r} and {field.name!r} differ by case alone, and Spark ignores "
+                "case; rename one",
+                [twin, field.name],
+            )
+
+
+def is_comment(value: Any) -> bool:
+    """Whether it is text that a table may keep as a comment. Spec: ENT-11."""
+    return type(value) is str and 0 < len(value) <= COMMENT_MAX
+
+
+def checked_comment(given: Any, what: str) -> str | None:
+    """A comment as it is kept; None for none, and for text that is empty.
+
+    Raises:
+        SchemaMismatchError: it is no text, or too long.
+    """
+    if given is None or given == "":
+        return None
+    if not is_comment(given) or not _is_unicode(given):
+        raise SchemaMismatchError(
+            f"the comment of {what} is {given!r:.100}; give text of at most {COMMENT_MAX} "
+            "characters, or None"
+        )
+    return str(given)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_comments(schema: Schema) -> None:
+    """Refuse comments of columns, and of fields inside them, that are none. Spec: ENT-11.
+
+    Raises:
+        SchemaMismatchError: it names the column.
+    """
+    for field in all_fields(schema):
+        checked_comment(field.comment, f"column {field.name!r:.100}")
