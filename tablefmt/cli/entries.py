@@ -65,6 +65,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "next_id": entry.totals.next_id,
             "metadata_version": entry.totals.metadata_version,
             "deleted": entry.totals.deleted,
+            "oldest": entry.totals.oldest,
         },
         "table": entry.table,
         "transaction": entry.transaction,
@@ -89,6 +90,8 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "properties": dict(entry.metadata.properties),
             "constraints": {n: c.condition for n, c in entry.metadata.constraints.items()},
         }
+    if entry.horizon is not None:
+        record["horizon"] = {"version": entry.horizon.version}
     if entry.unknown:
         record["unknown"] = dict(entry.unknown)
     return record
