@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from tablefmt.operations.compact import stage_compact
 
 from tablefmt.commit import side_files
 from tablefmt.model.entry import OperationClass
-from tablefmt.session.compaction import stage_compact  # type: ignore[import-not-found]
 from tablefmt.table import Table
 from tests.oracle import logdump
 from tests.tables import assert_sound, handle, new_table, rows
@@ -49,7 +49,7 @@ def test_an_append_that_lost_to_a_new_column_keeps_what_it_was_written_under() -
     assert [int(v) for v in commit.rebased_over] == [1]
     entry = handle(table.context.store).context.view.entries_after(1)[0].entry
     assert entry.totals.metadata_version == 1
-    assert entry.add.columns["written"] == [0]
+    assert entry.add.columns["written"] == [0]  # type: ignore[union-attr]
     assert written(table) == [0]
     # `initial` fills what the file lacks.
     assert handle(table.context.store).to_arrow().to_pylist() == [{"id": 2, "p": "a", "b": 7}]
