@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from tablefmt.operations.compact import stage_compact
 
 from tablefmt.commit import side_files
 from tablefmt.model.entry import OperationClass
+from tablefmt.session.compaction import stage_compact
 from tablefmt.table import Table
 from tests.oracle import logdump
 from tests.tables import assert_sound, handle, new_table, rows
