@@ -17,7 +17,8 @@ from tablefmt.log.names import data_folder
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.values import encode
 from tablefmt.operations.append import append_files
-from tablefmt.session.context import CommitOptions
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.staging import commit_staged
 from tablefmt.table import Table
 
 KINDS: dict[str, tuple[str, list[Any]]] = {
@@ -58,7 +59,8 @@ def without_columns(
         array = pa.array(given, table.schema.field(name).type)
         columns[f"partition.{column.id}"] = encode(array, column.type)
     added = AddedFiles(columns)
-    append_files(table.context, transaction, added, metadata, CommitOptions(), read_version=0)
+    staged = append_files(transaction, added, metadata, read_version=0)
+    commit_staged(table.context, staged, CommitOptions())
     return tablefmt.open(uri), rows
 
 
