@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tablefmt import errors
 from tests.places import GOLDEN, ROOT
 
 SPEC = ROOT / "spec"
@@ -104,6 +105,21 @@ def test_what_readers_are_told_and_what_they_refuse_by_binds_readers() -> None:
     refused = {rule for case in broken if "error" in case for rule in case["rules"]}
     assert len(refused) > 25
     assert {rule for rule in named | refused if "R" not in letters[rule]} == set()
+
+
+REFUSAL = re.compile(r"`(\w+(?:Error|Exception))`")
+
+
+def test_every_refusal_that_a_page_names_is_explained_and_is_one_of_the_packages() -> None:
+    """The bases that group them are named nowhere but in a sentence."""
+    table = (SPEC / "README.md").read_text(encoding="utf-8").partition("## Refusals")[2]
+    explained = REFUSAL.findall(table)
+    named = {n for page in FORMAT_PAGES for n in REFUSAL.findall(page.read_text("utf-8"))}
+    assert named - set(explained) == set()
+    known = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    groups = {"TablefmtError", "ConcurrentModificationException"}
+    assert set(explained) == {n for n in known if REFUSAL.fullmatch(f"`{n}`")} - groups
+    assert len(explained) == len(set(explained))
 
 
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)(?:#[^)]*)?\)")
