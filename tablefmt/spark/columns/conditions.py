@@ -7,7 +7,8 @@ files and goes to the conflict rules; what is not makes them look at whole files
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze, depends_on_zone
@@ -17,6 +18,10 @@ from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predica
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
 from tablefmt.spark.runtime.frames import functions_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 
@@ -31,7 +36,7 @@ _OF_SEVERAL = frozenset(
 """Conditions of Spark's errors, by their first names."""
 
 
-def as_column(functions: Any, given: Any) -> Any:
+def as_column(functions: ModuleType, given: str | Column) -> Column:
     """SQL text, or a Column, as a Column.
 
     Args:
@@ -50,7 +55,7 @@ def as_column(functions: Any, given: Any) -> Any:
     return given
 
 
-def is_plain(given: Any | None) -> bool:
+def is_plain(given: str | Column | None) -> bool:
     """Whether an expression of a statement is known to have one value for a row by itself, the
     same each time, without a query. Of a Column, and of functions that the session may have put in
     place of Spark's own, only Spark knows.
@@ -139,7 +144,7 @@ def non_deterministic(text: str) -> InvalidPredicateError:
     )
 
 
-def check_deterministic(rows: Any, condition: Any, text: str) -> None:
+def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
     """Refuse a condition that may say yes once and no the next time. Runs nothing.
 
     Args:
@@ -169,7 +174,7 @@ def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
     )
 
 
-def check_by_row(rows: Any, given: Sequence[tuple[str, Any]]) -> None:
+def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
     """Refuse expressions that have no value for a row by itself. Runs nothing.
 
     Args:
@@ -194,16 +199,16 @@ def check_by_row(rows: Any, given: Sequence[tuple[str, Any]]) -> None:
             check_by_row(rows, [each])
 
 
-def _condition(error: Any) -> str:
+def _condition(error: AnalysisException) -> str:
     """The name that Spark gives to a refusal, without what narrows it down."""
     return (error.getCondition() or "").partition(".")[0]
 
 
-def _text_of(column: Any) -> str:
+def _text_of(column: Column) -> str:
     return str(column).removeprefix("Column<'").removesuffix("'>")
 
 
-def bound(rows: Any, column: Any) -> Any:
+def bound(rows: DataFrame, column: Column) -> Column:
     """An expression that knows the columns of `rows` alone, wherever it is used later. A Connect
     session only checks that it does not need others.
 
@@ -235,7 +240,7 @@ def check_zoned(text: str, schema: Schema) -> None:
         )
 
 
-def session_zone(spark: Any) -> str:
+def session_zone(spark: SparkSession) -> str:
     """The time zone in which a session reads times without one. Spec: SQL-4."""
     zone: str = spark.conf.get("spark.sql.session.timeZone")
     return zone
