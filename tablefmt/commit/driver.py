@@ -210,8 +210,8 @@ class Driver:
             return Done(Unknown(following.version, str(error).rstrip(".")), None, passed)
         add = self.plan.add
         paths = [] if add is None else add.columns["path"]
-        gone = left_out(self.plan, self.resolver.pending)
-        return Done(following, stored, passed, [paths[index] for index in gone])
+        dropped = left_out(self.plan, self.resolver.pending)
+        return Done(following, stored, passed, [paths[index] for index in dropped])
 
     def _wait(self, attempt: Attempt) -> None:
         pause = wait_seconds(attempt, self.environment.fraction())

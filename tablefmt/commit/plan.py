@@ -246,10 +246,10 @@ def _added(
     """The files that come, and by `own_file` the ids that they get."""
     if plan.add is None:
         return None, {}
-    gone = frozenset(left_out(plan, pending))
-    if not gone:
+    dropped = frozenset(left_out(plan, pending))
+    if not dropped:
         return plan.add, {own_file(i): first_id + i for i in range(len(plan.add))}
-    kept = [i for i in range(len(plan.add)) if i not in gone]
+    kept = [i for i in range(len(plan.add)) if i not in dropped]
     names = {own_file(i): first_id + at for at, i in enumerate(kept)}
     columns = {name: [c[i] for i in kept] for name, c in plan.add.columns.items()}
     return (AddedFiles(columns) if kept else None), names
@@ -259,9 +259,9 @@ def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
     """Rows taken out of files that stay."""
     if deletes is None:
         return 0
-    gone = frozenset(removed.ids)
+    whole = frozenset(removed.ids)
     pairs = zip(deletes.file, deletes.rows, strict=True)
-    return sum(rows for file, rows in pairs if file not in gone)
+    return sum(rows for file, rows in pairs if file not in whole)
 
 
 def _lineage(pending: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
@@ -301,7 +301,7 @@ def _measured(
     if plan.replacing is not None or removed.ids:
         metrics.update(numRemovedFiles=len(removed.ids), numRemovedBytes=removed.bytes)
     if deletes is not None or changes_rows:
-        gone = frozenset(removed.ids)
+        whole = frozenset(removed.ids)
         marked = () if deletes is None else deletes.file
-        metrics.update(numDeletionVectorsAdded=sum(file not in gone for file in marked))
+        metrics.update(numDeletionVectorsAdded=sum(file not in whole for file in marked))
     return replace(plan.operation, metrics=metrics) if metrics else plan.operation

@@ -87,8 +87,8 @@ def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
     if small:
         # One search for all of them: a thousand small ones cost more than one large one.
         hashes, ends = decode_all_hashes([packed[at] for at in small])
-        found = np.concatenate([[0], np.cumsum(_is_in(hashes, known))])
-        mask[small] = found[ends[1:]] > found[ends[:-1]]
+        common = np.concatenate([[0], np.cumsum(_is_in(hashes, known))])
+        mask[small] = common[ends[1:]] > common[ends[:-1]]
 
 
 def _keys_of(read: Read, columns: tuple[int, ...]) -> _Hashes | None:
@@ -109,8 +109,8 @@ def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
     if len(among) == 0:
         return np.zeros(len(hashes), np.bool_)
     at = np.minimum(np.searchsorted(among, hashes), len(among) - 1)
-    found: Mask = among[at] == hashes
-    return found
+    equal: Mask = among[at] == hashes
+    return equal
 
 
 def _column(winner: Winner, name: str) -> Any:

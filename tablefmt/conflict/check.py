@@ -15,9 +15,9 @@ from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.ids import shared
 from tablefmt.conflict.matrix import ROW, Cell, Rule, profile_of, transaction_cell
 from tablefmt.conflict.removal_overlap import (
-    taken_of_inputs,
-    taken_of_read,
-    taken_of_removals,
+    overlap_with_inputs,
+    overlap_with_read,
+    overlap_with_removals,
 )
 from tablefmt.conflict.scope import overlap
 from tablefmt.conflict.verdict import Conflict, Same, Verdict
@@ -120,8 +120,8 @@ def _rows(winner: Winner, pending: PendingCommit) -> Verdict:
     cell = cell_text(winner, pending)
     if cell is None:
         return None
-    found = _by_scope if pending.granularity == "transaction" else _by_cell
-    return found(winner, pending, cell)
+    rule = _by_scope if pending.granularity == "transaction" else _by_cell
+    return rule(winner, pending, cell)
 
 
 _CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
@@ -158,7 +158,7 @@ def _out_of_reach(winner: Winner, pending: PendingCommit, cell: str) -> Conflict
         return _both_remove(winner, "CFL-16", reason, cell, of_files(files))
     if not reorders(winner):
         return None
-    taken = taken_of_removals(winner, pending, by_row=False)
+    taken = overlap_with_removals(winner, pending, by_row=False)
     if not taken:
         return None
     reason = "the winner reordered rows that this one removes"
@@ -188,9 +188,9 @@ def _by_cell(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | No
         )
         return _gone(winner, pending, cell) if needs_order else None
     if rule is not Rule.SAME:
-        found = _appended(winner, pending, cell)
-        if found is not None:
-            return found
+        appended = _appended(winner, pending, cell)
+        if appended is not None:
+            return appended
     return None if rule is Rule.APPENDED else _gone(winner, pending, cell)
 
 
@@ -226,17 +226,17 @@ def _may_have_seen(winner: Winner, pending: PendingCommit, blind: int) -> bool:
 def _gone(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
     """CFL-10, CFL-11."""
     if pending.cls in NOT_LOGICAL:
-        taken = taken_of_inputs(winner, pending)
+        taken = overlap_with_inputs(winner, pending)
         reason = "the winner changed or removed files that this operation rewrites"
         return _both_remove(winner, "CFL-11", reason, cell, taken.evidence()) if taken else None
     by_row = profile_of(pending.granularity, pending.delete_mode) == ROW
     for read in pending.reads:
-        taken = taken_of_read(winner, read, by_row)
+        taken = overlap_with_read(winner, read, by_row)
         if taken:
             reason = f"the winner removed {_what(taken.rows)} that this operation read"
             error = ConcurrentDeleteReadException
             return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
-    taken = taken_of_removals(winner, pending, by_row)
+    taken = overlap_with_removals(winner, pending, by_row)
     if not taken:
         return None
     reason = f"the winner removed {_what(taken.rows)} that this operation removes"

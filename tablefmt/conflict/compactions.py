@@ -57,8 +57,8 @@ def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
     inputs: dict[int, set[int]] = {}
     for output, file in zip(lineage.output, lineage.input, strict=True):
         inputs.setdefault(output, set()).add(file)
-    wanted = frozenset(hit.tolist())
-    foreign = {f for files in inputs.values() if files & wanted for f in files - wanted}
+    needed = frozenset(hit.tolist())
+    foreign = {f for files in inputs.values() if files & needed for f in files - needed}
     return foreign | _kept_but_dropped(pending, moves_of(winner.entry, hit))
 
 
@@ -84,15 +84,15 @@ def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
 
 def _kept_but_dropped(pending: PendingCommit, moves: Moves) -> set[int]:
     """Files of which `pending` holds rows that are not in the outputs any more."""
-    found = set()
+    files: set[int] = set()
     for group in pending.groups:
         for _, runs in group.outputs:
             for run in runs:
                 for move in moves.get(run.file, ()):
                     lost = move.run.dropped & span(run.start, run.rows)
                     if not lost.issubset(run.dropped):
-                        found.add(run.file)
-    return found
+                        files.add(run.file)
+    return files
 
 
 def _joined(groups: list[Group]) -> Group:

@@ -44,8 +44,8 @@ def conflict(
 
 def of_files(ids: Iterable[int]) -> Evidence:
     """File ids, ascending."""
-    found = sorted(ids)
-    return {"files": found[:EVIDENCE_MAX], "files_count": len(found)} if found else {}
+    ordered = sorted(ids)
+    return {"files": ordered[:EVIDENCE_MAX], "files_count": len(ordered)} if ordered else {}
 
 
 def of_rows(rows: Mapping[int, BitMap64]) -> Evidence:
@@ -62,9 +62,9 @@ def of_rows(rows: Mapping[int, BitMap64]) -> Evidence:
 
 def of_partitions(partitions: Iterable[tuple[Any, ...]]) -> Evidence:
     """Partitions as lists of encoded values."""
-    found = sorted(partitions, key=repr)
-    shown = [list(values) for values in found[:EVIDENCE_MAX]]
-    return {"partitions": shown, "partitions_count": len(found)}
+    ordered = sorted(partitions, key=repr)
+    shown = [list(values) for values in ordered[:EVIDENCE_MAX]]
+    return {"partitions": shown, "partitions_count": len(ordered)}
 
 
 def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:

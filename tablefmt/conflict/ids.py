@@ -12,8 +12,8 @@ from tablefmt.conflict.facts import NO_IDS, Ids
 
 def ascending(ids: Iterable[int]) -> Ids:
     """The ids as a set."""
-    found: Ids = np.unique(np.fromiter(ids, np.int64))
-    return found
+    numbers: Ids = np.unique(np.fromiter(ids, np.int64))
+    return numbers
 
 
 def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
@@ -21,8 +21,8 @@ def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
     if len(ids) == 0 or len(values) == 0:
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
-    found: NDArray[np.bool_] = ids[at] == values
-    return found
+    equal: NDArray[np.bool_] = ids[at] == values
+    return equal
 
 
 def shared(few: Sequence[int] | Ids, ids: Ids) -> Ids:
@@ -30,13 +30,13 @@ def shared(few: Sequence[int] | Ids, ids: Ids) -> Ids:
     if len(few) == 0 or len(ids) == 0:
         return NO_IDS
     values = np.asarray(few, np.int64)
-    found: Ids = values[is_among(values, ids)]
-    return found
+    common: Ids = values[is_among(values, ids)]
+    return common
 
 
-def without(ids: Ids, gone: Ids) -> Ids:
+def without(ids: Ids, others: Ids) -> Ids:
     """The ascending `ids` that are not among the ascending `gone`."""
-    left: Ids = ids[~is_among(ids, gone)]
+    left: Ids = ids[~is_among(ids, others)]
     return left
 
 

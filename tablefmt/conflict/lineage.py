@@ -64,9 +64,9 @@ Moves = Mapping[int, list[Move]]
 
 def span(start: int, rows: int) -> BitMap64:
     """The positions from `start` on."""
-    found = BitMap64()
-    found.add_range(start, start + rows)
-    return found
+    positions = BitMap64()
+    positions.add_range(start, start + rows)
+    return positions
 
 
 def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
@@ -81,9 +81,9 @@ def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
     if lineage is None or entry.add is None or len(inputs) == 0:
         return {}
     files = np.asarray(lineage.input, np.int64)
-    wanted = is_among(files, inputs)
+    of_inputs = is_among(files, inputs)
     outputs = np.asarray(lineage.output, np.int64)
-    lines = np.flatnonzero(np.isin(outputs, outputs[wanted]))
+    lines = np.flatnonzero(np.isin(outputs, outputs[of_inputs]))
     first = entry.totals.next_id - len(entry.add)
     moves: dict[int, list[Move]] = {}
     output, offset = -1, 0
@@ -92,7 +92,7 @@ def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
             output, offset = int(outputs[at]), 0
         text = lineage.dropped[at]
         dropped = BitMap64() if text is None else decode_positions(text)
-        if wanted[at]:
+        if of_inputs[at]:
             run = Run(lineage.input[at], lineage.start[at], lineage.rows[at], dropped)
             moves.setdefault(run.file, []).append(Move(run, first + output, offset))
         offset += lineage.rows[at] - len(dropped)
@@ -127,9 +127,11 @@ def place_all(
     """
     placed: dict[int, BitMap64] = {}
     for move in moves if rows else ():
-        found = move.place(rows)
-        if found:
-            placed[move.output] = placed[move.output] | found if move.output in placed else found
+        rows_moved = move.place(rows)
+        if rows_moved:
+            placed[move.output] = (
+                placed[move.output] | rows_moved if move.output in placed else rows_moved
+            )
     if sum(map(len, placed.values())) != len(rows):
         raise CorruptEntryError(
             f"the lineage of version {entry.version} loses rows of file {file}", rule="LIN-1"

@@ -136,18 +136,20 @@ def _mark(deletes: dict[int, Marks], file: int, deleted: BitMap64, updated: BitM
 
 
 def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
-    gone = shared(removed, read.files).tolist()
-    if not gone:
+    moved_files = shared(removed, read.files).tolist()
+    if not moved_files:
         return read
-    outputs = {move.output for file in gone for move in moves[file] if move.rows}
+    outputs = {move.output for file in moved_files for move in moves[file] if move.rows}
     known = read.moved if read.rows is None else read.rows
     after = {file: rows for file, rows in known.items() if file not in moves}
-    for file in gone:
+    for file in moved_files:
         rows = known.get(file, None if read.rows is None else _NO_ROWS)
         for move in moves[file]:
-            found = move.all if rows is None else move.place(rows)
-            if found:
-                after[move.output] = after[move.output] | found if move.output in after else found
+            new_rows = move.all if rows is None else move.place(rows)
+            if new_rows:
+                after[move.output] = (
+                    after[move.output] | new_rows if move.output in after else new_rows
+                )
     left = without(read.files, removed)
     if read.rows is None:
         # An output without any of the rows was not looked at, and would count as a whole.
@@ -176,8 +178,8 @@ def _with_known(winner: Winner, pending: PendingCommit, removed: Ids) -> Pending
 
 
 def _without_known(pending: PendingCommit, removed: Sequence[int]) -> PendingCommit:
-    gone = pending.known.intersection(removed)
-    return replace(pending, known=pending.known - gone) if gone else pending
+    forgotten = pending.known.intersection(removed)
+    return replace(pending, known=pending.known - forgotten) if forgotten else pending
 
 
 def _are_known(

@@ -16,7 +16,7 @@ from tablefmt.conflict.ids import ascending, shared, union
 
 
 @dataclass(slots=True)
-class Taken:
+class RemovalOverlap:
     """Files and rows that both sides touched."""
 
     files: set[int] = field(default_factory=set)
@@ -44,8 +44,8 @@ def removed_files(winner: Winner) -> Ids:
 
 def marked_files(winner: Winner, removed: Ids) -> Ids:
     """Files that lost rows and are still there, ascending."""
-    gone = frozenset(removed.tolist())
-    return ascending(file for file in winner.deletes if file not in gone)
+    taken_out = frozenset(removed.tolist())
+    return ascending(file for file in winner.deletes if file not in taken_out)
 
 
 def touched_files(winner: Winner) -> Ids:
@@ -54,16 +54,16 @@ def touched_files(winner: Winner) -> Ids:
     return union(removed, marked_files(winner, removed))
 
 
-def taken_of_read(winner: Winner, read: Read, by_row: bool) -> Taken:
+def overlap_with_read(winner: Winner, read: Read, by_row: bool) -> RemovalOverlap:
     """What the winner took away of what was read (CFL-10); positions where `by_row`."""
-    taken = Taken()
+    taken = RemovalOverlap()
     removed = removed_files(winner)
-    gone = shared(removed, read.files)
+    removed_read = shared(removed, read.files)
     marked = shared(marked_files(winner, removed), read.files)
     if not (by_row and read.by_row):
-        taken.files.update(gone.tolist(), marked.tolist())
+        taken.files.update(removed_read.tolist(), marked.tolist())
         return taken
-    for file in gone.tolist():
+    for file in removed_read.tolist():
         rows = rows_read(read, file)
         if rows is None:
             taken.files.add(file)
@@ -82,9 +82,9 @@ def rows_read(read: Read, file: int) -> BitMap64 | None:
     return read.moved.get(file)
 
 
-def taken_of_removals(winner: Winner, pending: PendingCommit, by_row: bool) -> Taken:
+def overlap_with_removals(winner: Winner, pending: PendingCommit, by_row: bool) -> RemovalOverlap:
     """What the winner took away of what the later operation takes away too (CFL-11)."""
-    taken = Taken()
+    taken = RemovalOverlap()
     removed = removed_files(winner)
     own = union(pending.removes, ascending(file for file in pending.deletes if file >= 0))
     taken.files.update(shared(removed, own).tolist())
@@ -108,10 +108,10 @@ def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
     return marks.all & rows
 
 
-def taken_of_inputs(winner: Winner, pending: PendingCommit) -> Taken:
+def overlap_with_inputs(winner: Winner, pending: PendingCommit) -> RemovalOverlap:
     """Files that a compaction would rewrite, and that changed or went (CFL-11)."""
     inputs = union(*(group.inputs for group in pending.groups))
-    return Taken(files=set(shared(touched_files(winner), inputs).tolist()))
+    return RemovalOverlap(files=set(shared(touched_files(winner), inputs).tolist()))
 
 
 _NO_ROWS = BitMap64()

@@ -36,10 +36,10 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
         if isinstance(theirs, PredicateScope) and isinstance(mine, PredicateScope):
             both = (_condition(each.predicate, metadata.schema) for each in (theirs, mine))
             return None if may_both_hold(*both) else frozenset()
-        listed, said = (theirs, mine) if isinstance(theirs, PartitionScope) else (mine, theirs)
+        listed, predicate = (theirs, mine) if isinstance(theirs, PartitionScope) else (mine, theirs)
         assert isinstance(listed, PartitionScope)
-        assert isinstance(said, PredicateScope)
-        return _inside(listed, _condition(said.predicate, metadata.schema), metadata)
+        assert isinstance(predicate, PredicateScope)
+        return _inside(listed, _condition(predicate.predicate, metadata.schema), metadata)
     except (InvalidPredicateError, UnsupportedFeatureError, CorruptEntryError, ValueError):
         return None
 
@@ -57,5 +57,5 @@ def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> 
         return None
     columns = zip(metadata.partition_by, zip(*scope.values, strict=True), strict=True)
     values = {f"partition.{i}": decode(c, metadata.schema.by_id(i).type) for i, c in columns}
-    found = partition_match(condition, pa.table(values), ids)
-    return frozenset(v for v, is_in in zip(scope.values, found, strict=True) if is_in)
+    matches = partition_match(condition, pa.table(values), ids)
+    return frozenset(v for v, is_in in zip(scope.values, matches, strict=True) if is_in)

@@ -122,8 +122,8 @@ def definition(
         raise SchemaMismatchError(
             "every column is a partition column; leave at least one for data", list(partition_by)
         )
-    said = checked_comment(comment, "the table")
-    return Metadata(columns, tuple(ids), check_properties(properties), comment=said)
+    checked = checked_comment(comment, "the table")
+    return Metadata(columns, tuple(ids), check_properties(properties), comment=checked)
 
 
 def _open(store: Store, environment: Environment) -> TableContext | None:

@@ -116,8 +116,8 @@ def overwrite_statement(
             return (analyzed_condition(where, metadata.schema).text,)
         condition = check_overwritable(metadata, where, dynamic_partitions)
         # An expression's own text leaves out the middle of a long list.
-        said = where if condition is None or isinstance(where, str) else to_sql(condition)
-        return str(said), str(dynamic_partitions)
+        condition_text = where if condition is None or isinstance(where, str) else to_sql(condition)
+        return str(condition_text), str(dynamic_partitions)
 
     def stage(pinned: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
         if by_rows(pinned.metadata):

@@ -89,19 +89,19 @@ def stage_set(
     """
     schema = pinned.metadata.schema
     relation = Relation(schema)
-    made = new_values(assigned(values, schema), (relation,), now_us())
+    values_set = new_values(assigned(values, schema), (relation,), now_us())
     engine = LazyEngine()
 
     def change(rows: pa.Table) -> pa.Table:
         handles = [relation.handle(at) for at in range(len(schema.fields))]
-        for field_id, column in computed(engine, rows.rename_columns(handles), made).items():
+        for field_id, column in computed(engine, rows.rename_columns(handles), values_set).items():
             at = schema.fields.index(schema.by_id(field_id))
             field = pa.field(schema.fields[at].name, column.type)
             rows = rows.set_column(at, field, column)
         return rows
 
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
-    return stage_update(pinned, where, change, [value.field.name for value in made], shape)
+    return stage_update(pinned, where, change, [value.field.name for value in values_set], shape)
 
 
 def stage_update(

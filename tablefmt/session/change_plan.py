@@ -131,10 +131,10 @@ def written_scope(
 
 
 def _taken_out(pinned: TransactionSnapshot, changed: Changed, carry: CopyRows) -> _Out:
-    gone = _union(changed.deleted, changed.updated)
-    live = _live_rows(changed.files, gone)
-    touched = np.array(sorted(gone), np.int64)
-    whole = np.array([f for f in sorted(gone) if len(gone[f]) == live[f]], np.int64)
+    leaving = _union(changed.deleted, changed.updated)
+    live = _live_rows(changed.files, leaving)
+    touched = np.array(sorted(leaving), np.int64)
+    whole = np.array([f for f in sorted(leaving) if len(leaving[f]) == live[f]], np.int64)
     rewrites = pinned.property("deleteMode") == COPY_ON_WRITE
     # A row that goes with its file is deleted unless something else is said of it.
     unsaid = () if rewrites else [f for f in whole.tolist() if f not in changed.updated]
@@ -147,24 +147,24 @@ def _taken_out(pinned: TransactionSnapshot, changed: Changed, carry: CopyRows) -
     if not rewrites:
         return _Out(whole, marks)
     stays = np.setdiff1d(touched, whole)
-    files, outputs = carry(pinned, stays, gone) if len(stays) else (None, ())
+    files, outputs = carry(pinned, stays, leaving) if len(stays) else (None, ())
     return _Out(touched, marks, files, outputs)
 
 
-def _live_rows(files: pa.Table, gone: Rows) -> dict[int, int]:
+def _live_rows(files: pa.Table, leaving: Rows) -> dict[int, int]:
     """By file that rows go of, how many it has."""
     ids, rows, deleted = (files[n].to_numpy() for n in ("id", "rows", "deleted"))
-    here = np.isin(ids, np.fromiter(gone, np.int64, len(gone)))
-    found = dict(zip(ids[here].tolist(), (rows - deleted)[here].tolist(), strict=True))
-    assert found.keys() == gone.keys(), "rows go of files that were opened"
-    return found
+    here = np.isin(ids, np.fromiter(leaving, np.int64, len(leaving)))
+    live = dict(zip(ids[here].tolist(), (rows - deleted)[here].tolist(), strict=True))
+    assert live.keys() == leaving.keys(), "rows go of files that were opened"
+    return live
 
 
 def _union(one: Rows, other: Rows) -> dict[int, BitMap64]:
-    found = dict(one)
+    both = dict(one)
     for file, rows in other.items():
-        found[file] = found[file] | rows if file in found else rows
-    return found
+        both[file] = both[file] | rows if file in both else rows
+    return both
 
 
 def _keyed(changed: Changed) -> AddedFiles | None:
@@ -183,18 +183,20 @@ def _metrics(name: str, changed: Changed, out: _Out) -> dict[str, int]:
     updated = sum(map(len, changed.updated.values()))
     copied = 0 if out.carried_files is None else out.carried_files.rows
     inserted = 0 if changed.inserted_files is None else changed.inserted_files.rows
-    found = target_rows(inserted, updated, deleted, copied)
+    metrics = target_rows(inserted, updated, deleted, copied)
     if name == "MERGE":
-        found["numTargetFilesAdded"] = sum(
+        metrics["numTargetFilesAdded"] = sum(
             len(part)
             for part in (out.carried_files, changed.updated_files, changed.inserted_files)
             if part is not None
         )
-        found["numTargetFilesRemoved"] = len(out.removes)
+        metrics["numTargetFilesRemoved"] = len(out.removes)
     else:
-        said = ("numUpdatedRows", updated) if name == "UPDATE" else ("numDeletedRows", deleted)
-        found |= dict([said, ("numCopiedRows", copied)])
-    return {**found, **_vector_metrics(changed.files, out), **changed.metrics}
+        delta_name = (
+            ("numUpdatedRows", updated) if name == "UPDATE" else ("numDeletedRows", deleted)
+        )
+        metrics |= dict([delta_name, ("numCopiedRows", copied)])
+    return {**metrics, **_vector_metrics(changed.files, out), **changed.metrics}
 
 
 def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[str, int]:

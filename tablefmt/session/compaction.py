@@ -43,22 +43,22 @@ def stage_compact(
     """
     assert (cls is OperationClass.CLUSTER) == (sort is not None)
     parts: list[AddedFiles | None] = []
-    made: list[Group] = []
+    staged_groups: list[Group] = []
     count = 0
     for files in groups:
         added, runs = rewrite(pinned, files, sort)
         outputs = tuple(enumerate(runs, count))
         count += len(outputs)
         parts.append(added)
-        made.append(Group(np.sort(np.array(files, np.int64)), outputs))
-    wanted = pa.array([file for files in groups for file in files], pa.int64())
+        staged_groups.append(Group(np.sort(np.array(files, np.int64)), outputs))
+    inputs = pa.array([file for files in groups for file in files], pa.int64())
     live = pinned.snapshot.files
     return Staged(
         transaction=pinned.transaction,
         operation=Operation(name=NAMES[cls], cls=cls),
-        scope=scope_of_files(live.filter(pc.is_in(live["id"], wanted)), pinned.metadata),
+        scope=scope_of_files(live.filter(pc.is_in(live["id"], inputs)), pinned.metadata),
         written_under=pinned.metadata,
         read_version=pinned.version,
         add=joined(parts),
-        groups=tuple(made),
+        groups=tuple(staged_groups),
     )

@@ -57,12 +57,12 @@ class Measured:
             what: the statement, for people.
             files: how many there are.
         """
-        began = said = self.clock()
+        began = last_report = self.clock()
         rows = 0
         for part in parts:
             now = self.clock()
-            if now - said >= PROGRESS_SECONDS:
-                said = now
+            if now - last_report >= PROGRESS_SECONDS:
+                last_report = now
                 _log.info(
                     "%s: %d of %d files read, %d rows found, %.0f s",
                     what, part.file, files, rows, now - began,
@@ -79,8 +79,8 @@ class Measured:
         """
         asked = {kind: n - self.before[kind] for kind, n in self.store.tally.sums().items()}
         asked[Request.PUT] += 1
-        found = {f"num{kind.value}Requests": n for kind, n in asked.items() if n}
-        return {"executionTimeMs": _millis(self.clock() - self.started), **found}
+        requests = {f"num{kind.value}Requests": n for kind, n in asked.items() if n}
+        return {"executionTimeMs": _millis(self.clock() - self.started), **requests}
 
     def span_metrics(self) -> dict[str, int]:
         """`scanTimeMs` and `rewriteTimeMs`."""

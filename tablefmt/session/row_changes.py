@@ -58,17 +58,17 @@ def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
     snapshot = pinned.snapshot
     files = snapshot.matching(target.predicate)
     ids = files["id"].to_pylist()
-    found: dict[int, BitMap64] = {}
+    positions: dict[int, BitMap64] = {}
     if target.rows is None:
         for file, rows in zip(ids, files["rows"].to_pylist(), strict=True):
-            found[file] = BitMap64(range(rows)) - snapshot.positions(file)
+            positions[file] = BitMap64(range(rows)) - snapshot.positions(file)
     else:
         looked = snapshot.with_vectors(files)
         parts = locate_rows(pinned.store, looked, snapshot.schema, [], target.rows)
         with pinned.measured.timed(SCAN):
             for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
-                found.setdefault(ids[part.file], BitMap64()).update(part.positions)
-    return Selected(target, files, {file: rows for file, rows in found.items() if rows})
+                positions.setdefault(ids[part.file], BitMap64()).update(part.positions)
+    return Selected(target, files, {file: rows for file, rows in positions.items() if rows})
 
 
 def change_rows(
@@ -93,10 +93,10 @@ def change_rows(
 
     def changed() -> Iterator[pa.RecordBatch]:
         for rows in _in_chunks(_rows_of(pinned, files, selected)):
-            made = change(rows)
+            new_rows = change(rows)
             columns = [
                 relabelled(column, field.type)
-                for column, field in zip(made.columns, shape, strict=True)
+                for column, field in zip(new_rows.columns, shape, strict=True)
             ]
             yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
 
@@ -109,13 +109,13 @@ def _rows_of(
     pinned: TransactionSnapshot, files: pa.Table, selected: Selected
 ) -> Iterator[pa.RecordBatch]:
     """The rows selected, of files that hold some, with their vectors."""
-    schema, wanted = pinned.snapshot.schema, selected.target.rows
-    if wanted is None or not callable(wanted.exact):
-        yield from read_files(pinned.store, files, schema, schema.fields, wanted)
+    schema, condition = pinned.snapshot.schema, selected.target.rows
+    if condition is None or not callable(condition.exact):
+        yield from read_files(pinned.store, files, schema, schema.fields, condition)
         return
     # Where they are is known; the condition is not worked out again.
     ids = files["id"].to_pylist()
-    pushed = RowFilter(wanted.pushed)
+    pushed = RowFilter(condition.pushed)
     for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=1):
         here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
         low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
@@ -180,13 +180,13 @@ def runs_of(
         inputs: id, rows as written, and the positions left out.
         outputs: rows of each output; together as many as the inputs have left.
     """
-    made: list[list[Run]] = [[] for _ in outputs]
+    runs: list[list[Run]] = [[] for _ in outputs]
     at, room = 0, outputs[0] if outputs else 0
     for file, rows, dropped in inputs:
         left = BitMap64(range(rows)) - dropped
         start = taken = 0
         if rows and not left and outputs:
-            made[at].append(Run(file, 0, rows, dropped))
+            runs[at].append(Run(file, 0, rows, dropped))
         while taken < len(left):
             while room == 0:
                 at += 1
@@ -195,9 +195,9 @@ def runs_of(
             taken, room = taken + count, room - count
             # Rows left out between two outputs belong to the earlier one.
             end = rows if taken == len(left) else left[taken]
-            made[at].append(Run(file, start, end - start, dropped & BitMap64(range(start, end))))
+            runs[at].append(Run(file, start, end - start, dropped & BitMap64(range(start, end))))
             start = end
-    return tuple(map(tuple, made))
+    return tuple(map(tuple, runs))
 
 
 def copy_rows(

@@ -106,8 +106,8 @@ class Scan:
     def count(self) -> int:
         """Rows; without a condition from metadata alone."""
         files = self.survivors if self._condition is None else self._readable
-        found = count_rows(self.store, files, self.snapshot.schema, self._condition)
-        return found if self.limit is None else min(found, self.limit)
+        rows = count_rows(self.store, files, self.snapshot.schema, self._condition)
+        return rows if self.limit is None else min(rows, self.limit)
 
     def explain(self) -> str:
         """What would be read, of how much, and why."""

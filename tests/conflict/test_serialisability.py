@@ -172,7 +172,7 @@ WRONG = [
     Wrong("an overwrite removes what it read", check, "_may_have_seen", _no_overwrite, ROW, WIPED),
     Wrong("added rows do not matter", check, "_appended", _never),
     Wrong("removed rows do not matter", check, "_gone", _never),
-    Wrong("removals are not compared", check, "taken_of_removals", _never),
+    Wrong("removals are not compared", check, "overlap_with_removals", _never),
     Wrong("new versions never match", appended, "_sets_nothing_read", _any_columns, ROW, VALUES),
     Wrong("no key is ever met", appended, "_without_other_keys", _no_keys_match),
     Wrong("dropped rows are counted", lineage.Move, "place", _no_rank),
