@@ -18,8 +18,6 @@ from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import Report, verify
-from tablefmt.model.arrow_types import to_arrow
-from tablefmt.model.entry import Metadata
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -34,6 +32,7 @@ from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.session.context import TableContext
+from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 Uri = Union[str, "os.PathLike[str]"]
 
 
-class Table:
+class Table(Handle):
     """A handle on one table, at one version.
 
     Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
@@ -67,9 +66,6 @@ class Table:
     TableReplacedError where the log is not what was written (LOG-1 .. LOG-3).
     """
 
-    def __init__(self, context: TableContext) -> None:
-        self.context = context
-
     def __repr__(self) -> str:
         sums = self.context.view.totals[self.version]
         when = self.context.view.timeline.time_versions[self.version]
@@ -79,53 +75,9 @@ class Table:
         )
 
     @property
-    def uri(self) -> str:
-        """Where the table is; holds no secret."""
-        return self.context.store.uri
-
-    @property
-    def id(self) -> str:
-        """The table's own id, 32 hex digits: stays when the table is moved."""
-        return self.context.view.head.table
-
-    @property
-    def version(self) -> int:
-        """The ID version that this handle reads."""
-        return self.context.version
-
-    @property
     def timestamp(self) -> datetime:
         """Commit timestamp of `version`, aware, UTC."""
         return from_micros(self.context.view.timeline.timestamps[self.version])
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, as Arrow types; comments are b"comment" in the metadata of fields."""
-        return to_arrow(self._metadata.schema)
-
-    @property
-    def partition_by(self) -> list[str]:
-        """Names of the partition columns, in order."""
-        return self._metadata.partition_names
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """The table properties that are set."""
-        return dict(self._metadata.properties)
-
-    @property
-    def comment(self) -> str | None:
-        """What people say of the table; None for nothing."""
-        return self._metadata.comment
-
-    @property
-    def constraints(self) -> dict[str, str]:
-        """The conditions of the CHECK constraints, by name."""
-        return {name: each.condition for name, each in self._metadata.constraints.items()}
-
-    @property
-    def _metadata(self) -> Metadata:
-        return self.context.view.metadata_at(self.version)
 
     def refresh(self) -> Table:
         """Move the handle to the newest version, and return it. One request if nothing is new.
