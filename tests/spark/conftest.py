@@ -86,14 +86,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The condition texts that the JVM asked about."""
     texts: list[str] = []
 
-    def spying(files: Files) -> Callable[[str], bytes | None]:
+    def spying(files: Files) -> Callable[[str], Any]:
         inner = pruner(files)
 
-        def survivors(text: str) -> bytes | None:
+        def prune(text: str) -> Any:
             texts.append(text)
             return inner(text)
 
-        return survivors
+        return prune
 
     monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", spying)
     return texts

@@ -13,6 +13,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, TableNotFoundError, VersionNotFoundError
+from tablefmt.spark.backends.native.relation import Files, file_lines
 from tests.spark.looking import data_files, rows_of, scanned_files
 
 
@@ -97,10 +98,10 @@ def test_a_broken_callback_costs_time_and_no_rows(
     spark: Any, uri: str, table: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(files: Any) -> Any:
-        def survivors(text: str) -> bytes:
+        def prune(text: str) -> Any:
             raise RuntimeError(text)
 
-        return survivors
+        return prune
 
     monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", broken)
     found = tablefmt.spark.read(spark, uri).where("id = 17")
@@ -207,3 +208,29 @@ def test_nan_is_found_beside_equal_numbers(spark: Any, uri: str, writer: str) ->
     read = tablefmt.spark.read(spark, uri)
     for where in ("v > 1", "isnan(v)", "v != 1", "v >= 5", "s.x > 1", "isnan(s.x)"):
         assert [row.id for row in read.where(where).collect()] == [2], where
+
+
+def test_the_jvm_is_told_of_no_file_that_a_condition_rules_out(
+    spark: Any, uri: str, table: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PRN-1: it holds the survivors alone; without a condition that tells files apart, all."""
+    told: list[list[str]] = []
+
+    def spying(files: Files, mask: Any) -> bytes:
+        lines = file_lines(files, mask)
+        groups, *rest = lines.decode().split("\n")
+        told.append([line.split("\t")[3] for line in rest[int(groups) :]])
+        return lines
+
+    monkeypatch.setattr("tablefmt.spark.backends.native.relation.file_lines", spying)
+    frame = tablefmt.spark.read(spark, uri)
+    assert told == []
+    assert frame.where("id = 17").count() == 1
+    (only,) = table.scan(where="id = 17").files()["path"].to_pylist()
+    assert told == [[only]]
+    assert frame.where("id >= 30 AND id < 50").selectExpr("sum(id)").first()[0] == sum(
+        range(30, 50)
+    )
+    assert told[1:] == [table.scan(where="id >= 30 AND id < 50").files()["path"].to_pylist()]
+    assert frame.selectExpr("sum(id)").first()[0] == sum(range(400))
+    assert told[2:] == [table.scan().files()["path"].to_pylist()]

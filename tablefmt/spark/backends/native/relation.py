@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
@@ -55,6 +56,7 @@ RELATIONS_KEPT = 16
 """Snapshots of a context whose relation is built once: it takes a hundred calls into the JVM."""
 
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
+_BREAK = "\n"
 _JOINED = 1 << 16
 """Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
 
@@ -159,10 +161,9 @@ def to_relation(
     # Spark itself would not ask about conditions on partitions and other columns together.
     loader.add_rule(spark)
     columns = loader.java_schema(spark, json.dumps(to_spark_json(files.schema)))
-    groups = files.groups or partition_groups(files.columns, files.schema, files.partition_ids)
-    partitions = loader.java_schema(spark, groups.columns if groups else _NO_COLUMNS)
+    partitions = loader.java_schema(spark, group_columns(files))
     by = files.partition_ids
-    rows = live_rows(files.columns)
+    count, size = files.columns.num_rows, pc.sum(files.columns["size"]).as_py() or 0
     index = loader.new_instance(
         spark,
         "SnapshotFileIndex",
@@ -170,13 +171,13 @@ def to_relation(
         root.scheme,
         root.authority,
         root.path,
-        file_lines(files.columns, groups),
-        loader.long(spark, rows),
-        groups.values if groups else "",
+        loader.long(spark, count),
+        loader.long(spark, size),
+        loader.long(spark, live_rows(files.columns)),
         columns,
         partitions,
     )
-    index.setSurvivors(loader.callback(spark, pruner(files)))
+    index.setSurvivors(loader.callback(spark, survivors(files)))
     _leave_out(spark, index, files)
     if files.positions:
         columns = columns.add(POSITION, "long", True)
@@ -290,36 +291,76 @@ def hadoop_root(store: Store) -> HadoopRoot:
     )
 
 
-def pruner(files: Files) -> Callable[[str], bytes | None]:
-    """What the JVM asks: condition text (logical names, times in UTC) to a bit a file.
+def group_columns(files: Files) -> str:
+    """The columns that have one value a file, in Spark's JSON form of a StructType."""
+    # Which columns these are does not depend on which files.
+    groups = files.groups or _groups_of(files, files.columns.slice(0, 1))
+    return groups.columns if groups else _NO_COLUMNS
 
-    Whatever goes wrong keeps every file: an answer of None.
+
+def survivors(files: Files) -> Callable[[str], bytes | None]:
+    """What the JVM asks: condition text, "" for none, to the files that are left, as `file_lines`.
+
+    Text that tells no files apart, for whatever reason, is of no use: an answer of None.
     """
+    prune = pruner(files)
 
-    def survivors(text: str) -> bytes | None:
+    def listed(text: str) -> bytes | None:
+        if not text:
+            return file_lines(files, None)
         try:
-            understood, _ = parse_conjuncts(text, files.schema, "UTC")
-            if not understood:
-                return None
-            mask = may_match(all_of(understood), files.columns, files.partition_ids)
-            return np.packbits(mask, bitorder="little").tobytes()
+            mask = prune(text)
+            return None if mask is None else file_lines(files, mask)
         except Exception:
             # It runs in a callback of the JVM: nobody could catch it, and all files are right too.
             _log.warning("no files could be left out, all are read", exc_info=True)
             return None
 
-    return survivors
+    return listed
 
 
-def file_lines(files: pa.Table, groups: Groups | None) -> str:
-    """A line a file: size, group, path, tabs between. KEY-2 keeps tabs out of paths."""
-    if files.num_rows == 0:
-        return ""
-    ordinals = groups.of_file.cast(pa.string()) if groups else pa.scalar("0")
-    path, size = (files[name].combine_chunks() for name in ("path", "size"))
-    lines = pc.binary_join_element_wise(size.cast(pa.string()), ordinals, path, "\t")
-    parts = (lines.slice(at, _JOINED) for at in range(0, len(lines), _JOINED))
-    return "\n".join(
-        pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_py()
-        for part in parts
-    )
+def pruner(files: Files) -> Callable[[str], NDArray[np.bool_] | None]:
+    """From condition text (logical names, times in UTC) to a mark a file; None: it is of no use."""
+
+    def prune(text: str) -> NDArray[np.bool_] | None:
+        understood, _ = parse_conjuncts(text, files.schema, "UTC")
+        if not understood:
+            return None
+        return may_match(all_of(understood), files.columns, files.partition_ids)
+
+    return prune
+
+
+def file_lines(files: Files, mask: NDArray[np.bool_] | None) -> bytes:
+    """The files that are marked, or all, as FileList.java reads them.
+
+    How many groups of files there are, a line a group (its values), and a line a file: place among
+    all, size, group, path, tabs between. KEY-2 keeps tabs out of paths.
+    """
+    marked = np.ones(files.columns.num_rows, bool) if mask is None else mask
+    places = pa.array(np.flatnonzero(marked))
+    if len(places) == 0:
+        return b"0"
+    chosen = files.columns if marked.all() else files.columns.filter(pa.array(marked))
+    groups = _groups_of(files, chosen, places)
+    of_file = groups.of_file.cast(pa.string()) if groups else pa.scalar("0")
+    path, size = (chosen[name].combine_chunks() for name in ("path", "size"))
+    numbers = (places.cast(pa.string()), size.cast(pa.string()))
+    lines = pc.binary_join_element_wise(*numbers, of_file, path, "\t")
+    text = [str(groups.values.count(_BREAK) + 1), groups.values] if groups else ["0"]
+    for at in range(0, len(lines), _JOINED):
+        part = lines.slice(at, _JOINED)
+        part = pa.ListArray.from_arrays([0, len(part)], part)
+        text.append(pc.binary_join(part, _BREAK)[0].as_py())
+    return _BREAK.join(text).encode()
+
+
+def _groups_of(files: Files, chosen: pa.Table, places: pa.Array | None = None) -> Groups | None:
+    """The groups that some of the files are in; these are at `places` among all."""
+    given = files.groups
+    if given is None:
+        return partition_groups(chosen, files.schema, files.partition_ids)
+    assert places is not None
+    of_file = given.of_file.take(places).dictionary_encode()
+    lines = pa.array(given.values.split(_BREAK), pa.string()).take(of_file.dictionary)
+    return Groups(given.columns, _BREAK.join(lines.to_pylist()), of_file.indices)

@@ -107,7 +107,7 @@ public class Conditions {
     final Expression folded = (Expression) given.transformDown(new Folded());
     return (String) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
       public Object apply() {
-        return SnapshotFileIndex.plainText(folded);
+        return ConditionText.plainText(folded);
       }
     });
   }

@@ -17,14 +17,12 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class GroupValues {
   private GroupValues() {}
 
-  /** A row a group, in their order. */
-  static InternalRow[] read(String text, StructType partitions) {
+  /** A row a group, in their order: of each its line. */
+  static InternalRow[] read(String[] lines, StructType partitions) {
     StructField[] fields = partitions.fields();
     if (fields.length == 0) {
       return new InternalRow[] {InternalRow.empty()};
     }
-    // One column of one group may be an empty string.
-    String[] lines = text.split("\n", -1);
     InternalRow[] result = new InternalRow[lines.length];
     for (int i = 0; i < lines.length; i++) {
       String[] parts = lines[i].split("\t", -1);

@@ -1,0 +1,107 @@
+package tablefmt;
+
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Conditions as text that Python understands: columns by their bare names, times in UTC.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+final class ConditionText {
+  private ConditionText() {}
+
+  /** The parts of a condition that all have to hold, but for those that go by chance. */
+  static void split(Expression condition, List parts) {
+    if (condition instanceof And) {
+      split(((And) condition).left(), parts);
+      split(((And) condition).right(), parts);
+    } else if (condition.deterministic()) {
+      parts.add(condition);
+    }
+  }
+
+  /** A text a condition, in their order: of those on these columns alone, without a sub-query. */
+  static Set of(final scala.collection.immutable.Seq filters, final StructType columns) {
+    // Literals of instants are written in the session's zone, where an hour of every autumn is
+    // written twice; in UTC none is.
+    SQLConf conf = SQLConf$.MODULE$.get().clone();
+    conf.setConfString("spark.sql.session.timeZone", "UTC");
+    return (Set) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+      public Object apply() {
+        Set texts = new LinkedHashSet();
+        for (int f = 0; f < filters.size(); f++) {
+          Expression filter = (Expression) filters.apply(f);
+          if (!SubqueryExpression$.MODULE$.hasSubquery(filter) && isOn(columns, filter)) {
+            texts.add("(" + plainText(filter) + ")");
+          }
+        }
+        return texts;
+      }
+    });
+  }
+
+  private static boolean isOn(StructType columns, Expression filter) {
+    scala.collection.Iterator named = filter.references().iterator();
+    while (named.hasNext()) {
+      if (!has(columns, ((Attribute) named.next()).name())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static boolean has(StructType columns, String name) {
+    StructField[] fields = columns.fields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].name().equals(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Text of a condition on columns by their bare names, which are quoted whatever they are. */
+  static String plainText(Expression given) {
+    // Spark leaves words such as null or current_date unquoted; a mark in the name makes it quote.
+    String mark = "\ufdd0";
+    String text = given.sql();
+    while (text.indexOf(mark) >= 0) {
+      mark += "\ufdd0";
+    }
+    return ((Expression) given.transform(new Unqualified(mark))).sql().replace(mark, "");
+  }
+
+  private static class Unqualified extends scala.runtime.AbstractPartialFunction {
+    private final String mark;
+
+    Unqualified(String mark) {
+      this.mark = mark;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AttributeReference;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      AttributeReference bare =
+          ((AttributeReference) node)
+              .withQualifier(
+                  (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$);
+      return bare.withName(bare.name() + mark);
+    }
+  }
+}
