@@ -67,8 +67,8 @@ class Table(Handle):
     """
 
     def __repr__(self) -> str:
-        sums = self.context.view.totals[self.version]
-        when = self.context.view.timeline.time_versions[self.version]
+        sums = self.context.view.totals_at(self.version)
+        when = self.context.view.time_version_at(self.version)
         return (
             f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
             f"files={sums.files}, rows={sums.rows - sums.deleted}, bytes={sums.bytes})"
@@ -77,7 +77,7 @@ class Table(Handle):
     @property
     def timestamp(self) -> datetime:
         """Commit timestamp of `version`, aware, UTC."""
-        return from_micros(self.context.view.timeline.timestamps[self.version])
+        return from_micros(self.context.view.timestamp_at(self.version))
 
     def refresh(self) -> Table:
         """Move the handle to the newest version, and return it. One request if nothing is new.

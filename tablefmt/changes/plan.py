@@ -1,8 +1,12 @@
-"""Which files' rows a range of versions inserted and deleted. Pure. Spec: INC-3, INC-4."""
+"""Which files' rows a range of versions inserted and deleted. Spec: INC-3, INC-4.
+
+Planned from the entries of the range. What was before it is looked at for nothing but files that a
+commit of the range took out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +15,14 @@ from numpy.typing import NDArray
 
 from tablefmt.changes.range import Covered
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.log.reader import WINDOW_MAX
+from tablefmt.log.side_files import read_sides
+from tablefmt.model.entry import NOT_LOGICAL, Entry, SideFile, StoredEntry
+from tablefmt.snapshot.deletes import Deltas, with_vectors
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.folding import fold
 from tablefmt.snapshot.load import LogView
-from tablefmt.snapshot.state import Snapshot
+from tablefmt.snapshot.segments import Segment, joined
 
 DELETE = "delete"
 INSERT = "insert"
@@ -24,6 +34,12 @@ CHANGE_COLUMNS = pa.schema(
         pa.field("_commit_timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
+
+
+NO_FILES = pa.schema(
+    [("path", pa.string()), *((name, pa.int64()) for name in ("size", "rows", "deleted", "id"))]
+).empty_table()
+"""What `FileChanges.files` has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,55 +55,113 @@ class FileChanges:
     """As `read_files` takes them: those deleted have the rows that were live till then."""
 
 
-def plan_changes(view: LogView, snapshot: Snapshot, range_: Covered) -> list[FileChanges]:
+def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
     """Changes in the order of versions; within one, deletes first.
 
     Args:
         view: the log, at or after the end of the range.
-        snapshot: of the end of the range.
         range_: the versions.
 
     Raises:
         UnsupportedFeatureError: INC-4, a commit in the range changed rows otherwise.
-        CorruptEntryError: DEL-1, DEL-2, DEL-4.
+        VersionNotFoundError: the range begins at what the log stands on.
+        CorruptTableError: any rule of replay.
     """
     if range_.empty:
         return []
-    beyond = [v for v in view.beyond_files if range_.first <= v <= range_.last]
-    if beyond:
+    before = range_.first - 1
+    history = FileHistory()
+    if before >= 0:
+        history = history.as_of(before, view.totals_at(before), view.metadata_at(before))
+    times: dict[int, int] = {}
+    for first in range(range_.first, range_.last + 1, WINDOW_MAX):
+        entries = view.entries_after(first - 1, min(range_.last, first + WINDOW_MAX - 1))
+        for stored in entries:
+            if stored.entry.operation.cls not in NOT_LOGICAL:
+                _check_whole_files(stored.entry)
+                times[stored.version] = stored.entry.timestamp
+        sides = read_sides(view.store, entries)
+        if before >= 0:
+            taken_out = _taken_out(entries, sides[1])
+            history = _with_earlier(view, before, history, taken_out)
+        history = fold(history, [stored.entry for stored in entries], *sides)
+    return _changes(history, times)
+
+
+def _check_whole_files(entry: Entry) -> None:
+    """Refuse a commit that changed rows by other means than whole files (INC-4)."""
+    if entry.delete is not None or entry.lineage is not None:
         raise UnsupportedFeatureError(
-            f"version {beyond[0]} changed single rows, and this version cannot read such changes "
-            "yet; read up to the version before it, or read whole snapshots",
+            f"version {entry.version} changed single rows, and this version cannot read such "
+            "changes yet; read up to the version before it, or read whole snapshots",
             ["changes:row-deletes"],
         )
-    logical = np.frombuffer(bytes(view.timeline.logical), np.uint8).astype(bool)
-    gone = _by_version(snapshot.removed, range_, logical)
-    came = _by_version(snapshot.added, range_, logical)
-    found = []
-    for version in sorted(gone.keys() | came.keys()):
-        timestamp = view.timeline.timestamps[version]
-        for change, places in ((DELETE, gone), (INSERT, came)):
+
+
+def _taken_out(
+    entries: Sequence[StoredEntry], side_deletes: dict[int, pa.Table]
+) -> NDArray[np.int64]:
+    """Ids of the files that entries remove, or take rows out of; ascending."""
+    ids = [np.zeros(0, np.int64)]
+    for entry in (stored.entry for stored in entries):
+        ids.append(np.asarray(entry.remove, np.int64))
+        if isinstance(entry.delete, SideFile):
+            ids.append(side_deletes[entry.version]["file"].to_numpy())
+        elif entry.delete is not None:
+            ids.append(np.asarray(entry.delete.file, np.int64))
+    return np.unique(np.concatenate(ids))
+
+
+def _with_earlier(
+    view: LogView, before: int, history: FileHistory, ids: NDArray[np.int64]
+) -> FileHistory:
+    """The history with those of the files that were there at `before`; none was touched since."""
+    totals = view.totals_at(before)
+    ids = ids[ids < totals.next_id]
+    for _, _, lines in list(history.find(ids)):
+        ids = np.setdiff1d(ids, ids[lines])
+    if not len(ids):
+        return history
+    earlier = view.files_at(before)
+    # By now its columns may have other types.
+    metadata = view.metadata_at(history.version)
+    return history.with_files(earlier.only(earlier.marked(ids)).as_of(before, totals, metadata))
+
+
+def _changes(history: FileHistory, times: dict[int, int]) -> list[FileChanges]:
+    """What the commits did whose timestamps are given, to files that are all in the history."""
+    if not history.segments:
+        return []
+    whole, deltas = joined(history.segments), Deltas.joined(history.deltas)
+    logical = np.fromiter(times, np.int64, len(times))
+    removed, added = (
+        _by_version(at, whole.files.ids, logical) for at in (whole.removed, whole.files.added)
+    )
+    changes = []
+    for version in sorted(removed.keys() | added.keys()):
+        for change, places in ((DELETE, removed), (INSERT, added)):
             if version in places:
-                files = _files(snapshot, places[version], version - (change == DELETE))
-                found.append(FileChanges(version, timestamp, change, files))
-    return found
+                # Those that went had the rows they had before.
+                at = version - (change == DELETE)
+                files = _files(whole, deltas, places[version], at)
+                changes.append(FileChanges(version, times[version], change, files))
+    return changes
 
 
-def _files(snapshot: Snapshot, places: NDArray[np.int64], version: int) -> pa.Table:
+def _files(whole: Segment, deltas: Deltas, places: NDArray[np.int64], version: int) -> pa.Table:
     """Files with the rows they had at a version: those that went before came and went earlier."""
-    ids = snapshot.ids[places]
-    files = snapshot.columns.take(pa.array(places)).append_column("id", pa.array(ids))
-    gone = pa.array(snapshot.deltas.counts(ids, version))
-    return snapshot.with_vectors(files.append_column("deleted", gone), version)
+    ids = whole.files.ids[places]
+    files = whole.files.table.take(pa.array(places)).append_column("id", pa.array(ids))
+    deleted = pa.array(deltas.counts(ids, version))
+    return with_vectors(files.append_column("deleted", deleted), deltas, version)
 
 
 def _by_version(
-    versions: NDArray[np.int64], range_: Covered, logical: NDArray[np.bool_]
+    versions: NDArray[np.int64], ids: NDArray[np.int64], logical: NDArray[np.int64]
 ) -> dict[int, NDArray[np.int64]]:
-    """Places of files by the version that touched them, for logical versions in the range."""
-    at = np.flatnonzero((versions >= range_.first) & (versions <= range_.last))
-    at = at[logical[versions[at]]]
-    order = at[np.argsort(versions[at], kind="stable")]
+    """Places of files, in the order of ids, by the version that touched them, if it is logical."""
+    at = np.flatnonzero(np.isin(versions, logical))
+    order = at[np.lexsort((ids[at], versions[at]))]
     return dict(_runs(order, versions[order]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from tablefmt.errors import ChangesExpiredError, InvalidRangeError, VersionNotFoundError
@@ -45,7 +44,7 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int) -> Covered:
 
     Args:
         bounds: as given.
-        timeline: of versions 0 to the head.
+        timeline: up to the head.
         now_us: the store's clock, or the best there is.
 
     Raises:
@@ -97,9 +96,9 @@ def _begin(bounds: Bounds, timeline: Timeline) -> int:
         return _in_log(_whole(bounds.after_version), timeline) + 1
     if bounds.starting_timestamp is not None:
         _in_history(bounds.starting_timestamp, timeline)
-        return bisect_left(timeline.time_versions, to_micros(bounds.starting_timestamp, up=True))
+        return timeline.first_from(to_micros(bounds.starting_timestamp, up=True))
     assert bounds.after_timestamp is not None
-    return bisect_right(timeline.time_versions, _in_history(bounds.after_timestamp, timeline))
+    return timeline.first_after(_in_history(bounds.after_timestamp, timeline))
 
 
 def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
@@ -108,10 +107,10 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
     if bounds.ending_version is not None:
         return _in_log(_whole(bounds.ending_version), timeline), True
     if bounds.ending_timestamp is None:
-        return len(timeline) - 1, True
+        return timeline.last, True
     end = _in_history(bounds.ending_timestamp, timeline)
     settled = end <= timeline.timestamps[-1] or now_us >= end + SETTLE_US
-    return bisect_right(timeline.time_versions, end) - 1, settled
+    return timeline.first_after(end) - 1, settled
 
 
 def _whole(version: int) -> int:

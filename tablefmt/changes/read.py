@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
 from tablefmt.model.schema_views import nullable
 from tablefmt.snapshot.load import LogView
@@ -51,11 +51,12 @@ class Changes:
         self.view = view
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now)
-        last = view.snapshot(max(0, self.range.last))
-        # Rows of before may be NULL in columns that are NOT NULL by then.
-        columns_then = replace(last.metadata, schema=nullable(last.schema))
-        self.snapshot = replace(last, metadata=columns_then)
-        self.columns = chosen_columns(self.snapshot.schema, columns)
+        metadata = view.metadata_at(max(view.first, self.range.last))
+        self.table_schema = nullable(metadata.schema)
+        """The table's columns at the end of the range. Rows of before may be NULL in columns that
+        are NOT NULL by then."""
+        self.partition_ids = frozenset(metadata.partition_by)
+        self.columns = chosen_columns(self.table_schema, columns)
         clash = [f.name for f in self.columns if f.name.casefold() in CHANGE_COLUMNS.names]
         if clash:
             raise SchemaMismatchError(
@@ -63,7 +64,7 @@ class Changes:
                 "columns; leave them out with `columns`",
                 clash,
             )
-        selection = select_rows(where, self.snapshot.schema)
+        selection = select_rows(where, self.table_schema)
         self.predicate, self._condition = selection.predicate, selection.rows
 
     @property
@@ -89,14 +90,17 @@ class Changes:
     @cached_property
     def file_changes(self) -> list[FileChanges]:
         """What is read, file by file. Raises UnsupportedFeatureError (INC-4)."""
-        return plan_changes(self.view, self.snapshot, self.range)
+        return plan_changes(self.view, self.range)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version deletes before inserts (INC-3)."""
         for change in self.file_changes:
-            files = self.snapshot.prune(change.files, self.predicate)
+            files = change.files
+            if self.predicate is not None:
+                mask = may_match(self.predicate, files, self.partition_ids)
+                files = files.filter(pa.array(mask))
             batches = read_files(
-                self.view.store, files, self.snapshot.schema, self.columns, self._condition
+                self.view.store, files, self.table_schema, self.columns, self._condition
             )
             for batch in batches:
                 yield self._marked(batch, change)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
@@ -16,6 +14,7 @@ from tablefmt.cli.output import Json, json_text, print_document, print_pairs, pr
 from tablefmt.cli.values import records
 from tablefmt.model.schema import Field
 from tablefmt.model.times import show_time
+from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.state import Snapshot
 
 ROWS_AT_ONCE = 1000
@@ -92,14 +91,17 @@ def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
 
 def difference(before: Snapshot, after: Snapshot) -> Json:
     """Files that only one of two states of one table has, and how their metadata differ."""
-    # The later one of the two knows every file that the other knows.
-    known = before if len(before.ids) > len(after.ids) else after
-    was, is_now = (_live(known, s.version) for s in (before, after))
-    gone, gone_now = (known.deltas.counts(known.ids, s.version) for s in (before, after))
-    came = _records(known, is_now & ~was, gone_now)
-    went = _records(known, was & ~is_now, gone)
-    # Of files in both states: positive where the later version has fewer rows.
-    fewer = (gone_now - gone)[was & is_now]
+    later = max(before, after, key=lambda snapshot: snapshot.version).metadata
+    was, now = (typed_bounds(s.files, later.schema.fields) for s in (before, after))
+    stays = pc.is_in(was["id"], now["id"])
+    stayed = pc.is_in(now["id"], was["id"])
+    came = file_records(now.filter(pc.invert(stayed)), later)
+    went = file_records(was.filter(pc.invert(stays)), later)
+    # Of files in both states: positive where B has fewer rows.
+    gone_now, gone = (
+        files["deleted"].filter(mask).to_numpy() for files, mask in ((now, stayed), (was, stays))
+    )
+    fewer = gone_now - gone
     return {
         "from": _summary(before),
         "to": _summary(after),
@@ -113,19 +115,8 @@ def difference(before: Snapshot, after: Snapshot) -> Json:
     }
 
 
-def _records(known: Snapshot, mask: NDArray[np.bool_], gone: NDArray[np.int64]) -> list[Json]:
-    """The files that `mask` marks, with the rows that are `gone` from each of all files."""
-    files = known.select(mask)
-    at = files.column_names.index("deleted")
-    return file_records(files.set_column(at, "deleted", pa.array(gone[mask])), known.metadata)
-
-
 def _rows(files: list[Json]) -> int:
     return sum(file["rows"] - file["deleted"] for file in files)
-
-
-def _live(known: Snapshot, version: int) -> NDArray[np.bool_]:
-    return (known.added <= version) & (known.removed > version)
 
 
 def _summary(snapshot: Snapshot) -> Json:

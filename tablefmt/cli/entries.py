@@ -23,7 +23,7 @@ from tablefmt.model.entry import (
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.schema_json import schema_to_json
 from tablefmt.model.times import show_time
-from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.file_columns import added_table
 from tablefmt.store.protocol import Store
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import click
+import numpy as np
 
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import entry_record, file_records
@@ -149,10 +150,12 @@ def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
     if number > newest:
         raise VersionNotFoundError(f"version {number}", 0, newest)
     view = LogView(store, entries)
-    snapshot = view.snapshot()
-    record = entry_record(store, entries[-1].entry, snapshot.metadata)
-    removed = snapshot.select(snapshot.removed == newest)
-    record["removed"] = file_records(removed, snapshot.metadata)
+    metadata = view.metadata_at(newest)
+    entry = entries[-1].entry
+    record = entry_record(store, entry, metadata)
+    removed = np.asarray(entry.remove, np.int64)
+    before = view.snapshot(newest - 1) if len(removed) else view.snapshot()
+    record["removed"] = file_records(before.of_ids(removed), metadata)
     if as_json:
         print_document(record)
     else:

@@ -37,7 +37,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "format": "tablefmt",
         "id": table.id,
         "location": table.uri,
-        "createdAt": show_time(table.context.view.timeline.timestamps[0]),
+        "createdAt": show_time(table.context.view.created),
         "version": snapshot.version,
         "lastModified": show_time(snapshot.timestamp),
         "timeVersion": show_time(snapshot.time_version),

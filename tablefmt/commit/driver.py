@@ -343,7 +343,7 @@ class Driver:
         if self.view is None or self.head is None:
             return self._judged([decode(body, at) for at, body in enumerate(bodies, first)])
         if self.resolver.goes_by_headers:
-            passed = self._passed_over(self.view, self.head, bodies, first)
+            passed = self._skipped(self.view, self.head, bodies, first)
             if passed:
                 return passed
         entries = [decode(body, version) for version, body in enumerate(bodies, first)]
@@ -358,7 +358,7 @@ class Driver:
         self.head = head
         return judged
 
-    def _passed_over(
+    def _skipped(
         self, view: LogView, head: Head, bodies: Sequence[bytes], first: int
     ) -> tuple[Winner, ...]:
         """The entries after the head, unread but for the last; none if they have to be read."""
@@ -369,7 +369,7 @@ class Driver:
             return ()
         if seen:
             last = decode(bodies[-1], seen[-1].version)
-            view.pass_over(bodies, last)
+            view.skip(bodies, last)
             self.head = skip_to(head, last)
             self.resolver.follow_headers(seen)
         return tuple(Winner(one.version, one.transaction) for one in seen)

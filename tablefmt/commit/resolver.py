@@ -23,7 +23,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import NOT_LOGICAL, Entry, OperationClass, SideFile
 from tablefmt.model.positions import Marks, delete_columns, marks_of
-from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.file_columns import added_table
 from tablefmt.store.protocol import Store
 
 _BY_ROWS = NOT_LOGICAL | {OperationClass.UPDATE}

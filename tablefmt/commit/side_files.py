@@ -14,7 +14,7 @@ from tablefmt.log.side_files import (
     write_side,
 )
 from tablefmt.model.entry import AddedFiles, Entry, RowDeletes, SideFile
-from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.file_columns import added_table
 from tablefmt.store.protocol import Store
 
 SIDE_FROM_FILES = 2000

@@ -57,7 +57,7 @@ class Story:
     def time_of(self, version: int) -> str:
         """The commit timestamp of a version of the source, ISO text."""
         self.source.table.refresh()
-        return show_time(self.source.table.context.view.timeline.time_versions[version])
+        return show_time(self.source.table.context.view.time_version_at(version))
 
 
 def run(

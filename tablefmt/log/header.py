@@ -68,7 +68,7 @@ def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[E
     """
     found = []
     for version, body in enumerate(bodies, first):
-        one = _outline(body, version, previous)
+        one = _header(body, version, previous)
         if one is None:
             return ()
         found.append(one)
@@ -76,7 +76,7 @@ def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[E
     return tuple(found)
 
 
-def _outline(body: bytes, version: int, previous: str) -> EntryHeader | None:
+def _header(body: bytes, version: int, previous: str) -> EntryHeader | None:
     if len(body) > ENTRY_BYTES_MAX:
         return None
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.codec import digest
 from tablefmt.log.known import unknown_columns
 from tablefmt.log.names import deletes_key, path_problem, side_key
-from tablefmt.model.entry import RowDeletes, SideFile
+from tablefmt.model.entry import RowDeletes, SideFile, StoredEntry
 from tablefmt.model.features import needs_newer
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.protocol import KeyNotFoundError, Store
@@ -79,6 +81,24 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise _unreadable(side, "DEL-3", error) from None
     return columns
+
+
+def read_sides(
+    store: Store, entries: Iterable[StoredEntry]
+) -> tuple[dict[int, pa.Table], dict[int, pa.Table]]:
+    """What `read_side` and `read_deletes` give for the entries that have a side file, by version.
+
+    Raises: as these two.
+    """
+    adds: dict[int, pa.Table] = {}
+    deletes: dict[int, pa.Table] = {}
+    for stored in entries:
+        entry = stored.entry
+        if isinstance(entry.add, SideFile):
+            adds[entry.version] = read_side(store, entry.add)
+        if isinstance(entry.delete, SideFile):
+            deletes[entry.version] = read_deletes(store, entry.delete)
+    return adds, deletes
 
 
 def _write(store: Store, key: str, columns: pa.Table) -> SideFile:

@@ -21,7 +21,7 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
     """What is wrong with the sets of positions, of files that are gone too, and with lineage.
 
     Args:
-        view: the log.
+        view: the whole log (`LogView.open(whole=True)`).
         snapshot: of its head.
 
     Raises:
@@ -33,7 +33,7 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
         try:
             gone = snapshot.positions(file)
             for place in np.flatnonzero(~deltas.takes & (deltas.file == file)).tolist():
-                if not gone.isdisjoint(deltas.taken(place, snapshot.rows_of(file))):
+                if not gone.isdisjoint(deltas.taken(place, snapshot.history.rows_of(file))):
                     raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
         except CorruptEntryError as error:
             problems.append(error)
@@ -54,23 +54,23 @@ def _lineage_problem(
     assert entry.add is not None
     first = entry.totals.next_id - len(entry.add)
     kept = dict.fromkeys(lineage.output, 0)
-    live_till = dict(zip(snapshot.ids.tolist(), snapshot.removed.tolist(), strict=True))
     lines = (lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped)
     for output, file, start, rows, text in zip(*lines, strict=True):
         try:
             dropped = BitMap64() if text is None else decode_positions(text)
         except CorruptEntryError as error:
             return CorruptEntryError(error.detail, key=key, rule=error.rule)
-        outside = start + rows > snapshot.rows_of(file)
+        outside = start + rows > snapshot.history.rows_of(file)
         outside |= bool(dropped) and (dropped.min() < start or dropped.max() >= start + rows)
         if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
             message = f"a run of file {file} leaves its end, or drops rows that were live"
             return CorruptEntryError(message, key=key, rule="LIN-2")
         moved = BitMap64(range(start, start + rows)) - dropped
-        if live_till[file] > entry.version:
+        live_till = snapshot.history.removed_at(file)
+        if live_till > entry.version:
             # It stays, so the rows that moved have to be gone from it (CFL-13).
             doubled = moved - snapshot.positions(file, entry.version)
-        elif live_till[file] < entry.version:
+        elif live_till < entry.version:
             # It went before, so the rows of it are gone from the output (CFL-14).
             copies = BitMap64(range(kept[output], kept[output] + len(moved)))
             doubled = copies - snapshot.positions(first + output, entry.version)
@@ -81,7 +81,7 @@ def _lineage_problem(
             return CorruptEntryError(message, key=key, rule="LIN-2")
         kept[output] += len(moved)
     for output, rows in kept.items():
-        if snapshot.rows_of(first + output) != rows:
+        if snapshot.history.rows_of(first + output) != rows:
             message = f"it explains {rows} rows of output {output}, which has others"
             return CorruptEntryError(message, key=key, rule="LIN-2")
     return None
@@ -93,5 +93,5 @@ def _gone_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
     deltas = snapshot.deltas
     own = ~deltas.takes & (deltas.file == file) & (deltas.version == entry.version)
     for place in np.flatnonzero(own).tolist():
-        gone |= deltas.taken(place, snapshot.rows_of(file))
+        gone |= deltas.taken(place, snapshot.history.rows_of(file))
     return gone

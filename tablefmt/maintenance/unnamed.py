@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +37,9 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
     What lands meanwhile is found by one look at the log after the listing, if need be; `view` is at
     the newest version then. In the order of the folders' names.
 
+    Args:
+        view: of the whole log (`LogView.open(whole=True)`).
+
     Raises:
         CorruptTableError: in the entries that came meanwhile.
     """
@@ -62,6 +66,8 @@ def _listing(store: Store) -> pa.Table:
 
 
 def _not_named(view: LogView, objects: pa.Table) -> pa.Table:
-    named = view.snapshot().columns["path"]
-    known = pc.is_in(objects["key"].cast(named.type), value_set=named)
+    keys = objects["key"]
+    known = pa.array(np.zeros(objects.num_rows, bool))
+    for segment in view.snapshot().history.segments:
+        known = pc.or_(known, pc.is_in(keys, value_set=segment.files.table["path"]))
     return objects.filter(pc.invert(known))

@@ -88,7 +88,7 @@ def verify(
         UnsupportedFeatureError: it needs a newer reader.
     """
     try:
-        view = LogView.open(store)
+        view = LogView.open(store, whole=True)
         snapshot = view.snapshot()
         problems_of_rows = row_problems(view, snapshot)
         unnamed = unnamed_files(view)

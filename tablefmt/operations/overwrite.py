@@ -42,7 +42,7 @@ from tablefmt.session.partitions import partition_scope, partitions_of
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import Statement, autocommit
-from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.file_columns import added_table
 
 OVERWRITE, TRUNCATE = "OVERWRITE", "TRUNCATE"
 

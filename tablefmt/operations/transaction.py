@@ -56,7 +56,7 @@ class Transaction:
         version = head.version if read_version is None else whole_number(read_version)
         if version is None:
             raise InvalidRangeError(f"version {read_version!r} is not a whole number")
-        context.view.timeline.check_version(version)
+        context.view.check_version(version)
         self._context = context
         self._work = OpenTransaction(context, context.pin(version))
         # Others may begin in this thread before this one ends.

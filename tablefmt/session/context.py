@@ -93,7 +93,7 @@ class TableContext:
             raise InvalidRangeError(f"version {version!r} is not a whole number")
         if number > self.view.head.version:
             self.view.refresh()
-        return self.view.timeline.check_version(number)
+        return self.view.check_version(number)
 
     def applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """The receipt of the commit that carried this application version, if there is one.
@@ -113,7 +113,7 @@ class TableContext:
                 f"version {version} of application {application_id!r} was applied at version {at} "
                 "with other content; use a new application version for new content"
             )
-        when = from_micros(self.view.timeline.timestamps[at])
+        when = from_micros(self.view.timestamp_at(at))
         return Commit(
             version=at, timestamp=when, transaction="", operation=name, already_applied=True
         )

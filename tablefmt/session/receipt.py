@@ -69,7 +69,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
         raise outcome.conflict.exception()
     assert isinstance(outcome, AlreadyApplied | Overtaken)
     assert view is not None
-    when = from_micros(view.timeline.timestamps[outcome.version])
+    when = from_micros(view.timestamp_at(outcome.version))
     return Commit(
         version=outcome.version,
         timestamp=when,

@@ -85,10 +85,9 @@ def own_scan(view: LogView, source: Any) -> Scan | None:
         return None
     if snapshot.version > view.head.version:
         view.refresh()
-    times = view.timeline.timestamps
     version = snapshot.version
-    same = version < len(times) and times[version] == snapshot.timestamp
-    return source if same else None
+    known = view.first <= version <= view.head.version
+    return source if known and view.timestamp_at(version) == snapshot.timestamp else None
 
 
 def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
@@ -130,7 +129,7 @@ def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -
         delete_mode=pinned.property("deleteMode"),
         written_under=view.metadata_at(first),
         read_version=first,
-        next_id=view.totals[first].next_id,
+        next_id=view.totals_at(first).next_id,
         reads=(read,),
     )
     resolver = ConflictResolver(pinned.store, plan)

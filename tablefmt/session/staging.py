@@ -213,7 +213,7 @@ def _plan(
     work["add"] = _added(context, staged)
     next_id = 1
     if staged.read_version is not None and not floating:
-        next_id = view.totals[staged.read_version].next_id
+        next_id = view.totals_at(staged.read_version).next_id
     return Plan(
         **work,
         floating=floating,

@@ -1,6 +1,6 @@
 """Rows taken out of files, entry by entry, with the version each came; their union. Pure.
 
-Like the files, one structure answers for every version: a delta counts from its version on.
+Like the files, one structure answers for a span of versions: a delta counts from its own on.
 Bitmaps stay bytes until somebody asks for the rows of a file. Spec: DEL-1, DEL-2, DEL-4.
 """
 
@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.cached import cached_property
-from tablefmt.model.positions import DELETE_COLUMNS, marks
+from tablefmt.model.positions import DELETE_COLUMNS, marks, pack_positions
 
 _NONE = np.zeros(0, np.int64)
 
@@ -46,6 +47,36 @@ class Deltas:
     def __len__(self) -> int:
         return len(self.file)
 
+    @classmethod
+    def of_entry(cls, version: int, maps: pa.Table, takes: NDArray[np.bool_]) -> Deltas:
+        """What one entry said: DELETE_COLUMNS, and by row of them `takes`."""
+        file, rows = (maps[name].to_numpy() for name in ("file", "rows"))
+        return cls(file, np.full(len(file), version, np.int64), rows, takes, maps)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Deltas]) -> Deltas:
+        """Those of all parts, in their order; the first of them knows most unions."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls()
+        return cls(
+            np.concatenate([part.file for part in parts]),
+            np.concatenate([part.version for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.takes for part in parts]),
+            pa.concat_tables([part.maps for part in parts]).combine_chunks(),
+            parts[0].unions,
+        )
+
+    def only(self, mask: NDArray[np.bool_]) -> Deltas:
+        """Some of them."""
+        if mask.all():
+            return self
+        file, version, rows = self.file[mask], self.version[mask], self.rows[mask]
+        maps = self.maps.filter(pa.array(mask))
+        return Deltas(file, version, rows, self.takes[mask], maps, self.unions)
+
     @cached_property
     def _by_file(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Files ascending, and their places; within one in the order of versions."""
@@ -53,12 +84,16 @@ class Deltas:
         return self.file[order], order
 
     def counts(self, ids: NDArray[np.int64], version: int) -> NDArray[np.int64]:
-        """How many rows are gone at `version` from each of the files `ids`, which are ascending."""
+        """How many rows are gone at `version` from each of the files `ids`, each given once."""
         counts = np.zeros(len(ids), np.int64)
-        if len(self) == 0:
+        if len(self) == 0 or len(ids) == 0:
             return counts
-        at = np.flatnonzero(self.takes & (self.version <= version) & np.isin(self.file, ids))
-        np.add.at(counts, np.searchsorted(ids, self.file[at]), self.rows[at])
+        order = np.argsort(ids, kind="stable")
+        ascending = ids[order]
+        at = np.flatnonzero(self.takes & (self.version <= version))
+        places = np.minimum(np.searchsorted(ascending, self.file[at]), len(ids) - 1)
+        known = ascending[places] == self.file[at]
+        np.add.at(counts, order[places[known]], self.rows[at[known]])
         return counts
 
     def union(self, file: int, rows: int, version: int) -> BitMap64:
@@ -115,53 +150,25 @@ class Deltas:
         return CorruptEntryError(message, key=entry_key(int(self.version[place])), rule=rule)
 
 
-class DeltaHistory:
-    """Deltas of all entries so far; grows by `push`."""
+def with_vectors(files: pa.Table, deltas: Deltas, version: int) -> pa.Table:
+    """The files with the positions that are gone at a version, as `read_files` wants them.
 
-    def __init__(self) -> None:
-        self._segments: list[Deltas] = []
-        self._unions: Unions = {}
+    Args:
+        files: with the columns `id`, `rows` and `deleted`.
+        deltas: theirs, perhaps beside others.
+        version: one that `deleted` is of.
 
-    def copy(self) -> DeltaHistory:
-        """Another that grows apart from this one."""
-        other = DeltaHistory()
-        other._segments, other._unions = list(self._segments), self._unions
-        return other
+    Returns:
+        With the column `vector`, packed positions or null; as given if no row is gone.
 
-    def push(self, entries: Sequence[tuple[int, pa.Table, NDArray[np.bool_]]]) -> None:
-        """Take in those of the next entries.
-
-        Args:
-            entries: of each its version, DELETE_COLUMNS, and by row of them `Deltas.takes`.
-        """
-        if not entries:
-            return
-        counts = [columns.num_rows for _, columns, _ in entries]
-        versions = np.repeat(np.array([version for version, _, _ in entries], np.int64), counts)
-        maps = pa.concat_tables([columns for _, columns, _ in entries])
-        file, rows = (maps[name].to_numpy() for name in ("file", "rows"))
-        takes = np.concatenate([takes for _, _, takes in entries])
-        self._segments.append(Deltas(file, versions, rows, takes, maps, self._unions))
-        # Like a binary counter: every delta is copied O(log n) times over a long life.
-        while len(self._segments) > 1 and len(self._segments[-2]) <= 2 * len(self._segments[-1]):
-            self._segments[-2:] = [_joined(self._segments[-2:])]
-
-    def all(self) -> Deltas:
-        """Those of all entries so far. Later ones do not change it."""
-        segments = self._segments
-        if not segments:
-            return Deltas()
-        if len(segments) > 1:
-            segments = self._segments = [_joined(segments)]
-        return segments[0]
-
-
-def _joined(segments: list[Deltas]) -> Deltas:
-    return Deltas(
-        np.concatenate([s.file for s in segments]),
-        np.concatenate([s.version for s in segments]),
-        np.concatenate([s.rows for s in segments]),
-        np.concatenate([s.takes for s in segments]),
-        pa.concat_tables([s.maps for s in segments]).combine_chunks(),
-        segments[0].unions,
-    )
+    Raises:
+        CorruptEntryError: DEL-1, DEL-2, DEL-4.
+    """
+    if not pc.any(pc.greater(files["deleted"], 0)).as_py():
+        return files
+    columns = (files[name].to_pylist() for name in ("id", "rows", "deleted"))
+    vectors = [
+        pack_positions(deltas.union(file, rows, version)) if deleted else None
+        for file, rows, deleted in zip(*columns, strict=True)
+    ]
+    return files.append_column("vector", pa.array(vectors, pa.large_binary()))

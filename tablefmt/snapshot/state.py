@@ -5,22 +5,24 @@ Spec: RPL-1, RPL-2, RPL-4, DEL-4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match, partition_match
 from tablefmt.model.cached import cached_property
-from tablefmt.model.entry import Metadata
-from tablefmt.model.positions import pack_positions
+from tablefmt.model.entry import Metadata, Totals
 from tablefmt.model.schema import Schema
-from tablefmt.snapshot.deletes import Deltas
-from tablefmt.snapshot.files import NEVER, typed_bounds
+from tablefmt.snapshot.deletes import Deltas, with_vectors
+from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.segments import FileColumns, Mask, Segment
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,10 @@ class Snapshot:
     """Commit timestamp of the version, µs UTC."""
     time_version: int
     metadata: Metadata
-    columns: pa.Table
-    """Columns of all files ever, in the order of ids (ADD-1 names)."""
-    ids: NDArray[np.int64]
-    added: NDArray[np.int64]
-    removed: NDArray[np.int64]
-    deltas: Deltas = field(default_factory=Deltas)
-    """Of all files ever, and perhaps of later versions."""
+    sums: Totals
+    """Of the version."""
+    history: FileHistory
+    """Answers for the version, and perhaps for others before and after it."""
 
     @property
     def schema(self) -> Schema:
@@ -52,14 +51,9 @@ class Snapshot:
         return frozenset(self.metadata.partition_by)
 
     @cached_property
-    def live(self) -> NDArray[np.bool_]:
-        """Per file ever: whether it is live at this version."""
-        return (self.added <= self.version) & (self.removed > self.version)
-
-    @cached_property
-    def deleted(self) -> NDArray[np.int64]:
-        """Per file ever: how many of its rows are gone at this version."""
-        return self.deltas.counts(self.ids, self.version)
+    def deltas(self) -> Deltas:
+        """Rows taken out of files, of the versions that `history` answers for."""
+        return Deltas.joined(self.history.deltas)
 
     def positions(self, file: int, version: int | None = None) -> BitMap64:
         """The positions gone from a file at a version up to this one, by default this one.
@@ -70,79 +64,46 @@ class Snapshot:
         if len(self.deltas) == 0:
             return BitMap64()
         at = self.version if version is None else version
-        return self.deltas.union(file, self.rows_of(file), at)
-
-    def rows_of(self, file: int) -> int:
-        """How many rows a file was written with."""
-        return int(self.columns["rows"][int(np.searchsorted(self.ids, file))].as_py())
+        return self.deltas.union(file, self.history.rows_of(file), at)
 
     def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
-        """The files with the positions that are gone, as `read_files` wants them.
+        """As `deletes.with_vectors`, of files of this snapshot.
 
         Args:
-            files: with the columns `id` and `deleted`.
+            files: with the columns `id`, `rows` and `deleted`.
             version: a version up to this one, by default this one.
-
-        Returns:
-            With the column `vector`, packed positions or null; as given if no row is gone.
-
-        Raises:
-            CorruptEntryError: DEL-1, DEL-2, DEL-4.
         """
-        if not pc.any(pc.greater(files["deleted"], 0)).as_py():
-            return files
-        pairs = zip(files["id"].to_pylist(), files["deleted"].to_pylist(), strict=True)
-        vectors = [
-            pack_positions(self.positions(file, version)) if gone else None for file, gone in pairs
-        ]
-        return files.append_column("vector", pa.array(vectors, pa.large_binary()))
+        return with_vectors(files, self.deltas, self.version if version is None else version)
 
     @cached_property
     def files(self) -> pa.Table:
-        """The live files in the order of their ids; see `select` for the columns."""
-        return self.select(self.live)
+        """The live files in the order of their ids.
 
-    def select(self, mask: NDArray[np.bool_]) -> pa.Table:
-        """The files that `mask`, one element a file ever, marks.
-
-        Their columns, and `id`, `added`, `removed`, `deleted`.
+        Their columns by ADD-1's names, and `id`, `added` (the version that did) and `deleted` (how
+        many rows are gone).
         """
-        if mask.all():
-            chosen, ids, added, removed = self.columns, self.ids, self.added, self.removed
-            deleted = self.deleted
-        else:
-            at = np.flatnonzero(mask)
-            chosen = self.columns.take(pa.array(at))
-            ids, added, removed = self.ids[at], self.added[at], self.removed[at]
-            deleted = self.deleted[at]
-        gone = pa.array(removed, mask=removed == NEVER)
-        # A later version may have wider types than this one.
-        chosen = typed_bounds(chosen, self.schema.fields)
-        return (
-            chosen.append_column("id", pa.array(ids))
-            .append_column("added", pa.array(added))
-            .append_column("removed", gone)
-            .append_column("deleted", pa.array(deleted))
-        )
+        return self._select(lambda segment: segment.live(self.version))
 
-    @cached_property
+    @property
     def totals(self) -> tuple[int, int, int]:
         """Live files, their rows without those that are gone, their bytes."""
-        files = self.files
-        rows, sizes = files["rows"].to_numpy(), files["size"].to_numpy()
-        left = int(rows.sum()) - int(files["deleted"].to_numpy().sum())
-        return files.num_rows, left, int(sizes.sum())
+        return self.sums.files, self.sums.rows - self.sums.deleted, self.sums.bytes
 
     def matching(self, predicate: Predicate | None) -> pa.Table:
-        """The live files that may hold a row for which `predicate` is true (PRN rules)."""
-        return self.prune(self.files, predicate)
+        """The live files that may hold a row for which `predicate` is true (PRN rules).
 
-    def prune(self, files: pa.Table, predicate: Predicate | None) -> pa.Table:
-        """Those of `files`, live or not, that may hold a row for which `predicate` is true."""
+        Segments that cannot hold one are not looked into.
+        """
         if predicate is None:
-            return files
-        mask = may_match(predicate, files, self.partition_ids)
-        return files if mask.all() else files.filter(pa.array(mask))
+            return self.files
+
+        def survivors(segment: Segment) -> Mask:
+            if not segment.files.may_match(predicate, self.partition_ids):
+                return np.zeros(len(segment), bool)
+            columns = typed_bounds(segment.files.table, self.schema.fields)
+            return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+
+        return self._select(survivors)
 
     def in_scope(self, predicate: Predicate | None) -> pa.Table:
         """The live files whose partition values make `predicate` true; all of them for None.
@@ -151,6 +112,55 @@ class Snapshot:
         """
         if predicate is None:
             return self.files
-        return self.files.filter(
-            pa.array(partition_match(predicate, self.files, self.partition_ids))
+
+        def covered(segment: Segment) -> Mask:
+            columns = typed_bounds(segment.files.table, self.schema.fields)
+            return segment.live(self.version) & partition_match(
+                predicate, columns, self.partition_ids
+            )
+
+        return self._select(covered)
+
+    def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
+        """The live files of these ids, in the order of ids; others are left out."""
+        masks = iter(self.history.marked(ids))
+        return self._select(lambda segment: next(masks) & segment.live(self.version))
+
+    def _select(self, choose: Callable[[Segment], Mask]) -> pa.Table:
+        """The files that are marked, asked for segment by segment in their order."""
+        marked = [(segment, choose(segment)) for segment in self.history.segments]
+        chosen = [segment.only(mask) for segment, mask in marked if mask.any()]
+        if not chosen:
+            # Of no file, but with the columns that files have.
+            chosen = [segment.only(mask) for segment, mask in marked[:1]]
+        if not chosen:
+            chosen = [_no_files(self.history)]
+        files = pa.concat_tables([self._columns(s) for s in chosen], promote_options="permissive")
+        if any(not s.files.ascending for s in chosen) or not _ascending(chosen):
+            files = files.sort_by("id")
+        return files
+
+    def _columns(self, segment: Segment) -> pa.Table:
+        # A later version may have wider types than this one.
+        return (
+            typed_bounds(segment.files.table, self.schema.fields)
+            .append_column("id", pa.array(segment.files.ids))
+            .append_column("added", pa.array(segment.files.added))
+            .append_column("deleted", pa.array(self._deleted(segment)))
         )
+
+    def _deleted(self, segment: Segment) -> NDArray[np.int64]:
+        if self.version == self.history.version:
+            return segment.deleted
+        return self.deltas.counts(segment.files.ids, self.version)
+
+
+def _no_files(history: FileHistory) -> Segment:
+    nothing = np.zeros(0, np.int64)
+    return Segment(FileColumns(nothing, nothing, history.empty_table()), nothing, nothing)
+
+
+def _ascending(segments: list[Segment]) -> bool:
+    """Whether each one's ids are below the next one's; each ascends."""
+    pairs = itertools.pairwise(segments)
+    return all(one.files.ids[-1] < other.files.ids[0] for one, other in pairs)

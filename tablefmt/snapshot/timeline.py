@@ -3,41 +3,63 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.model.times import show_time
 
 
 class Timeline:
-    """Timestamps and time versions of versions 0, 1, 2, …, in µs UTC."""
+    """Timestamps and time versions of versions `first`, `first` + 1, …, in µs UTC."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+        self.oldest = first
+        """The earliest version that may be read: those before were given up (ENT-13)."""
         self.timestamps = array("q")
-        """Strictly rising."""
+        """From `first` on; strictly rising."""
         self.time_versions = array("q")
-        """Never falling."""
-        self.logical = bytearray()
-        """1 for a commit that changed the table logically, 0 for one that moved rows (TIM-2)."""
-        self.oldest = 0
-        """The earliest version that is kept: those before can not be read any more (ENT-13)."""
+        """From `first` on; never falling."""
 
-    def __len__(self) -> int:
-        return len(self.timestamps)
+    @property
+    def last(self) -> int:
+        """The newest version."""
+        return self.first + len(self.timestamps) - 1
 
-    def append(self, timestamp: int, time_version: int, logical: bool, oldest: int = 0) -> None:
+    def append(self, timestamp: int, time_version: int, oldest: int = 0) -> None:
         """Take in the next version, and from where on it says that versions are kept."""
         self.oldest = max(self.oldest, oldest)
-        self.logical.append(logical)
         self.time_versions.append(time_version)
         # Last: it says how many versions there are.
         self.timestamps.append(timestamp)
 
     def forget_after(self, version: int) -> None:
         """Leave versions up to `version`; of what was to follow any part may be there."""
-        del self.timestamps[version + 1 :]
-        del self.time_versions[version + 1 :]
-        del self.logical[version + 1 :]
+        count = version + 1 - self.first
+        del self.timestamps[count:]
+        del self.time_versions[count:]
+
+    def timestamp(self, version: int) -> int:
+        """The commit timestamp of a version. Raises VersionNotFoundError."""
+        return self.timestamps[self.place(version)]
+
+    def time_version(self, version: int) -> int:
+        """The time version of a version. Raises VersionNotFoundError."""
+        return self.time_versions[self.place(version)]
+
+    def place(self, version: int) -> int:
+        """Where a version is in the arrays, kept or given up. Raises VersionNotFoundError."""
+        if not self.first <= version <= self.last:
+            raise VersionNotFoundError(f"version {version}", self.oldest, self.last)
+        return version - self.first
+
+    def first_from(self, micros: int) -> int:
+        """The smallest version whose time version is >= `micros`; `last` + 1 if there is none."""
+        return self.first + bisect_left(self.time_versions, micros)
+
+    def first_after(self, micros: int) -> int:
+        """The smallest version whose time version is > `micros`; `last` + 1 if there is none."""
+        return self.first + bisect_right(self.time_versions, micros)
 
     def version_at(self, micros: int) -> int:
         """The largest version whose time version is <= `micros` (TIM-4).
@@ -45,11 +67,11 @@ class Timeline:
         Raises:
             VersionNotFoundError: `micros` is before the first version that is kept.
         """
-        version = bisect_right(self.time_versions, micros) - 1
+        version = self.first_after(micros) - 1
         if version < self.oldest:
             raise VersionNotFoundError(
                 f"time {show_time(micros)}",
-                show_time(self.time_versions[self.oldest]),
+                show_time(self.time_versions[self.oldest - self.first]),
                 show_time(self.time_versions[-1]),
             )
         return version
@@ -60,6 +82,6 @@ class Timeline:
         Raises:
             VersionNotFoundError: it is not.
         """
-        if not self.oldest <= version < len(self):
-            raise VersionNotFoundError(f"version {version}", self.oldest, len(self) - 1)
+        if not self.oldest <= version <= self.last:
+            raise VersionNotFoundError(f"version {version}", self.oldest, self.last)
         return version

@@ -35,7 +35,7 @@ def line() -> Timeline:
     """Versions 0 to 4 at times 100, 200, (250), 300, (350); those in brackets moved rows only."""
     timeline = Timeline()
     for timestamp, time_version in ((100, 100), (200, 200), (250, 200), (300, 300), (350, 300)):
-        timeline.append(timestamp, time_version, timestamp == time_version)
+        timeline.append(timestamp, time_version)
     return timeline
 
 

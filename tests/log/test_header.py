@@ -33,7 +33,7 @@ def log(versions: int = 5) -> list[bytes]:
 LOG = log()
 
 
-def test_outlines_say_what_the_entries_say() -> None:
+def test_headers_say_what_the_entries_say() -> None:
     """LOG-1, ENT-4: version, transaction, operation and class of each."""
     entries = [decode(body, version).entry for version, body in enumerate(LOG)]
     assert entry_headers(LOG[1:], 1, digest(LOG[0])) == tuple(
@@ -62,7 +62,7 @@ def changed(**changes: Any) -> list[bytes]:
     ],
     ids=["metadata", "protocol", "another chain", "another version", "METADATA", "PROTOCOL"],
 )
-def test_what_an_append_has_to_read_has_no_outline(changes: dict[str, Any]) -> None:
+def test_what_an_append_has_to_read_has_no_header(changes: dict[str, Any]) -> None:
     """CMT-6, CFL-4, CFL-5: one such entry, and all are read."""
     assert len(entry_headers(changed(user_metadata={"a": 1}), 3, digest(LOG[2]))) == 2
     assert entry_headers(changed(**changes), 3, digest(LOG[2])) == ()
@@ -72,12 +72,12 @@ def test_what_an_append_has_to_read_has_no_outline(changes: dict[str, Any]) -> N
     "body",
     [b"", b"garbage", b"[]", b"1", b"{}", b'{"operation":1}', b'{"operation":{"class":[]}}'],
 )
-def test_what_is_no_entry_has_no_outline(body: bytes) -> None:
+def test_what_is_no_entry_has_no_header(body: bytes) -> None:
     """ENT-1: who decodes it says what is wrong."""
     assert entry_headers([body], 1, digest(LOG[0])) == ()
 
 
-def test_an_unknown_class_has_no_outline() -> None:
+def test_an_unknown_class_has_no_header() -> None:
     """ENT-4: a newer writer's."""
     document = orjson.loads(LOG[1])
     document["operation"]["class"] = "NEWER"
@@ -86,7 +86,7 @@ def test_an_unknown_class_has_no_outline() -> None:
 
 @given(st.data())
 def test_no_changed_byte_goes_unseen(data: st.DataObject) -> None:
-    """LOG-1, ENT-1: outlines and the last entry's checksum together hold every byte."""
+    """LOG-1, ENT-1: headers and the last entry's checksum together hold every byte."""
     at = data.draw(st.integers(1, 4))
     place = data.draw(st.integers(0, len(LOG[at]) - 1))
     bodies = list(LOG)

@@ -19,7 +19,9 @@ from tablefmt.log.names import entry_key
 from tablefmt.log.side_files import read_side, write_side
 from tablefmt.model.entry import AddedFiles, OperationClass, Totals
 from tablefmt.model.key_hashes import decode_hashes, encode_hashes
-from tablefmt.snapshot.files import FileHistory, added_table
+from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.folding import fold
 from tests.oracle import logdump
 from tests.places import GOLDEN
 from tests.rows import Positions, Run, StagedTable
@@ -215,8 +217,7 @@ def test_a_side_file_keeps_what_judges_a_commit_and_a_snapshot_does_not() -> Non
         (second, {1: found}),
         (replace(second, add=AddedFiles(columns)), {}),
     ):
-        history = FileHistory()
-        history = history.fold([first, entry], sides)
-        kept = history.table()[0]
+        (segment,) = fold(FileHistory(), [first, entry], sides).segments
+        kept = segment.files.table
         assert kept.column_names == ["path", "size", "rows", "updated"]
         assert kept["updated"].to_pylist() == [True, False]

@@ -12,12 +12,12 @@ import pytest
 
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
-from tablefmt.snapshot import load
+from tablefmt.snapshot import folded
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 from tests.tables import memory, new_table, rows
 
-ROOM = str(Path(load.__file__).parent)
+ROOM = str(Path(folded.__file__).parent)
 
 
 class InterruptAt:
@@ -69,9 +69,7 @@ def state(view: LogView) -> Any:
         view.head,
         list(view.timeline.timestamps),
         list(view.timeline.time_versions),
-        bytes(view.timeline.logical),
-        list(view.totals),
-        list(view.beyond_files),
+        [view.totals_at(version) for version in range(view.head.version + 1)],
         [stored.version for stored in view.entries_after(0)],
         [snapshot.files.to_pylist() for snapshot in files],
         [snapshot.with_vectors(snapshot.files).to_pylist() for snapshot in files],
@@ -97,23 +95,23 @@ def fold(store: Store) -> tuple[LogView, Callable[[], Any]]:
 
 def catch_up(store: Store) -> tuple[LogView, Callable[[], Any]]:
     view = LogView(store, entries(store, 0, 1))
-    view.pass_over([store.get(entry_key(v)) for v in (2, 3)], decode(store.get(entry_key(3)), 3))
+    view.skip([store.get(entry_key(v)) for v in (2, 3)], decode(store.get(entry_key(3)), 3))
     return view, view.refresh
 
 
-def pass_over(store: Store) -> tuple[LogView, Callable[[], Any]]:
+def skip(store: Store) -> tuple[LogView, Callable[[], Any]]:
     view = LogView(store, entries(store, 0, 1))
     bodies = [store.get(entry_key(v)) for v in (2, 3, 4)]
-    return view, lambda: view.pass_over(bodies, decode(bodies[-1], 4))
+    return view, lambda: view.skip(bodies, decode(bodies[-1], 4))
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("begin", [absorb, fold, catch_up, pass_over])
+@pytest.mark.parametrize("begin", [absorb, fold, catch_up, skip])
 def test_an_interrupt_at_any_line_leaves_a_view_that_can_go_on(
     begin: Callable[[Store], Any], step: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMT-11: the same change once more, and everything is as in a view that was never stopped."""
-    monkeypatch.setattr(load, "UNFOLDED_MAX", 3)
+    monkeypatch.setattr(folded, "UNFOLDED_MAX", 3)
     wanted = state(LogView.open(store))
     line, broken = 0, True
     while broken:

@@ -33,7 +33,7 @@ from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_re
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.session.staging import commit_staged
-from tablefmt.snapshot.files import added_table
+from tablefmt.snapshot.file_columns import added_table
 from tablefmt.spark.backends.base import ACTION, FILE, ROW, SOURCE, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.query_versions import version_read

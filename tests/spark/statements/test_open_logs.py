@@ -104,11 +104,12 @@ def test_damage_that_was_mended_is_forgotten(
     def broken(*_: Any) -> Any:
         raise CorruptEntryError("it is broken", key="_log/x", rule="RPL-1")
 
-    monkeypatch.setattr(view._files, "fold", broken)
+    monkeypatch.setattr("tablefmt.snapshot.load.fold_stored", broken)
     for _ in range(2):
         with pytest.raises(CorruptEntryError, match="broken"):
             view.snapshot()
     assert view.damaged
+    monkeypatch.undo()
     assert ids(uri) == [0, 1]
 
 

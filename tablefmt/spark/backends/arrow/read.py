@@ -50,14 +50,15 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
 def read_changes(spark: Session, changes: Changes) -> DataFrame:
     """The rows of a range, each with its change columns."""
     failures.install()
-    store, snapshot = changes.view.store, changes.snapshot
+    store = changes.view.store
     groups = []
     for change in changes.file_changes:
         values = (change.change, change.version, change.timestamp)
         marks = tuple(pa.scalar(v, c.type) for v, c in zip(values, CHANGE_COLUMNS, strict=True))
         groups += [(group, marks) for group in groups_of(change.files)]
     label = f"tablefmt_arrow_changes_{changes.first_version}_to_{changes.last_version}"
-    return _frame(spark, ReadTask(store, snapshot.schema), groups, CHANGE_COLUMNS, label)
+    task = ReadTask(store, changes.table_schema)
+    return _frame(spark, task, groups, CHANGE_COLUMNS, label)
 
 
 def read_positions(

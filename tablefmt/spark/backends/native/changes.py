@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges
+from tablefmt.changes.plan import CHANGE_COLUMNS, NO_FILES, FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
@@ -21,17 +21,17 @@ def read_changes(spark: Session, changes: Changes) -> DataFrame:
 
     Spec: INC-3, INC-4.
     """
-    snapshot, store = changes.snapshot, changes.view.store
+    store = changes.view.store
     found = changes.file_changes
-    tables = [change.files for change in found] or [snapshot.files.slice(0, 0)]
+    tables = [change.files for change in found] or [NO_FILES]
     files = Files(
         identity=(
-            f"{store.identity}#{snapshot.table_id}"
+            f"{store.identity}#{changes.view.head.table}"
             f"@changes {changes.first_version}..{changes.last_version}"
         ),
         columns=pa.concat_tables(tables, promote_options="default"),
-        schema=snapshot.schema,
-        partition_ids=snapshot.partition_ids,
+        schema=changes.table_schema,
+        partition_ids=changes.partition_ids,
         groups=_groups(found),
     )
     return to_dataframe(spark, store, files)

@@ -17,7 +17,13 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class GroupValues {
   private GroupValues() {}
 
-  /** A row a group, in their order: of each its line. */
+  /** A row a group, in their order. */
+  static InternalRow[] read(String text, StructType partitions) {
+    // One column of one group may be an empty string.
+    return read(text.split("\n", -1), partitions);
+  }
+
+  /** The same, of each group its line. */
   static InternalRow[] read(String[] lines, StructType partitions) {
     StructField[] fields = partitions.fields();
     if (fields.length == 0) {

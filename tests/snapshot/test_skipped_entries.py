@@ -1,9 +1,9 @@
-"""A log whose entries are passed over is, once somebody reads, the log as if they had been read."""
+"""A log whose entries are skipped is, once somebody reads, the log as if they had been read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -12,8 +12,9 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Operation, OperationClass, Totals
-from tablefmt.snapshot import load
+from tablefmt.snapshot import folded, load
 from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
@@ -34,26 +35,26 @@ def entries(store: Store, first: int, last: int) -> list[Any]:
     return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
 
 
-def pass_over(view: LogView, last: int) -> None:
+def skip(view: LogView, last: int) -> None:
     """Up to `last`, which alone is read."""
     bodies = [view.store.get(entry_key(v)) for v in range(view.head.version + 1, last + 1)]
-    view.pass_over(bodies, decode(bodies[-1], last))
+    view.skip(bodies, decode(bodies[-1], last))
 
 
 def behind(store: Store, steps: list[int]) -> LogView:
     view = LogView(store, entries(store, 0, 1))
     for last in steps:
-        pass_over(view, last)
+        skip(view, last)
     return view
 
 
 LOOKS: dict[str, Callable[[LogView], Any]] = {
     "times": lambda view: list(view.timeline.timestamps),
-    "sums": lambda view: list(view.totals),
+    "sums": lambda view: [view.totals_at(version) for version in range(12)],
     "files": lambda view: view.snapshot().files.to_pylist(),
     "files of an old version": lambda view: view.snapshot(4).files.to_pylist(),
     "entries": lambda view: view.entries_after(3),
-    "deletes": lambda view: (view.beyond_files, view.with_lineage),
+    "lineage": lambda view: view.with_lineage,
     "metadata": lambda view: view.metadata_at(7),
 }
 
@@ -61,7 +62,7 @@ LOOKS: dict[str, Callable[[LogView], Any]] = {
 @pytest.mark.parametrize("kept", [1024, 3])
 @pytest.mark.parametrize("steps", [[11], [2, 3, 11], [5, 11]])
 @pytest.mark.parametrize("look", LOOKS)
-def test_whoever_looks_sees_what_was_passed_over(
+def test_whoever_looks_sees_what_was_skipped(
     look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RPL-1: from bytes that were kept, or got again where there were too many."""
@@ -90,7 +91,7 @@ def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [key for verb, key in counting.requests if verb == "get"] == large
 
 
-def test_an_own_entry_lies_on_what_was_passed_over() -> None:
+def test_an_own_entry_lies_on_what_was_skipped() -> None:
     """CMT-5: and refreshing reads all."""
     store = store_with_history()
     view = behind(store, [11])
@@ -125,7 +126,7 @@ def test_metadata_that_follows_is_read_with_all_before_it() -> None:
 
 
 @pytest.mark.broken_tables
-def test_damage_among_what_was_passed_over_is_found_by_who_reads() -> None:
+def test_damage_among_what_was_skipped_is_found_by_who_reads() -> None:
     """RPL-3: again and again, until the table is repaired; the head stays as it is."""
     store = store_with_history()
     wrong = Totals(files=99, rows=99, bytes=99, next_id=99, metadata_version=0)
@@ -137,7 +138,7 @@ def test_damage_among_what_was_passed_over_is_found_by_who_reads() -> None:
     )
     store.put(entry_key(13), encode(last))
     view = behind(store, [13])
-    for look in ("files", "times", "sums"):
+    for look in ("files", "times", "lineage"):
         with pytest.raises(CorruptEntryError) as caught:
             LOOKS[look](view)
         assert (caught.value.rule, caught.value.key) == ("RPL-3", entry_key(12))
@@ -145,7 +146,7 @@ def test_damage_among_what_was_passed_over_is_found_by_who_reads() -> None:
 
 
 @pytest.mark.broken_tables
-def test_a_log_that_changed_since_it_was_passed_over_is_refused(
+def test_a_log_that_changed_since_it_was_skipped_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LOG-1: what is got again must lead to the head that was written on."""
@@ -173,7 +174,7 @@ def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rul
     view = LogView.open(store)
     last = decode(encode(next_entry(view, **changes)), 12)
     with pytest.raises(CorruptEntryError) as caught:
-        view.pass_over([b""], last)
+        view.skip([b""], last)
     assert caught.value.rule == rule
 
 
@@ -192,8 +193,8 @@ def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
     opened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADD-6: nor does it ask for one; whoever reads gets again what was let go of."""
-    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
-    monkeypatch.setattr(load, "HELD_MAX", 10)
+    monkeypatch.setattr(folded, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(folded, "HELD_MAX", 10)
     table = with_a_side_file(monkeypatch)
     counting = CountingStore(table.context.store)
     if opened == "after":
@@ -202,7 +203,7 @@ def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
     counting.reset()
     for n in range(40):
         table.append(rows(100 + n))
-        held.append(len(view._unfolded))
+        held.append(len(view._files.unfolded))
     assert max(held) <= 20
     assert not [request for request in counting.requests if request[0].startswith("get")]
     assert ids(table) == ids(handle(table.context.store)) == [1, 2, 3, *range(100, 140)]
@@ -212,8 +213,8 @@ def test_who_opens_a_log_with_a_side_file_and_reads_gets_entries_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """ADD-6, LOG-5: however many entries come after it."""
-    monkeypatch.setattr(load, "UNFOLDED_MAX", 4)
-    monkeypatch.setattr(load, "HELD_MAX", 10)
+    monkeypatch.setattr(folded, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(folded, "HELD_MAX", 10)
     table = with_a_side_file(monkeypatch)
     for n in range(40):
         table.append(rows(100 + n))
@@ -257,9 +258,13 @@ def test_a_history_stays_when_another_is_folded_from_it() -> None:
     table.append(rows(3))
     view = table.context.view
     before = view.snapshot()
-    removed, deleted = before.removed.copy(), before.deleted.copy()
+    files = before.files.to_pylist()
+    kept = [(s.removed.copy(), s.deleted.copy()) for s in before.history.segments]
     table.delete("id = 1")
     table.overwrite(rows(9))
     assert view.snapshot().files.num_rows == 1
-    assert (before.removed == removed).all()
-    assert (before.deltas.counts(before.ids, 10) == deleted).all()
+    for segment, (removed, deleted) in zip(before.history.segments, kept, strict=True):
+        assert (segment.removed == removed).all()
+        assert (segment.deleted == deleted).all()
+    again = Snapshot(**{f.name: getattr(before, f.name) for f in fields(Snapshot)})
+    assert again.files.to_pylist() == files

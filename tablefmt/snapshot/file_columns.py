@@ -1,0 +1,156 @@
+"""The columns of files: what an entry or a side file says of them, as typed Arrow columns. Pure.
+
+Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.names import entry_key
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.entry import AddedFiles, Entry, Metadata
+from tablefmt.model.schema import Field, Primitive, Type, is_nested
+from tablefmt.model.values import decode
+
+_COUNTED = frozenset({"nulls", "nans"})
+_LONG = Primitive("long")
+_PLAIN = {
+    "path": Primitive("string"),
+    "size": _LONG,
+    "rows": _LONG,
+    "footer": _LONG,
+    "updated": Primitive("boolean"),
+    "keys": Primitive("binary"),
+    "written": _LONG,
+}
+NOT_KEPT = frozenset({"keys"})
+"""Columns that judge a commit, and are of no use to readers."""
+_TYPED = ("partition", "lower", "upper")
+_BY_FIELD = frozenset(_TYPED) | _COUNTED
+
+
+def column_type(name: str, types: Mapping[int, Type]) -> Type | None:
+    """The type of an `add` column, None for one of a field that no schema has named."""
+    group, dot, field_id = name.partition(".")
+    if not dot:
+        return _PLAIN[name]
+    return _LONG if group in _COUNTED else types.get(int(field_id))
+
+
+def file_table(columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]) -> pa.Table:
+    """Columns as an entry has them, typed; one of a field that no schema has named is left out.
+
+    Args:
+        columns: ADD-1 names; the values in the form of the log.
+        types: by field id, of all columns ever.
+
+    Raises:
+        CorruptEntryError: VAL-1.
+    """
+    arrays = {}
+    for name, values in columns.items():
+        kind = column_type(name, types)
+        if kind is not None:
+            arrays[name] = decode(values, kind)
+    return pa.table(arrays)
+
+
+def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:
+    """The columns of one entry, typed by its metadata: what a side file holds (ADD-6)."""
+    return file_table(files.columns, {f.id: f.type for f in metadata.schema.fields})
+
+
+def blame(
+    added: NDArray[np.int64], columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]
+) -> None:
+    """Name the entry whose values do not fit; the columns hold those of several.
+
+    Raises:
+        CorruptEntryError: with the key of that entry.
+    """
+    for at, version in enumerate(added):
+        try:
+            file_table({name: values[at : at + 1] for name, values in columns.items()}, types)
+        except CorruptEntryError as error:
+            key = entry_key(int(version))
+            raise CorruptEntryError(error.detail, key=key, rule=error.rule) from None
+
+
+def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
+    """A side file's columns as `file_table` makes them of an entry.
+
+    Raises:
+        CorruptEntryError: ADD-6.
+    """
+    known = [name for name in columns.column_names if _is_known(name) and name not in NOT_KEPT]
+    kinds = {name: column_type(name, types) for name in known}
+    arrow_types = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
+    needed = {"path", "size", "rows"} | {"updated"}.intersection(arrow_types)
+    try:
+        typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
+        if any(typed[name].null_count for name in needed):
+            raise ValueError("a path, a size or a row count is missing")
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        message = f"the side file has columns that do not fit: {error}"
+        raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-6") from None
+    return typed
+
+
+def with_written(entry: Entry, columns: pa.Table, under: int) -> pa.Table:
+    """A side file's columns with the version that each file was written under. Spec: ADD-9.
+
+    Args:
+        entry: whose side file it is.
+        columns: typed.
+        under: of the newest metadata: what files that do not say it were written under.
+    """
+    at = columns.schema.get_field_index("written")
+    if at < 0:
+        values = np.full(columns.num_rows, under, np.int64)
+        return columns.append_column("written", pa.array(values))
+    written = pc.fill_null(columns.column(at), under)
+    least_and_most = pc.min_max(written).as_py()
+    if not 0 <= least_and_most["min"] <= least_and_most["max"] <= entry.version:
+        message = "a file was written under a version that is not there"
+        raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-9")
+    return columns.set_column(at, "written", written)
+
+
+def _is_known(name: str) -> bool:
+    group, dot, field_id = name.partition(".")
+    return field_id.isdigit() and group in _BY_FIELD if dot else group in _PLAIN
+
+
+def typed_bounds(files: pa.Table, fields: Iterable[Field]) -> pa.Table:
+    """The same files with bounds and partition values in the types of these columns.
+
+    A value that the type cannot hold becomes unknown (VAL-4).
+    """
+    for field in fields:
+        if is_nested(field.type):
+            continue
+        target = arrow_type(field.type)
+        for group in _TYPED:
+            at = files.schema.get_field_index(f"{group}.{field.id}")
+            if at >= 0 and files.schema.field(at).type != target:
+                column = _cast(files.column(at), target)
+                files = files.set_column(at, f"{group}.{field.id}", column)
+    return files
+
+
+def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+            # Arrow asks for room for every integer of the type; what counts is these.
+            values = values.cast(pa.decimal128(38, 0))
+        return values.cast(target)
+    except pa.ArrowException:
+        return pa.chunked_array([pa.nulls(len(values), target)], target)

@@ -1,0 +1,323 @@
+"""From the files of one version and the entries that follow to the files of a later one. Pure.
+
+Spec: ADD-1, ADD-6, ADD-9, RPL-2, RPL-3, DEL-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
+from tablefmt.model.positions import delete_columns
+from tablefmt.model.schema import Field
+from tablefmt.snapshot.deletes import Deltas
+from tablefmt.snapshot.file_columns import (
+    NOT_KEPT,
+    blame,
+    file_table,
+    side_table,
+    typed_bounds,
+    with_written,
+)
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, Segment, joined
+
+
+def fold(
+    history: FileHistory,
+    entries: Iterable[Entry],
+    side_files: Mapping[int, pa.Table] | None = None,
+    side_deletes: Mapping[int, pa.Table] | None = None,
+) -> FileHistory:
+    """The history with the entries that follow, in order; what is given stays as it is.
+
+    Args:
+        history: up to the version before the first of them.
+        entries: contiguous.
+        side_files: by version, the columns of entries whose `add` is in a side file.
+        side_deletes: by version, DELETE_COLUMNS of those whose `delete` is.
+
+    Raises:
+        CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, DEL-1, VAL-1.
+    """
+    following = list(entries)
+    sides = (side_files or {}, side_deletes or {})
+    try:
+        return _Folding(history, *sides).all(following)
+    except CorruptEntryError:
+        # Several at once are taken in by parts; one by one they name the first that is wrong.
+        stepwise = _Folding(history, *sides)
+        for entry in following:
+            stepwise.all([entry])
+        raise
+
+
+class _Folding:
+    """A history that is being made of an older one, whose arrays it copies before it writes."""
+
+    def __init__(
+        self,
+        before: FileHistory,
+        side_files: Mapping[int, pa.Table],
+        side_deletes: Mapping[int, pa.Table],
+    ) -> None:
+        self._before = before
+        self._segments = list(before.segments)
+        self._deltas = list(before.deltas)
+        self._version, self._metadata_version = before.version, before.metadata_version
+        self._types, self._partition_columns = before.types, before.partition_columns
+        self._live = before.live
+        self._rows, self._bytes, self._deleted = before.sums()
+        self._own: set[int] = set()
+        """Segments, by `id`, whose arrays are this one's alone."""
+        self._side_files = side_files
+        self._side_deletes = side_deletes
+
+    def all(self, entries: Sequence[Entry]) -> FileHistory:
+        """Take in entries that follow: first what a run of them adds, then what each takes out."""
+        first = 0
+        while first < len(entries):
+            last = first + 1
+            while last < len(entries) and _is_in_run(entries[last]):
+                last += 1
+            self._run(entries[first:last])
+            first = last
+        return replace(
+            self._before,
+            version=self._version,
+            metadata_version=self._metadata_version,
+            segments=tuple(self._segments),
+            deltas=tuple(self._deltas),
+            types=self._types,
+            partition_columns=self._partition_columns,
+            live=self._live,
+            rows=self._rows,
+            bytes=self._bytes,
+            deleted=self._deleted,
+        )
+
+    def _run(self, entries: Sequence[Entry]) -> None:
+        """Of these at most the first has metadata, or files in a side file."""
+        tail = _Tail()
+        sums: list[tuple[int, int]] = []
+        for entry in entries:
+            assert entry.version == self._version + 1 + len(sums), (entry.version, self._version)
+            if entry.metadata is not None:
+                self._learn(entry.metadata)
+                self._metadata_version = entry.version
+            sums.append(self._add(entry, tail))
+        self._flush(tail)
+        deltas: list[Deltas] = []
+        for entry, (rows, size) in zip(entries, sums, strict=True):
+            if entry.remove:
+                self._remove(entry)
+            self._live += 0 if entry.add is None else len(entry.add)
+            self._rows += rows
+            self._bytes += size
+            if entry.delete is not None:
+                deltas.append(self._delete(entry))
+            totals = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
+            if totals != (self._rows, self._bytes, self._deleted):
+                raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
+            self._version = entry.version
+        if deltas:
+            self._push_deltas(Deltas.joined(deltas))
+
+    def _learn(self, metadata: Metadata) -> None:
+        types = dict(self._types)
+        for column in metadata.schema.fields:
+            if types.setdefault(column.id, column.type) != column.type:
+                types[column.id] = column.type
+                self._retype(column)
+        self._types = types
+        self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
+
+    def _retype(self, column: Field) -> None:
+        """Bounds of older files in the column's new type (SCH-9), so that one type serves all."""
+        for at, segment in enumerate(self._segments):
+            table = typed_bounds(segment.files.table, [column])
+            if table is not segment.files.table:
+                self._put(at, segment.with_table(table), owned=id(segment) in self._own)
+
+    def _put(self, at: int, segment: Segment, *, owned: bool) -> None:
+        self._own.discard(id(self._segments[at]))
+        self._segments[at] = segment
+        if owned:
+            self._own.add(id(segment))
+
+    def _owned(self, at: int) -> Segment:
+        """A segment whose `removed` and `deleted` may be written to."""
+        segment = self._segments[at]
+        if id(segment) not in self._own:
+            self._put(at, segment.writable(), owned=True)
+        return self._segments[at]
+
+    def _add(self, entry: Entry, tail: _Tail) -> tuple[int, int]:
+        """Take in the files of an entry; their rows and bytes."""
+        if entry.add is None:
+            return 0, 0
+        if isinstance(entry.add, SideFile):
+            return self._add_side(entry, self._side_files[entry.version])
+        self._check_partitions(entry, entry.add.columns)
+        first = entry.totals.next_id - len(entry.add)
+        tail.take(entry.add, first, entry.version, self._metadata_version)
+        return entry.add.rows, entry.add.bytes
+
+    def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
+        if {n for n in names if n.startswith("partition.")} != self._partition_columns:
+            raise _bad(entry, "ADD-1", "its files lack a partition value, or have one too many")
+
+    def _flush(self, tail: _Tail) -> None:
+        if not tail.ids:
+            return
+        ids, added, columns = tail.drain()
+        try:
+            table = file_table(columns, self._types)
+        except CorruptEntryError:
+            blame(added, columns, self._types)
+            raise
+        self._push(ids, added, table)
+
+    def _add_side(self, entry: Entry, columns: pa.Table) -> tuple[int, int]:
+        count = columns.num_rows
+        if entry.add is None or count != len(entry.add):
+            raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
+        self._check_partitions(entry, columns.column_names)
+        columns = side_table(entry, columns, self._types)
+        columns = with_written(entry, columns, self._metadata_version)
+        first = entry.totals.next_id - count
+        ids = np.arange(first, first + count, dtype=np.int64)
+        self._push(ids, np.full(count, entry.version, np.int64), columns)
+        return int(np.sum(columns["rows"].to_numpy())), int(np.sum(columns["size"].to_numpy()))
+
+    def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
+        segments = self._segments
+        for segment in Segment.new(ids, added, columns):
+            segments.append(segment)
+            self._own.add(id(segment))
+        # Like a binary counter: every file is copied O(log n) times over a long life.
+        while len(segments) > 1 and _are_joined(*map(len, segments[-2:])):
+            self._own.difference_update(map(id, segments[-2:]))
+            segments[-2:] = [joined(segments[-2:])]
+            self._own.add(id(segments[-1]))
+
+    def _push_deltas(self, fresh: Deltas) -> None:
+        deltas = self._deltas
+        deltas.append(fresh)
+        while len(deltas) > 1 and len(deltas[-2]) <= 2 * len(deltas[-1]):
+            deltas[-2:] = [Deltas.joined(deltas[-2:])]
+
+    def _find(self, ids: NDArray[np.int64], before: int) -> Iterable[Any]:
+        """As `FileHistory.find`, among the files so far."""
+        return FileHistory(segments=tuple(self._segments)).find(ids, before)
+
+    def _remove(self, entry: Entry) -> None:
+        removed = np.asarray(entry.remove, np.int64)
+        count = 0 if entry.add is None else len(entry.add)
+        known = 0
+        for at, places, _ in self._find(removed, entry.totals.next_id - count):
+            segment = self._owned(at)
+            if np.any(segment.removed[places] != NEVER):
+                raise _bad(entry, "RPL-2", "it removes a file that was removed before")
+            segment.removed[places] = entry.version
+            went = segment.files.table.select(["rows", "size"]).take(pa.array(places))
+            self._rows -= int(np.sum(went["rows"].to_numpy()))
+            self._bytes -= int(np.sum(went["size"].to_numpy()))
+            self._deleted -= int(np.sum(segment.deleted[places]))
+            known += len(places)
+        self._live -= known
+        if known != len(removed):
+            raise _bad(entry, "RPL-2", "it removes a file that was never added")
+
+    def _delete(self, entry: Entry) -> Deltas:
+        """Count rows that an entry takes out."""
+        columns = _deletes_of(entry, self._side_deletes)
+        files, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
+        takes = np.zeros(len(files), bool)
+        known = 0
+        for at, places, lines in self._find(files, entry.totals.next_id):
+            segment = self._owned(at)
+            live = segment.removed[places] == NEVER
+            if np.any(~live & (segment.removed[places] != entry.version)):
+                raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
+            counts = segment.deleted[places] + rows[lines]
+            written = segment.files.table["rows"].take(pa.array(places)).to_numpy()
+            if np.any(counts > written):
+                raise _bad(entry, "DEL-1", "it takes more rows out of a file than there are")
+            segment.deleted[places[live]] = counts[live]
+            takes[lines] = live
+            known += len(lines)
+        if known != len(files):
+            raise _bad(entry, "DEL-1", "it takes rows out of a file that was never added")
+        self._deleted += int(np.sum(rows[takes]))
+        return Deltas.of_entry(entry.version, columns, takes)
+
+
+def _is_in_run(entry: Entry) -> bool:
+    """Whether an entry can be taken in together with the one before it."""
+    return entry.metadata is None and not isinstance(entry.add, SideFile)
+
+
+def _are_joined(older: int, newer: int) -> bool:
+    return older <= 2 * newer and older + newer <= SEGMENT_FILES
+
+
+class _Tail:
+    """Columns of several small entries, gathered so that Arrow arrays are built once."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self._added: list[int] = []
+        self._columns: dict[str, list[Any]] = {}
+
+    def take(self, files: AddedFiles, first_id: int, version: int, under: int) -> None:
+        """Add the files of one entry; a column that one entry lacks is NULL for its files.
+
+        Args:
+            files: its `add`.
+            first_id: the id of the first.
+            version: the entry's.
+            under: of the newest metadata: what files that do not say it were written under.
+        """
+        before, count = len(self.ids), len(files)
+        self.ids.extend(range(first_id, first_id + count))
+        self._added.extend([version] * count)
+        written = files.columns.get("written", [None] * count)
+        known = {"written": [under if v is None else v for v in written]}
+        for name, values in {**files.columns, **known}.items():
+            if name in NOT_KEPT:
+                continue
+            column = self._columns.setdefault(name, [])
+            column.extend([None] * (before - len(column)))
+            column.extend(values)
+
+    def drain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[Any]]]:
+        """Ids, versions that added them, and columns of what was taken; nothing is left."""
+        count = len(self.ids)
+        for column in self._columns.values():
+            column.extend([None] * (count - len(column)))
+        result = (np.array(self.ids, np.int64), np.array(self._added, np.int64), self._columns)
+        self.ids, self._added, self._columns = [], [], {}
+        return result
+
+
+def _deletes_of(entry: Entry, side_deletes: Mapping[int, pa.Table]) -> pa.Table:
+    assert entry.delete is not None
+    if isinstance(entry.delete, SideFile):
+        return side_deletes[entry.version]
+    try:
+        return delete_columns(entry.delete)
+    except CorruptEntryError as error:
+        raise _bad(entry, error.rule, error.detail) from None
+
+
+def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
+    return CorruptEntryError(message, key=entry_key(entry.version), rule=rule)

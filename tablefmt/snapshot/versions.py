@@ -1,0 +1,66 @@
+"""What is known of each version of a log without looking at files: times, sums, metadata. Pure.
+
+Spec: ENT-6, RPL-4, TIM-2, TIM-4.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from tablefmt.model.entry import Entry, Metadata, Totals
+from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.timeline import Timeline
+
+_SUMS = ("files", "rows", "bytes", "next_id", "metadata_version", "deleted", "oldest")
+
+
+class Versions:
+    """Of versions `timeline.first` to `timeline.last`."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.timeline = Timeline(first)
+        self.with_lineage: list[int] = []
+        """Versions that say where the rows of their files came from (LIN-1)."""
+        self._sums = array("q")
+        self._metadata: list[tuple[int, Metadata]] = []
+
+    def start(self, head: Head) -> None:
+        """Take in the first version, which a base stands for."""
+        assert self.timeline.last < self.timeline.first == head.version
+        self._take(head.totals.metadata_version, head.totals, head.metadata)
+        self.timeline.append(head.timestamp, head.time_version, head.totals.oldest)
+
+    def append(self, entry: Entry) -> None:
+        """Take in the next version, whatever is left of an attempt that was broken off."""
+        self.forget_after(entry.version - 1)
+        if entry.lineage is not None:
+            self.with_lineage.append(entry.version)
+        self._take(entry.version, entry.totals, entry.metadata)
+        self.timeline.append(entry.timestamp, entry.time_version, entry.totals.oldest)
+
+    def _take(self, version: int, totals: Totals, metadata: Metadata | None) -> None:
+        self._sums.extend(getattr(totals, name) for name in _SUMS)
+        if metadata is not None:
+            self._metadata.append((version, metadata))
+
+    def forget_after(self, version: int) -> None:
+        """Leave versions up to `version`; of what was to follow any part may be there."""
+        self.timeline.forget_after(version)
+        del self._sums[len(_SUMS) * (version + 1 - self.timeline.first) :]
+        while self.with_lineage and self.with_lineage[-1] > version:
+            self.with_lineage.pop()
+        while self._metadata and self._metadata[-1][0] > version:
+            self._metadata.pop()
+
+    def totals(self, version: int) -> Totals:
+        """Running sums after a version. Raises VersionNotFoundError."""
+        at = len(_SUMS) * self.timeline.place(version)
+        return Totals(**dict(zip(_SUMS, self._sums[at : at + len(_SUMS)], strict=True)))
+
+    def metadata(self, version: int) -> Metadata:
+        """The metadata in force at a version that was read, or skipped after one (RPL-4)."""
+        return next(m for v, m in reversed(self._metadata) if v <= version)
+
+    def metadata_version(self, version: int) -> int:
+        """The version that brought the metadata in force at `version` (ADD-9)."""
+        return next(v for v, _ in reversed(self._metadata) if v <= version)

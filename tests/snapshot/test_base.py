@@ -1,0 +1,241 @@
+"""A log that stands on a base is, from there on, the log as read from version 0."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tablefmt.changes.plan import plan_changes
+from tablefmt.changes.range import Covered
+from tablefmt.errors import TablefmtError, VersionNotFoundError
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import StoredEntry
+from tablefmt.model.positions import DELETE_COLUMNS, pack_positions
+from tablefmt.snapshot import folded
+from tablefmt.snapshot.base import Base
+from tablefmt.snapshot.deletes import Deltas
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.segments import Segment
+from tablefmt.snapshot.state import Snapshot
+from tablefmt.store.protocol import Store
+from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
+from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
+from tests.tables import Clock, handle, ids, memory, new_table, rows
+
+CONDITIONS = ["id = 3", "id > 40 AND p = 'a'", "p <> 'b' OR id < 5", "p IS NULL", "v = 1"]
+
+
+def grow(table: Table, chance: random.Random, steps: int) -> None:
+    """Commits of every kind, some of them refused or without effect."""
+    for step in range(steps):
+        try:
+            commit_one(table, chance, step)
+        except TablefmtError:
+            pass
+        table.context.environment.sleep(chance.choice([0.0, 0.5, 60.0]))
+
+
+def commit_one(table: Table, chance: random.Random, step: int) -> None:
+    some = [chance.randrange(60) for _ in range(chance.randrange(1, 5))]
+    places = [chance.choice("abc") for _ in some]
+    one, data = places[0], rows(*some, p=places)
+    kinds: list[tuple[int, Callable[[], Any]]] = [
+        (6, lambda: table.append(data)),
+        (2, lambda: table.append(data, application=("app", step))),
+        (2, lambda: table.append(data.append_column("v", [some]), merge_schema=True)),
+        (4, lambda: table.delete(f"id IN ({', '.join(map(str, some))})")),
+        (2, lambda: table.update({"id": "id + 1"}, f"id % 7 = {some[0] % 7}")),
+        (1, lambda: table.delete(f"p = '{one}'")),
+        (2, lambda: table.overwrite(rows(*some, p=one), where=f"p = '{one}'")),
+        (1, lambda: table.overwrite(data)),
+        (1, lambda: table.alter.set_properties({"user.note": str(step)})),
+        (1, lambda: table.alter.widen_column("n", "bigint")),
+        (3, lambda: compacted(table, chance.choice([MINOR, MAJOR, CLUSTER]))),
+    ]
+    weights, works = zip(*kinds, strict=True)
+    chance.choices(works, weights)[0]()
+
+
+def compacted(table: Table, cls: Any) -> None:
+    """One group a partition."""
+
+    def choose(files: pa.Table) -> Iterator[list[int]]:
+        name = next((n for n in files.column_names if n.startswith("partition.")), None)
+        places = files[name].to_pylist() if name else [None] * files.num_rows
+        for place in sorted(set(places), key=str):
+            yield [i for i, p in zip(files["id"].to_pylist(), places, strict=True) if p == place]
+
+    sort = (lambda data: data.sort_by("id")) if cls is CLUSTER else None
+    table.transaction().stage(compact(cls, choose, sort)).commit()
+
+
+def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int) -> Base:
+    """What a checkpoint of a version would say, its files in any order and in any segments."""
+    chance = np.random.default_rng(seed)
+    snapshot = whole.snapshot(version)
+    totals, metadata = whole.totals_at(version), whole.metadata_at(version)
+    files = snapshot.history.as_of(version, totals, metadata)
+    segments: list[Segment] = []
+    for segment in files.segments:
+        part = chance.integers(0, 3, len(segment))
+        for at in (np.flatnonzero(part == number) for number in chance.permutation(3)):
+            segments += [shuffled(segment, chance.permutation(at))] if len(at) else []
+    chance.shuffle(segments)  # type: ignore[arg-type]
+    deltas = () if not files.deltas else (united(snapshot, files),)
+    return Base(
+        head=LogView(whole.store, entries[: version + 1]).head,
+        created=entries[0].entry.timestamp,
+        files=replace(files, segments=tuple(segments), deltas=deltas),
+    )
+
+
+def shuffled(segment: Segment, order: Any) -> Segment:
+    files = segment.files
+    moved = type(files)(files.ids[order], files.added[order], files.table.take(pa.array(order)))
+    return Segment(moved, segment.removed[order], segment.deleted[order])
+
+
+def united(snapshot: Snapshot, files: FileHistory) -> Deltas:
+    """All that is gone from a file, as one set."""
+    touched = np.unique(np.concatenate([part.file for part in files.deltas]))
+    gone = [snapshot.positions(int(file)) for file in touched]
+    count = len(touched)
+    maps = pa.table(
+        {
+            "file": touched,
+            "rows": pa.array([len(each) for each in gone], pa.int64()),
+            "deleted": pa.array(map(pack_positions, gone), pa.large_binary()),
+            "updated": pa.nulls(count, pa.large_binary()),
+        }
+    ).cast(DELETE_COLUMNS)
+    return Deltas.of_entry(snapshot.version, maps, np.ones(count, bool))
+
+
+def plain(files: pa.Table) -> list[dict[str, Any]]:
+    """What is known of each file."""
+    return [{k: v for k, v in file.items() if v is not None} for file in files.to_pylist()]
+
+
+def said_of(view: LogView, version: int) -> dict[str, Any]:
+    """All that a log says of one version."""
+    snapshot = view.snapshot(version)
+    conditions = [parse_conjuncts(text, snapshot.schema, "UTC")[0] for text in CONDITIONS]
+    chosen = [snapshot.matching(understood[0]) for understood in conditions if understood]
+    return {
+        "files": plain(snapshot.with_vectors(snapshot.files)),
+        "chosen": [plain(files) for files in chosen],
+        "metadata": (snapshot.metadata, view.metadata_at(version)),
+        "sums": (snapshot.totals, view.totals_at(version)),
+        "times": (snapshot.timestamp, snapshot.time_version, view.timestamp_at(version)),
+    }
+
+
+def changes_of(view: LogView, first: int, last: int) -> Any:
+    """What was inserted and deleted, or why it cannot be told."""
+    try:
+        found = plan_changes(view, Covered(first, last, True))
+    except TablefmtError as error:
+        return str(error)
+    return [(c.version, c.timestamp, c.change, plain(c.files)) for c in found]
+
+
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
+def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
+    """RPL-1 .. RPL-5, DEL-4, TIM-4, INC-3: at every version from the base on."""
+    seed = random.randrange(1 << 32) if seed is None else seed
+    print("seed", seed)
+    chance = random.Random(seed)
+    store, clock = memory(), Clock()
+    table = new_table(store, partitioned=chance.random() < 0.5, clock=clock)
+    table.alter.add_column("n", "int")
+    grow(table, chance, 24)
+    entries = LogView.open(store).entries_after(-1)
+    whole = LogView(store, entries, whole=True)
+    newest = whole.head.version
+    before = [said_of(LogView(store, entries[: v + 1]), v) for v in range(newest + 1)]
+    times = [whole.timeline.version_at(whole.time_version_at(v)) for v in range(newest + 1)]
+    assert [said_of(whole, v) for v in range(newest + 1)] == before
+    for version in sorted(chance.sample(range(newest + 1), 5)):
+        base = base_at(whole, entries, version, chance.randrange(1 << 32))
+        view = LogView(store, entries[version + 1 :], base)
+        assert view.head == whole.head
+        assert (view.first, view.created) == (version, whole.created)
+        assert [said_of(view, v) for v in range(version, newest + 1)] == before[version:]
+        stamps = map(view.time_version_at, range(version, newest + 1))
+        assert list(map(view.timeline.version_at, stamps)) == times[version:]
+        assert view.entries_after(version) == whole.entries_after(version)
+        for first in range(version + 1, newest + 1):
+            for last in {first, newest}:
+                assert changes_of(view, first, last) == changes_of(whole, first, last)
+        for ask in (view.snapshot, view.totals_at, view.timestamp_at, view.check_version):
+            with pytest.raises(VersionNotFoundError):
+                ask(version - 1)
+
+
+def test_a_log_on_a_base_goes_on() -> None:
+    """LOG-5: what is new is read and written as if there were no base."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1, 2))
+    table.delete("id = 1")
+    table.append(rows(3))
+    entries = LogView.open(store).entries_after(-1)
+    base = base_at(LogView.open(store), entries, 2, 0)
+    late = handle(store)
+    counting = CountingStore(store)
+    late.context.view = LogView(counting, entries[3:], base)
+    late.context.version = 3
+    assert ids(late) == [2, 3]
+    late.append(rows(4))
+    late.delete("id = 3")
+    table.append(rows(5))
+    assert ids(late.refresh()) == ids(handle(store)) == [2, 4, 5]
+    assert ids(late, 2) == [2]
+    asked = {key for verb, key in counting.requests if verb == "get"}
+    assert asked.isdisjoint(entry_key(version) for version in (0, 1, 2))
+
+
+def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RPL-1: older versions are read again from the entries, and say what they said."""
+    monkeypatch.setattr(folded, "GONE_MAX", 5)
+    store = memory()
+    table = new_table(store)
+    follower = handle(store)
+    held = []
+    for n in range(60):
+        table.overwrite(rows(n, n + 1)) if n % 3 == 0 else table.append(rows(n, 100 + n))
+        if n % 5 == 0:
+            table.delete(f"id = {n + 1}")
+        follower.refresh().to_arrow()
+        held.append(len(follower.context.view.files_at(follower.version)))
+    assert max(held) <= 5 + 5 + 3
+    fresh = LogView.open(store, whole=True)
+    assert len(fresh.snapshot().history) >= 60
+    versions = random.Random(3).sample(range(fresh.head.version + 1), 30)
+    for version in versions:
+        assert said_of(follower.context.view, version) == said_of(fresh, version), version
+        assert len(follower.context.view.files_at(version)) <= 5 + 5 + 3
+    assert changes_of(follower.context.view, 1, 12) == changes_of(fresh, 1, 12)
+
+
+def test_changes_of_appends_look_at_no_file_of_before() -> None:
+    """INC-3: nor do they ask for an entry outside the range."""
+    store: Store = memory()
+    table = new_table(store)
+    for n in range(100):
+        table.append(rows(n))
+    view = LogView.open(store)
+    view.store = counting = CountingStore(store)
+    found = plan_changes(view, Covered(11, 20, True))
+    assert [(c.version, c.files.num_rows) for c in found] == [(v, 1) for v in range(11, 21)]
+    assert [key for _, key in counting.requests] == [entry_key(v) for v in range(11, 21)]
+    assert view._files.history.version == -1
