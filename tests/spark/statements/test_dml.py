@@ -22,6 +22,7 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
+from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends import position_sets
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.entry.table import SparkTable
@@ -79,8 +80,8 @@ def data_files(table: SparkTable) -> set[str]:
 
 def named_files(table: SparkTable) -> set[str]:
     """Data files that some version names."""
-    snapshot = table.table.context.view.snapshot(table.table.refresh().version)
-    return set(snapshot.columns["path"].to_pylist())
+    history = LogView.open(table.table.context.store, whole=True).snapshot().history
+    return {p for s in history.segments for p in s.files.table["path"].to_pylist()}
 
 
 def source(spark: Any, rows: list[Row]) -> Any:
