@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tablefmt.commit.queue import CommitQueue, queue_of
 from tablefmt.errors import CommitRejectedError
 from tablefmt.log import side_files
 from tablefmt.log.names import entry_key
+from tablefmt.session.context import TableContext
 from tablefmt.session.scan import Scan
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.protocol import NoAnswer
+from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows
 
@@ -74,6 +79,8 @@ READS: dict[str, Callable[[Table], Any]] = {
     "version": lambda table: table.version,
     "timestamp": lambda table: table.timestamp,
     "schema": lambda table: table.schema.names,
+    "properties": lambda table: (table.properties, table.partition_by, table.constraints),
+    "repr": repr,
     "to_arrow": lambda table: table.to_arrow().to_pylist(),
     "an old version": lambda table: table.to_arrow(version=1).to_pylist(),
     "scan": lambda table: table.scan(where="id > 1").files().to_pylist(),
@@ -83,26 +90,122 @@ READS: dict[str, Callable[[Table], Any]] = {
 }
 
 
-@pytest.mark.parametrize("statement", ["append", "overwrite", "delete"])
-def test_readers_of_a_handle_do_not_wait_for_its_commit(statement: str) -> None:
-    """CMT-11: they see what was there before."""
+class Stages:
+    """A commit that stands still at one of the places where it waits; nobody else does."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.committer: int | None = None
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def wait(self, stage: str) -> None:
+        """Stand still if this is the committing thread and the place."""
+        at_it = stage == self.stage and threading.get_ident() == self.committer
+        if at_it and not self.go.is_set():
+            self.begun.set()
+            assert self.go.wait(SOON)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        self.committer = threading.get_ident()
+        return work()
+
+
+class StagedStore(ForwardingStore):
+    """Tells the stages what a commit asks of the store."""
+
+    def __init__(self, inner: Any, stages: Stages) -> None:
+        super().__init__(inner)
+        self.stages = stages
+        self.failing = stages.stage == "back-off"
+        self.has_put = False
+
+    def put_if_absent(self, key: str, body: bytes) -> Any:
+        self.stages.wait("put")
+        self.has_put = self.has_put or key.startswith("_log/")
+        if self.failing and key.startswith("_log/"):
+            self.failing = False
+            return NoAnswer("not this time")
+        return super().put_if_absent(key, body)
+
+    def get_many(self, keys: Any) -> list[bytes | None]:
+        if self.has_put:
+            self.stages.wait("winners")
+        return super().get_many(keys)
+
+    def turn(self, key: str, seconds: float = math.inf) -> Any:
+        self.stages.wait("turn")
+        return super().turn(key, seconds)
+
+
+STATEMENTS: dict[str, Callable[[Table], Any]] = {
+    "append": lambda table: table.append(rows(4)),
+    "overwrite": lambda table: table.overwrite(rows(4)),
+    "delete": lambda table: table.delete("id = 1"),
+}
+AFTER = {"append": [1, 2, 3, 4], "overwrite": [4], "delete": [2, 3]}
+
+
+@pytest.mark.parametrize("stage", ["put", "winners", "turn", "back-off", "queue"])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_no_reader_of_a_handle_waits_for_its_commit(
+    statement: str, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMT-11: wherever it stands; nor one of another handle on the same log. All see what a handle
+    sees that has nothing to do with the commit.
+    """
     table = new_table()
     table.append(rows(1, 2))
     table.append(rows(3))
-    wanted = {name: read(handle(table.context.store)) for name, read in READS.items()}
-    slow = Slow(table.context.store, "put", entry_key(3))
-    late = behind(table, slow)
-    work: dict[str, Callable[[], Any]] = {
-        "append": lambda: late.append(rows(4)),
-        "overwrite": lambda: late.overwrite(rows(4)),
-        "delete": lambda: late.delete("id = 1"),
-    }
-    with under_way(slow, work[statement]) as commit:
-        for name, read in READS.items():
-            assert in_time(lambda read=read: read(late)) == wanted[name], name
-    assert commit.result().version == late.version == 3
-    after = {"append": [1, 2, 3, 4], "overwrite": [4], "delete": [2, 3]}
-    assert ids(late) == ids(handle(slow.inner)) == after[statement]
+    stages = Stages(stage)
+    store = StagedStore(table.context.store, stages)
+    late, apart = behind(table, store), handle(table.context.store)
+    environment = late.context.environment
+
+    def sleep(seconds: float) -> None:
+        stages.wait("back-off")
+        environment.sleep(seconds)
+
+    waits = CommitQueue._wait
+
+    def in_line(*arguments: Any) -> bool:
+        stages.wait("queue")
+        return waits(*arguments)
+
+    late.context.environment = replace(environment, sleep=sleep)
+    monkeypatch.setattr(CommitQueue, "_wait", in_line)
+    beside = Table(TableContext(store, late.context.view, environment))
+    before = queue_of(store.identity).turn(SOON) if stage == "queue" else nullcontext()
+    with before, ThreadPoolExecutor(1) as pool:
+        if stage in ("winners", "turn"):
+            # A blind append that wins: whoever comes later goes on top of it.
+            race(table, store, stages)
+        commit = pool.submit(stages.run, lambda: STATEMENTS[statement](late))
+        try:
+            assert stages.begun.wait(SOON), commit.exception(0)
+            for name, read in READS.items():
+                expected = read(apart)
+                for reader in (late, beside):
+                    assert in_time(lambda r=reader, read=read: read(r)) == expected, name
+            assert not commit.done()
+        finally:
+            stages.go.set()
+    winner = [5] if stage in ("winners", "turn") else []
+    assert commit.result(SOON).version == late.version == 3 + len(winner)
+    expected = [4] if statement == "overwrite" else sorted(AFTER[statement] + winner)
+    assert ids(late) == ids(handle(store.inner)) == expected
+
+
+def race(table: Table, store: StagedStore, stages: Stages) -> None:
+    """Have another commit land after the commit under test began, and before its first put."""
+    put = store.put_if_absent
+
+    def later(key: str, body: bytes) -> Any:
+        if key == entry_key(3) and threading.get_ident() == stages.committer:
+            store.put_if_absent = put  # type: ignore[method-assign]
+            handle(table.context.store).append(rows(5))
+        return put(key, body)
+
+    store.put_if_absent = later  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("verb", ["refresh", "commit"])
