@@ -1,0 +1,89 @@
+"""What is known of files together rules out nothing that one of them may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from tablefmt.expressions.predicate import Predicate
+from tablefmt.expressions.prune import may_match
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.model.schema import Field, Primitive, Schema
+from tablefmt.snapshot import segments
+from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.segments import FileColumns
+from tests.expressions.test_prune import Rows, cases, described, written
+from tests.tables import new_table, rows
+
+ONE = Schema((Field(id=1, name="a", type=Primitive("long")),), 1)
+
+
+def together(files: pa.Table) -> FileColumns:
+    ids = np.arange(files.num_rows)
+    return FileColumns(ids, ids, files)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_a_segment_with_a_file_that_may_match_may_match(
+    case: tuple[Schema, list[Rows], int | None, Predicate],
+) -> None:
+    """PRN-4 .. PRN-8: bounds of files that Parquet wrote, NaN, NULL and partitions among them."""
+    schema, files, partition, predicate = case
+    partition_ids = frozenset() if partition is None else frozenset({partition})
+    bodies = [written(each, schema, 20) for each in files]
+    for nans in (True, False):
+        table = described(bodies, files, schema, partition, nans)
+        kept = may_match(predicate, table, partition_ids)
+        assert together(table).may_match(predicate, partition_ids) or not kept.any()
+
+
+@pytest.mark.parametrize("condition", ["a = 7", "a IS NULL", "a IS NOT NULL", "a <> 3", "a > 100"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"rows": [5, 5], "nulls.1": [5, 0], "lower.1": [3, 3], "upper.1": [3, 3]},
+        {"rows": [1, 9], "nulls.1": [5, 5], "lower.1": [None, None], "upper.1": [None, None]},
+        {"rows": [5, 5], "nulls.1": [-1, 0], "lower.1": [9, 1], "upper.1": [1, 9]},
+        {"rows": [5, 5], "nulls.1": [None, 0], "lower.1": [None, 1], "upper.1": [9, 9]},
+        {"rows": [0, 5], "nulls.1": [0, 5], "lower.1": [1, 1]},
+        {"rows": [-3, 3], "nulls.1": [0, 0], "upper.1": [1, 1]},
+    ],
+)
+def test_what_cannot_be_believed_of_one_file_is_not_known_of_all(
+    files: dict[str, Any], condition: str
+) -> None:
+    """PRN-6: counts and bounds that contradict each other."""
+    (predicate,), _ = parse_conjuncts(condition, ONE, "UTC")
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in files.items()})
+    kept = may_match(predicate, table, frozenset())
+    assert together(table).may_match(predicate, frozenset()) or not kept.any()
+
+
+def test_a_condition_looks_into_the_segments_that_can_hold_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PRN-1: and finds the files that it would find among all."""
+    monkeypatch.setattr(segments, "SEGMENT_FILES", 4)
+    monkeypatch.setattr("tablefmt.snapshot.folding.SEGMENT_FILES", 4)
+    table = new_table()
+    for n in range(20):
+        table.append(rows(10 * n, 10 * n + 9))
+    looked: list[int] = []
+
+    def spying(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Any:
+        looked.append(files.num_rows)
+        return may_match(predicate, files, partition_ids)
+
+    view = LogView.open(table.context.store)
+    snapshot = view.snapshot()
+    assert [len(s) <= 4 for s in snapshot.history.segments] == [True] * 5
+    monkeypatch.setattr("tablefmt.snapshot.state.may_match", spying)
+    (predicate,), _ = parse_conjuncts("id BETWEEN 51 AND 58", snapshot.schema, "UTC")
+    chosen = snapshot.matching(predicate)
+    assert chosen["lower.1"].to_pylist() == [50]
+    assert looked == [4]
