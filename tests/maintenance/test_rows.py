@@ -219,5 +219,5 @@ def test_a_side_file_keeps_what_judges_a_commit_and_a_snapshot_does_not() -> Non
     ):
         (segment,) = fold(FileHistory(), [first, entry], sides).segments
         kept = segment.files.table
-        assert kept.column_names == ["path", "size", "rows", "updated"]
+        assert kept.column_names == ["path", "size", "rows", "updated", "written"]
         assert kept["updated"].to_pylist() == [True, False]

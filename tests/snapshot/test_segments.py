@@ -19,7 +19,7 @@ from tablefmt.snapshot.segments import FileColumns
 from tests.expressions.test_prune import Rows, cases, described, written
 from tests.tables import new_table, rows
 
-ONE = Schema((Field(id=1, name="a", type=Primitive("long")),), 1)
+ONE = Schema((Field(id=1, name="a", physical="a", type=Primitive("long")),), 1)
 
 
 def together(files: pa.Table) -> FileColumns:
