@@ -7,10 +7,6 @@ is put right by `put_right`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
-
-import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.model.entry import SideFile, StoredEntry
@@ -27,9 +23,6 @@ many were read at once it is more of them, for who reads them is about to ask.""
 
 GONE_MAX = 1 << 16
 """Files kept though they are not live, for older versions; beyond it no more than are live."""
-
-Sides: TypeAlias = tuple[Mapping[int, pa.Table], Mapping[int, pa.Table]]
-"""Columns of `add` and of `delete` that are in side files, by version."""
 
 
 class FoldedFiles:
@@ -106,8 +99,3 @@ def bounded(history: FileHistory) -> FileHistory:
 def has_sides(stored: StoredEntry) -> bool:
     """Whether columns of an entry are in a side file."""
     return isinstance(stored.entry.add, SideFile) or isinstance(stored.entry.delete, SideFile)
-
-
-def fold_stored(history: FileHistory, entries: Sequence[StoredEntry], sides: Sides) -> FileHistory:
-    """As `fold`. Raises CorruptEntryError."""
-    return fold(history, [stored.entry for stored in entries], *sides)

@@ -14,12 +14,12 @@ from tablefmt.log.codec import decode
 from tablefmt.log.hint import write_hint
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import WINDOW_MAX, Progress, open_log, read_range, read_tail
-from tablefmt.log.side_files import read_sides
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.files import FileHistory
-from tablefmt.snapshot.folded import FoldedFiles, bounded, fold_stored
+from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, first_head, same_table, skip_to
+from tablefmt.snapshot.replay import fold_stored, replay
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.versions import Versions
@@ -372,7 +372,7 @@ class LogView:
                 first = files.version + 1
                 waiting = list(read_range(self.store, first, min(ends, first + WINDOW_MAX) - 1))
             try:
-                later = fold_stored(files, waiting, read_sides(self.store, waiting))
+                later = fold_stored(self.store, files, waiting)
             except CorruptEntryError as error:
                 self._files.damage = error
                 raise
@@ -382,13 +382,7 @@ class LogView:
     def _older(self, version: int) -> FileHistory:
         """The files of a version that the newest history let go of, from the entries up to it."""
         files = self._files.older
-        if not files.first <= version:
-            files = self.base.files
-        while files.version < version:
-            first = files.version + 1
-            entries = list(read_range(self.store, first, min(version, first + WINDOW_MAX - 1)))
-            later = fold_stored(files, entries, read_sides(self.store, entries))
-            files = bounded(later)
+        files = replay(self.store, files if files.first <= version else self.base.files, version)
         self._files.older = files
         return files
 
