@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,11 +131,9 @@ def run(files: int, commits: int, rounds: int) -> dict[str, Any]:
         (predicate,), _ = parse_conjuncts(
             text.format(middle=middle, later=middle + 100_000), snapshot.schema, "UTC"
         )
-        cold[name] = seconds(lambda predicate=predicate: snapshot.matching(predicate))
+        cold[name] = seconds(partial(snapshot.matching, predicate))
         found[f"{name}: cold"] = cold[name]
-        found[f"{name}: warm"] = seconds(
-            lambda predicate=predicate: snapshot.matching(predicate), rounds
-        )
+        found[f"{name}: warm"] = seconds(partial(snapshot.matching, predicate), rounds)
     found["live files: cold"] = seconds(lambda: snapshot.files)
     again = replace(snapshot)
     found["live files: warm"] = seconds(lambda: again.files)
@@ -155,7 +154,7 @@ def lines(files: int, commits: int) -> dict[str, Any]:
     told = survivors(Files("benchmark", snapshot.files, snapshot.schema, snapshot.partition_ids))
     found: dict[str, Any] = {}
     for name, text in {"all files": "", "one file": f"id = {files // 2 * 1000}"}.items():
-        found[f"text of {name}"] = seconds(lambda text=text: told(text))
+        found[f"text of {name}"] = seconds(partial(told, text))
         found[f"bytes of {name}"] = len(told(text) or b"")
     return found
 

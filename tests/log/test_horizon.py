@@ -57,7 +57,7 @@ def raise_horizon(store: Store, version: int) -> int:
 
 
 def appended(count: int, **properties: str) -> Table:
-    table = new_table(**properties)
+    table = new_table(None, partitioned=False, clock=None, **properties)
     for value in range(1, count + 1):
         table.append(rows(value))
     return table

@@ -49,7 +49,7 @@ def test_an_append_that_lost_to_a_new_column_keeps_what_it_was_written_under() -
     assert [int(v) for v in commit.rebased_over] == [1]
     entry = handle(table.context.store).context.view.entries_after(1)[0].entry
     assert entry.totals.metadata_version == 1
-    assert entry.add.columns["written"] == [0]  # type: ignore[union-attr]
+    assert entry.add.columns["written"] == [0]
     assert written(table) == [0]
     # `initial` fills what the file lacks.
     assert handle(table.context.store).to_arrow().to_pylist() == [{"id": 2, "p": "a", "b": 7}]

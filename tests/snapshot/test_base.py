@@ -89,7 +89,7 @@ def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int)
         part = chance.integers(0, 3, len(segment))
         for at in (np.flatnonzero(part == number) for number in chance.permutation(3)):
             segments += [shuffled(segment, chance.permutation(at))] if len(at) else []
-    chance.shuffle(segments)  # type: ignore[arg-type]
+    chance.shuffle(segments)
     deltas = () if not files.deltas else (united(snapshot, files),)
     return Base(
         head=LogView(whole.store, entries[: version + 1]).head,
