@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -351,6 +352,44 @@ def test_an_append_and_a_transaction_of_one_append_have_one_digest() -> None:
     assert table.append(chunked, application=("job", 1)).already_applied
     with pytest.raises(IdempotenceError):
         table.append(whole.slice(1), application=("job", 1))
+
+
+VERBS: dict[str, Callable[..., Any]] = {
+    "append": lambda it, **commit: it.append(rows(2), **commit),
+    "overwrite": lambda it, **commit: it.overwrite(rows(2), **commit),
+    "overwrite some": lambda it, **commit: it.overwrite(rows(1), where="id < 2", **commit),
+    "truncate": lambda it, **commit: it.truncate(**commit),
+    "truncate some": lambda it, **commit: it.truncate("id = 1", **commit),
+    "delete": lambda it, **commit: it.delete("id = 1", **commit),
+    "update": lambda it, **commit: it.update({"p": "'z'"}, "id = 1", **commit),
+    "merge": lambda it, **commit: (
+        it.merge(rows(1), "t.id = s.id").when_matched_delete().execute(**commit)
+    ),
+    "alter": lambda it, **commit: it.alter.set_properties({"targetFileSize": "1000000"}, **commit),
+}
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_statement_by_itself_and_one_of_a_transaction_are_one(verb: str) -> None:
+    """CFL-7: the same digest, so either is known when it is repeated; and the same entry."""
+    entries = []
+    for alone in (True, False):
+        table = new_table()
+        for number in (1, 2):
+            table.append(rows(number))
+        if alone:
+            receipt = VERBS[verb](table, application=("job", 1))
+        else:
+            receipt = VERBS[verb](table.transaction()).commit(application=("job", 1))
+        body = orjson.loads(table.context.store.get(entry_key(receipt.version)))
+        operation, measured = body["operation"], ("Ms", "Requests", "Bytes")
+        metrics = {n: v for n, v in operation["metrics"].items() if not n.endswith(measured)}
+        entries.append((operation | {"metrics": metrics}, body["basis"], body.get("remove")))
+        assert VERBS[verb](table, application=("job", 1)).already_applied
+        again = VERBS[verb](table.transaction()).commit(application=("job", 1))
+        assert again.already_applied
+        assert table.refresh().version == receipt.version == 3
+    assert entries[0] == entries[1]
 
 
 @pytest.mark.parametrize("same", [True, False])
