@@ -33,10 +33,8 @@ OPTIONS = {
 """Names as people write them: matched with case and underscores ignored."""
 
 
-class WriteKeywords(TypedDict, total=False):
-    """`OPTIONS` as keywords: types for editors. At run time names are matched as of `OPTIONS`, so
-    `merge_schema=True` is the same; and there may be `**{"storage.<key>": …}`.
-    """
+class NamedOptions(TypedDict, total=False):
+    """`OPTIONS` as keywords."""
 
     replaceWhere: str
     partitionOverwriteMode: str
@@ -46,7 +44,7 @@ class WriteKeywords(TypedDict, total=False):
     maxRecordsPerFile: int | str
     targetFileSize: int | str
     optimizeWrite: bool | str
-    compression: str
+    compression: str | None
     userMetadata: Mapping[str, Any] | str
     deadline: float | str
     storageOptions: Mapping[str, Any]
@@ -54,7 +52,25 @@ class WriteKeywords(TypedDict, total=False):
     overwriteSchema: bool | str
 
 
-assert list(WriteKeywords.__annotations__) == list(OPTIONS), "a keyword for every option"
+class WriteKeywords(NamedOptions, total=False):
+    """`OPTIONS` as keywords, in either way to write them; types for editors. There may also be
+    `**{"storage.<key>": …}`.
+    """
+
+    replace_where: str
+    partition_overwrite_mode: str
+    txn_app_id: str
+    txn_version: int | str
+    max_records_per_file: int | str
+    target_file_size: int | str
+    optimize_write: bool | str
+    user_metadata: Mapping[str, Any] | str
+    storage_options: Mapping[str, Any]
+    merge_schema: bool | str
+    overwrite_schema: bool | str
+
+
+assert list(NamedOptions.__annotations__) == list(OPTIONS), "a keyword for every option"
 
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",

@@ -10,7 +10,6 @@ import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +30,7 @@ from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.task_results import described, read_back
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
+from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.store.protocol import Store
 
@@ -54,7 +54,7 @@ class CopyRowsTask:
     prefix: str
     """Of the names of all files that the statement carries."""
 
-    def carry(self, file: pa.Table, number: int) -> AddedFiles | None:
+    def copy_rows(self, file: pa.Table, number: int) -> AddedFiles | None:
         """Write the rows of one file, under names that no other attempt has; then it is durable.
 
         Args:
@@ -77,7 +77,7 @@ class CopyRowsTask:
             )
 
 
-def copy_rows_in_tasks(spark: Any) -> CopyRows:
+def copy_rows_in_tasks(spark: Session) -> CopyRows:
     """What `stage_changes` calls to write rows that stay; in tasks of this session.
 
     If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
@@ -85,7 +85,7 @@ def copy_rows_in_tasks(spark: Any) -> CopyRows:
     """
 
     def carry(
-        pinned: TransactionSnapshot, ids: Ids, gone: Rows
+        pinned: TransactionSnapshot, ids: Ids, removed: Rows
     ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
         if not len(ids):
             return None, ()
@@ -95,18 +95,18 @@ def copy_rows_in_tasks(spark: Any) -> CopyRows:
         prefix = f"carry-{secrets.token_hex(4)}-"
         files = TransactionFiles(pinned.store, pinned.transaction)
         with files.removed_on_failure((prefix,)), job_description(spark, step):
-            return _carried(spark, pinned, ids, gone, prefix)
+            return _carried(spark, pinned, ids, removed, prefix)
 
     return carry
 
 
 def _carried(
-    spark: Any, pinned: TransactionSnapshot, ids: Ids, gone: Rows, prefix: str
+    spark: Session, pinned: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
     snapshot = pinned.snapshot
     places = pc.index_in(pa.array(ids, pa.int64()), snapshot.files["id"].combine_chunks())
     files = snapshot.files.take(places).combine_chunks()
-    dropped = [snapshot.positions(int(file)) | gone[int(file)] for file in ids]
+    dropped = [snapshot.positions(int(file)) | removed[int(file)] for file in ids]
     vectors = [pack_positions(rows) for rows in dropped]
     read = files.select([name for name in columns_read(files) if name != "deleted"])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
@@ -116,19 +116,19 @@ def _carried(
         pinned.store, pinned.transaction, snapshot.schema, under, tuple(stats), prefix
     )
     parts: list[AddedFiles] = []
-    carried: list[Output] = []
+    outputs: list[Output] = []
     for start, end in _jobs([len(v) for v in vectors]):
         singles = [read.slice(at, 1) for at in range(start, end)]
         for at, added in enumerate(_run(spark, task, singles, start), start):
             assert added is not None, "a file that does not go whole has rows left"
             inputs = [(int(ids[at]), files["rows"][at].as_py(), dropped[at])]
-            carried.extend(enumerate(runs_of(inputs, added.columns["rows"]), len(carried)))
+            outputs.extend(enumerate(runs_of(inputs, added.columns["rows"]), len(outputs)))
             parts.append(flagged(added, updated=False))
     added = joined(parts)
     assert added is not None
     TransactionFiles(pinned.store, pinned.transaction).keep_winners(added, prefix)
     _log.info("carried %d rows of %d files in tasks", added.rows, len(ids))
-    return added, tuple(carried)
+    return added, tuple(outputs)
 
 
 def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -143,19 +143,19 @@ def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _run(
-    spark: Any, task: CopyRowsTask, singles: Sequence[pa.Table], first: int
+    spark: Session, task: CopyRowsTask, singles: Sequence[pa.Table], first: int
 ) -> list[AddedFiles | None]:
     """What was written for each file, in their order."""
 
     def tablefmt_carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(0).to_pylist():
-                body = described(task.carry(singles[at], first + at))
+                body = described(task.copy_rows(singles[at], first + at))
                 columns = [pa.array([at], pa.int64()), pa.array([body], pa.binary())]
                 yield pa.RecordBatch.from_arrays(columns, ["file", "written"])
 
     count = len(singles)
     numbers = spark.range(0, count, 1, count)
-    done = numbers.mapInArrow(tablefmt_carry, "file bigint, written binary").collect()
-    found = {row[0]: read_back(bytes(row[1])) for row in done}
-    return [found[at] for at in range(count)]
+    answers = numbers.mapInArrow(tablefmt_carry, "file bigint, written binary").collect()
+    written = {row[0]: read_back(bytes(row[1])) for row in answers}
+    return [written[at] for at in range(count)]

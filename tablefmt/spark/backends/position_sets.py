@@ -5,8 +5,6 @@ Spark counts or lists them; what comes to the driver is a bit or a pair of numbe
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,6 +12,7 @@ from pyroaring import BitMap64
 
 from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.spark.backends.base import FILE, ROW
+from tablefmt.spark.runtime.frames import DataFrame
 
 LISTED_MAX = 1 << 24
 """In files of up to so many rows together positions are listed, without a shuffle; in larger ones
@@ -24,7 +23,7 @@ _BITS = 32768
 _BUCKET, _MAP = "bucket", "bits"
 
 
-def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitMap64]:
+def find_positions(rows: DataFrame, ids: NDArray[np.int64], count: int) -> dict[int, BitMap64]:
     """The places of the rows of a query. Runs it.
 
     Args:
@@ -33,8 +32,8 @@ def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitM
         count: rows of those files.
     """
     if count <= LISTED_MAX:
-        found = rows.select(FILE, ROW).toArrow()
-        return positions_by_file(_numbers(found, FILE), _numbers(found, ROW), ids)
+        pairs = rows.select(FILE, ROW).toArrow()
+        return positions_by_file(_numbers(pairs, FILE), _numbers(pairs, ROW), ids)
     # Spark's functions count from 1.
     bits = rows.selectExpr(
         FILE,
@@ -45,9 +44,9 @@ def find_places(rows: Any, ids: NDArray[np.int64], count: int) -> dict[int, BitM
     return _from_bits(grouped.toDF(FILE, _BUCKET, _MAP).toArrow(), ids)
 
 
-def _from_bits(found: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:
+def _from_bits(bitmaps: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:
     result: dict[int, BitMap64] = {}
-    columns = (found[name].to_pylist() for name in (FILE, _BUCKET, _MAP))
+    columns = (bitmaps[name].to_pylist() for name in (FILE, _BUCKET, _MAP))
     for place, bucket, body in zip(*columns, strict=True):
         bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
         positions = np.flatnonzero(bits).astype(np.uint64) + np.uint64((bucket - 1) * _BITS)
@@ -55,6 +54,6 @@ def _from_bits(found: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:
     return result
 
 
-def _numbers(found: pa.Table, name: str) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = found[name].to_numpy().astype(np.int64)
+def _numbers(table: pa.Table, name: str) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
     return numbers

@@ -15,9 +15,10 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, Struct, Type
 from tablefmt.model.schema_views import nullable
 from tablefmt.spark.columns.conditions import as_column
+from tablefmt.spark.runtime.frames import Column, DataType, Functions
 
 
-def spark_types(fields: Sequence[Field]) -> Any:
+def spark_types(fields: Sequence[Field]) -> DataType:
     """Columns as a StructType of Spark's in which everything may be NULL."""
     from pyspark.sql.types import StructType
 
@@ -27,75 +28,82 @@ def spark_types(fields: Sequence[Field]) -> Any:
     return StructType.fromJson(described)
 
 
-def same_type(one: Any, two: Any) -> bool:
+def same_type(one: DataType, two: DataType) -> bool:
     """Whether two of Spark's types are the same, but for nullability."""
     return bool(one.simpleString() == two.simpleString())
 
 
-def refitted(functions: Any, value: Any, given: Any, wanted: Any) -> Any:
+def cast_column(functions: Functions, value: Column, given: DataType, kind: DataType) -> Column:
     """A Column in another type; NULL stays NULL, and what a struct lacks is NULL in it.
 
     Args:
-        functions: Spark's, for the plane of the session.
+        functions: Spark's, for the kind of session.
         value: a Column.
         given: its type, Spark's.
-        wanted: a type that can be stored from it.
+        kind: a type that can be stored from it.
     """
-    if same_type(given, wanted):
+    if same_type(given, kind):
         return value
-    kinds = given.typeName(), wanted.typeName()
+    kinds = given.typeName(), kind.typeName()
     if kinds == ("struct", "struct"):
         known = {field.name.casefold(): field for field in given.fields}
         fields = []
-        for field in wanted.fields:
+        for field in kind.fields:
             there = known.get(field.name.casefold())
             if there is None:
                 inner = functions.lit(None).cast(field.dataType)
             else:
                 part = value.getField(there.name)
-                inner = refitted(functions, part, there.dataType, field.dataType)
+                inner = cast_column(functions, part, there.dataType, field.dataType)
             fields.append(inner.alias(field.name))
         return functions.when(value.isNotNull(), functions.struct(*fields))
     if kinds == ("array", "array"):
         return functions.transform(
             value,
-            lambda each: refitted(functions, each, given.elementType, wanted.elementType),
+            lambda each: cast_column(functions, each, given.elementType, kind.elementType),
         )
     if kinds == ("map", "map"):
         keys = functions.transform_keys(
-            value, lambda key, _: refitted(functions, key, given.keyType, wanted.keyType)
+            value, lambda key, _: cast_column(functions, key, given.keyType, kind.keyType)
         )
         return functions.transform_values(
-            keys, lambda _, item: refitted(functions, item, given.valueType, wanted.valueType)
+            keys, lambda _, item: cast_column(functions, item, given.valueType, kind.valueType)
         )
-    return value.cast(wanted)
+    return value.cast(kind)
 
 
-def overlaid(functions: Any, value: Any, given: Any, old: Any, there: Any, wanted: Any) -> Any:
+def overlaid(
+    functions: Functions,
+    value: Column,
+    given: DataType,
+    old: Column,
+    there: DataType,
+    result: DataType,
+) -> Column:
     """A struct over another: the fields that it has, and else those that were there, at any depth.
 
     NULL where the value is; unless it lacks fields that were there, in a struct that was not NULL.
 
     Args:
-        functions: Spark's, for the plane of the session.
+        functions: Spark's, for the kind of session.
         value: a Column.
         given: its type, Spark's.
         old: what was there, a Column.
         there: its type.
-        wanted: the type of what comes of it: what it adds to `there` is in `given`.
+        result: the type of what comes of it: what it adds to `there` is in `given`.
     """
-    if {kind.typeName() for kind in (given, there, wanted)} != {"struct"}:
-        return refitted(functions, value, given, wanted)
+    if {kind.typeName() for kind in (given, there, result)} != {"struct"}:
+        return cast_column(functions, value, given, result)
     new, known = ({f.name.casefold(): f for f in kind.fields} for kind in (given, there))
     fields = []
-    for field in wanted.fields:
+    for field in result.fields:
         theirs, ours = new.get(field.name.casefold()), known.get(field.name.casefold())
         if theirs is None:
             assert ours is not None
-            inner = refitted(functions, old.getField(ours.name), ours.dataType, field.dataType)
+            inner = cast_column(functions, old.getField(ours.name), ours.dataType, field.dataType)
         elif ours is None:
             part = value.getField(theirs.name)
-            inner = refitted(functions, part, theirs.dataType, field.dataType)
+            inner = cast_column(functions, part, theirs.dataType, field.dataType)
         else:
             inner = overlaid(
                 functions,
@@ -112,7 +120,7 @@ def overlaid(functions: Any, value: Any, given: Any, old: Any, there: Any, wante
     return functions.when(stays, functions.struct(*fields))
 
 
-def _lacks(given: Any, there: Any) -> bool:
+def _lacks(given: DataType, there: DataType) -> bool:
     new = {field.name.casefold(): field.dataType for field in given.fields}
     for field in there.fields:
         kind = new.get(field.name.casefold())
@@ -125,12 +133,12 @@ def _lacks(given: Any, there: Any) -> bool:
 
 
 def new_column(
-    functions: Any, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
+    functions: Functions, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
 ) -> Any:
     """What a statement sets a column to, as a Column.
 
     Args:
-        functions: Spark's, for the plane of the session.
+        functions: Spark's, for the kind of session.
         field: the column as it will be.
         value: SQL text, a Column, or `Parts`; an `Over` stays one, of a Column.
         there: the column as it is in the rows; None: it is not there.
@@ -146,7 +154,7 @@ def new_column(
 
 
 def _put_together(
-    functions: Any, kind: Type, parts: Parts, there: Type | None, path: tuple[str, ...]
+    functions: Functions, kind: Type, parts: Parts, there: Type | None, path: tuple[str, ...]
 ) -> Any:
     assert isinstance(kind, Struct)
     known = {f.id: f for f in there.fields} if isinstance(there, Struct) else {}

@@ -18,6 +18,7 @@ from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
 from tablefmt.model.schema_views import nullable, physical
 from tablefmt.spark.columns.constraints import length_sql
+from tablefmt.spark.runtime.frames import DataFrame, Functions
 
 Columns = list[dict[str, Any]]
 """An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,
@@ -40,7 +41,7 @@ class Alignment:
 
 
 def alignment(
-    frame: Any, schema: Schema, more: Sequence[Mapping[str, Any]] = (), *, named: bool = False
+    frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, Any]] = (), *, named: bool = False
 ) -> Alignment:
     """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
 
@@ -97,14 +98,14 @@ def _lengths(schema: Schema) -> Columns | None:
     return columns
 
 
-def with_lengths(frame: Any, schema: Schema, functions: Any) -> Any:
+def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> DataFrame:
     """The frame with its text as the declared lengths of the table's columns want it (DAT-14)."""
-    found = {}
+    columns = {}
     for name in frame.columns:
         column = schema.find(name)
         if column is not None and column.text is not None:
-            found[name] = functions.expr(str(length_sql(replace(column, name=name))))
-    return frame.withColumns(found) if found else frame
+            columns[name] = functions.expr(str(length_sql(replace(column, name=name))))
+    return frame.withColumns(columns) if columns else frame
 
 
 def check_frame(given: Any) -> None:
@@ -116,7 +117,7 @@ def check_frame(given: Any) -> None:
         )
 
 
-def incoming(frame: Any, schema: Schema) -> Schema:
+def incoming(frame: DataFrame, schema: Schema) -> Schema:
     """The columns of `frame`, as far as the table may take them over.
 
     Those that the table has under a type which no column can have are left out: they are cast, or
@@ -150,7 +151,7 @@ def misfit(error: Any) -> SchemaMismatchError:
     )
 
 
-def narrowed(frame: Any, schema: Schema) -> list[str]:
+def narrowed(frame: DataFrame, schema: Schema) -> list[str]:
     """Columns whose values are cast, so that one of them may be found not to fit."""
     return [field.name for field in _casts(frame, schema)]
 
@@ -170,15 +171,15 @@ def _column(
     return column
 
 
-def _casts(frame: Any, schema: Schema) -> list[Field]:
+def _casts(frame: DataFrame, schema: Schema) -> list[Field]:
     """The table's columns that the data has in another type."""
     given = {field.name.casefold(): field for field in frame.schema.fields}
-    found = []
+    casts = []
     for field in schema.fields:
         theirs = given.get(field.name.casefold())
         if theirs is not None and _type_of(theirs) != str(field.type):
-            found.append(field)
-    return found
+            casts.append(field)
+    return casts
 
 
 def _type_of(field: Any) -> str | None:
@@ -194,15 +195,17 @@ def _has_fields(kind: Type) -> bool:
     return any(isinstance(part, Struct) for part in walk(kind))
 
 
-def _match(frame: Any, schema: Schema, more: frozenset[str] = frozenset()) -> list[str | None]:
+def _match(
+    frame: DataFrame, schema: Schema, more: frozenset[str] = frozenset()
+) -> list[str | None]:
     """For every column of the table the name of its data; None where it is its default."""
     names = frame.columns
-    found = match_names(names, schema, more)
+    places = match_names(names, schema, more)
     check_inner(frame, schema)
-    return [None if at is None else names[at] for at in found]
+    return [None if at is None else names[at] for at in places]
 
 
-def check_inner(frame: Any, schema: Schema) -> None:
+def check_inner(frame: DataFrame, schema: Schema) -> None:
     """Refuse fields of structs that the table lacks: Spark itself would drop them without a word.
 
     Raises:
@@ -217,21 +220,21 @@ def check_inner(frame: Any, schema: Schema) -> None:
             )
 
 
-def _extra(given: Any, wanted: Type, where: str) -> list[str]:
+def _extra(given: Any, target_type: Type, where: str) -> list[str]:
     """`given` is Spark's type, which may be one that no table can hold."""
     kind = given.typeName()
-    if kind == "struct" and isinstance(wanted, Struct):
-        known = {f.name.casefold(): f for f in wanted.fields}
-        found = []
+    if kind == "struct" and isinstance(target_type, Struct):
+        known = {f.name.casefold(): f for f in target_type.fields}
+        extra = []
         for field in given.fields:
             target = known.get(field.name.casefold())
             inner = f"{where}.{field.name}"
-            found += [inner] if target is None else _extra(field.dataType, target.type, inner)
-        return found
-    if kind == "array" and isinstance(wanted, Array):
-        return _extra(given.elementType, wanted.element, f"{where}.element")
-    if kind == "map" and isinstance(wanted, Map):
-        return _extra(given.keyType, wanted.key, f"{where}.key") + _extra(
-            given.valueType, wanted.value, f"{where}.value"
+            extra += [inner] if target is None else _extra(field.dataType, target.type, inner)
+        return extra
+    if kind == "array" and isinstance(target_type, Array):
+        return _extra(given.elementType, target_type.element, f"{where}.element")
+    if kind == "map" and isinstance(target_type, Map):
+        return _extra(given.keyType, target_type.key, f"{where}.key") + _extra(
+            given.valueType, target_type.value, f"{where}.value"
         )
     return []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tablefmt.model.schema import Field, Schema
-from tablefmt.spark.columns.assignment import refitted, same_type, spark_types
+from tablefmt.spark.columns.assignment import cast_column, same_type, spark_types
 from tablefmt.spark.columns.projection import check_inner, misfit
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
@@ -44,6 +44,6 @@ def store_assigned(
         raise misfit(error) from None
     functions = functions_of(frame)
     return tuple(
-        (field, refitted(functions, value, kind, there))
+        (field, cast_column(functions, value, kind, there))
         for (field, value), kind, there in zip(values, given, kinds, strict=True)
     )

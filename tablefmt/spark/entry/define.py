@@ -27,6 +27,7 @@ from tablefmt.session.staging import commit_staged
 from tablefmt.spark.columns.declared import declared_by, different, shown
 from tablefmt.spark.entry.write import overwrite_rows, write_first
 from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.spark.statements.alter import check_of, with_defaults
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.protocol import Store
@@ -55,13 +56,13 @@ class Statement:
     @classmethod
     def read(cls, text: str, options: Mapping[str, str]) -> Statement:
         """From JSON text."""
-        said = json.loads(text)
+        given = json.loads(text)
         return cls(
-            json.loads(said["columns"]),
-            said["partitionBy"],
-            said["properties"],
+            json.loads(given["columns"]),
+            given["partitionBy"],
+            given["properties"],
             options,
-            said["constraints"],
+            given["constraints"],
         )
 
     @property
@@ -81,15 +82,15 @@ class Statement:
         """What it says of the table."""
         return self.given.get("comment") or None
 
-    def metadata(self, spark: Any) -> Metadata:
+    def metadata(self, spark: Session) -> Metadata:
         """The definition of a table of its own.
 
         Raises:
             SchemaMismatchError, InvalidPredicateError: it is none.
             UnsupportedFeatureError: a constraint that is not a CHECK, by name.
         """
-        wanted = with_defaults(spark, self.columns, schema_from(self.columns))
-        return self._with_constraints(self._of(wanted))
+        columns = with_defaults(spark, self.columns, schema_from(self.columns))
+        return self._with_constraints(self._of(columns))
 
     def metadata_of_rows(self, rows: Schema) -> Metadata:
         """The same with the columns of a query, which may all be NULL, as in Spark."""
@@ -105,7 +106,7 @@ class Statement:
         return metadata
 
 
-def define(spark: Any, store: Store, said: Statement) -> Schema:
+def define(spark: Session, store: Store, statement: Statement) -> Schema:
     """CREATE TABLE: the columns of the table that is there from now on.
 
     A table that is there is taken as it is, if the statement says nothing else of it.
@@ -114,44 +115,44 @@ def define(spark: Any, store: Store, said: Statement) -> Schema:
         TableNotFoundError: there is none, and the statement names no columns.
         SchemaMismatchError: there is one of another definition; or the definition is none.
     """
-    wanted = said.metadata(spark) if said.columns["fields"] else None
+    asked = statement.metadata(spark) if statement.columns["fields"] else None
     context = open_if_there(store)
     if context is None:
-        context = open_context(store) if wanted is None else create_as(store, wanted)
+        context = open_context(store) if asked is None else create_as(store, asked)
     metadata = context.view.head.metadata
-    _check_agrees(said, wanted, metadata, store.uri)
+    _check_agrees(statement, asked, metadata, store.uri)
     return metadata.schema
 
 
-def _check_agrees(said: Statement, wanted: Metadata | None, there: Metadata, uri: str) -> None:
-    if wanted is not None:
-        ours, theirs = declared_by(there.schema), declared_by(wanted.schema)
+def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata, uri: str) -> None:
+    if asked is not None:
+        ours, theirs = declared_by(there.schema), declared_by(asked.schema)
         if ours != theirs:
             raise SchemaMismatchError(
                 f"there is a table at {uri} with other columns: {shown(ours)}, not "
                 f"{shown(theirs)}; leave the columns out of CREATE TABLE to take it as it is",
                 different(ours, theirs),
             )
-    names = list(said.partition_by)
+    names = list(statement.partition_by)
     if names and names != there.partition_names:
         raise SchemaMismatchError(
             f"the table at {uri} is partitioned by {there.partition_names}, not by {names}; leave "
             "PARTITIONED BY out",
             names,
         )
-    other = [n for n, v in said.properties.items() if there.properties.get(n) != v]
+    other = [n for n, v in statement.properties.items() if there.properties.get(n) != v]
     if other:
         raise SchemaMismatchError(
             f"the table at {uri} has another property {other[0]!r}: "
             f"{there.properties.get(other[0])!r:.100}; leave it out of CREATE TABLE, and use ALTER "
             "TABLE … SET TBLPROPERTIES"
         )
-    if said.comment is not None and said.comment != there.comment:
+    if statement.comment is not None and statement.comment != there.comment:
         raise SchemaMismatchError(
             f"the table at {uri} has another comment: {there.comment!r:.100}; leave it out of "
             "CREATE TABLE, and use COMMENT ON TABLE"
         )
-    checks = {} if wanted is None else wanted.constraints
+    checks = {} if asked is None else asked.constraints
     for name, each in checks.items():
         mine = there.constraints.get(name)
         if mine is None or mine.condition != each.condition:
@@ -161,7 +162,7 @@ def _check_agrees(said: Statement, wanted: Metadata | None, there: Metadata, uri
             )
 
 
-def replace_table(spark: Any, store: Store, said: Statement) -> Schema:
+def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
     """REPLACE TABLE without rows: the columns from now on. Where no table is, it is made.
 
     Raises:
@@ -169,10 +170,10 @@ def replace_table(spark: Any, store: Store, said: Statement) -> Schema:
         ConstraintViolationError: the table is append-only.
         ConcurrentModificationException: somebody changed the definition meanwhile.
     """
-    wanted = said.metadata(spark)
+    definition_asked = statement.metadata(spark)
     context = open_if_there(store)
     if context is None:
-        return create_as(store, wanted).view.head.metadata.schema
+        return create_as(store, definition_asked).view.head.metadata.schema
     head = context.begin()
     staged = overwrite_files(
         context.environment.nonce(),
@@ -180,23 +181,25 @@ def replace_table(spark: Any, store: Store, said: Statement) -> Schema:
         head.metadata,
         read_version=head.version,
         name=REPLACE,
-        evolved=redefined(head.metadata, wanted),
+        evolved=redefined(head.metadata, definition_asked),
     )
     commit_staged(context, staged, CommitOptions())
     return context.view.head.metadata.schema
 
 
-def create_rows(df: Any, store: Store, said: Statement, options: WriteOptions) -> Commit:
+def create_rows(df: DataFrame, store: Store, statement: Statement, options: WriteOptions) -> Commit:
     """CREATE TABLE AS SELECT, where there is no table.
 
     Raises:
         TableExistsError: there is one, or it was made meanwhile. As `tablefmt.spark.write`.
     """
-    wanted = said.metadata_of_rows(schema_from(df.schema))
-    return write_first(df, store, wanted, options, exist_ok=False)
+    asked = statement.metadata_of_rows(schema_from(df.schema))
+    return write_first(df, store, asked, options, exist_ok=False)
 
 
-def replace_rows(df: Any, store: Store, said: Statement, options: WriteOptions) -> Commit:
+def replace_rows(
+    df: DataFrame, store: Store, statement: Statement, options: WriteOptions
+) -> Commit:
     """REPLACE TABLE AS SELECT, in one commit, also where the query reads the table itself.
 
     Raises:
@@ -209,20 +212,20 @@ def replace_rows(df: Any, store: Store, said: Statement, options: WriteOptions) 
         )
     context = open_if_there(store)
     if context is None:
-        return create_rows(df, store, said, options)
-    wanted = said.metadata_of_rows(schema_from(df.schema))
-    return overwrite_rows(context, df, options, name=REPLACE_AS, wanted=wanted)
+        return create_rows(df, store, statement, options)
+    asked = statement.metadata_of_rows(schema_from(df.schema))
+    return overwrite_rows(context, df, options, name=REPLACE_AS, wanted=asked)
 
 
-def like(store: Store, source: TableContext, said: Statement) -> Schema:
+def like(store: Store, source: TableContext, statement: Statement) -> Schema:
     """CREATE TABLE LIKE a table of ours: its definition, without its rows.
 
     Raises:
         SchemaMismatchError: a table of another definition is there.
     """
     there = afresh(source.view.head.metadata)
-    properties = {**there.properties, **said.properties}
-    wanted = replace(there, properties=definition(there.schema, (), properties).properties)
-    if said.comment is not None:
-        wanted = replace(wanted, comment=said.comment)
-    return create_as(store, wanted, exist_ok=True).view.head.metadata.schema
+    properties = {**there.properties, **statement.properties}
+    copy = replace(there, properties=definition(there.schema, (), properties).properties)
+    if statement.comment is not None:
+        copy = replace(copy, comment=statement.comment)
+    return create_as(store, copy, exist_ok=True).view.head.metadata.schema

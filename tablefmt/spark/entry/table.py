@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
@@ -27,10 +27,10 @@ from tablefmt.spark.columns.conditions import (
 )
 from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
-from tablefmt.spark.options import parse_options
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.options import NamedOptions, WriteKeywords, parse_options
+from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
-from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
+from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
 from tablefmt.spark.statements.merge import explain as explain_merge
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_text import merge_of
@@ -38,6 +38,9 @@ from tablefmt.spark.statements.snapshots import find_row, read_at
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
 from tablefmt.table import open as open_table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SparkTable:
@@ -61,7 +64,7 @@ class SparkTable:
     def __repr__(self) -> str:
         return f"Spark{self.table!r}"
 
-    def to_df(self, version: int | None = None, timestamp: Time | None = None) -> Any:
+    def to_df(self, version: int | None = None, timestamp: Time | None = None) -> DataFrame:
         """The table as a DataFrame pinned to a version; by default the newest there is now.
 
         Raises:
@@ -70,7 +73,7 @@ class SparkTable:
         self.table.refresh()
         return read_at(self.spark, self.table.context, version, timestamp)
 
-    def append(self, df: Any, **options: Any) -> Commit:
+    def append(self, df: DataFrame, **options: Unpack[WriteKeywords]) -> Commit:
         """Add the rows of a DataFrame; columns by name (DAT-2), types by SQL-3.
 
         Raises:
@@ -79,7 +82,12 @@ class SparkTable:
         return append_rows(self.table.context, df, parse_options(options))
 
     def overwrite(
-        self, df: Any, *, where: str | None = None, dynamic_partitions: bool = False, **options: Any
+        self,
+        df: DataFrame,
+        *,
+        where: str | None = None,
+        dynamic_partitions: bool = False,
+        **options: Unpack[WriteKeywords],
     ) -> Commit:
         """Replace the whole table, the rows for which `where` is TRUE, or the partitions of `df`.
 
@@ -123,7 +131,7 @@ class SparkTable:
             )
         return self.table.truncate(target.text, **options)
 
-    def delete(self, where: Any = None, **options: Any) -> Commit:
+    def delete(self, where: str | Column | None = None, **options: Unpack[WriteKeywords]) -> Commit:
         """Take out the rows for which a condition is true; all of them for None.
 
         Args:
@@ -139,7 +147,12 @@ class SparkTable:
                 self.table.context, self.spark, self._where(where), parse_options(options)
             )
 
-    def update(self, set: Mapping[str, Any], where: Any = None, **options: Any) -> Commit:
+    def update(
+        self,
+        set: Mapping[str, str | Column],
+        where: str | Column | None = None,
+        **options: Unpack[WriteKeywords],
+    ) -> Commit:
         """Give the rows for which a condition is true new values.
 
         Args:
@@ -173,13 +186,13 @@ class SparkTable:
 
     def merge(
         self,
-        source: Any,
-        on: Any,
+        source: DataFrame,
+        on: str | Column,
         *,
         source_alias: str = "s",
         target_alias: str = "t",
         merge_schema: bool = False,
-        **options: Any,
+        **options: Unpack[NamedOptions],
     ) -> MergeBuilder[Commit]:
         """Put together a MERGE (MRG-1); nothing is read, checked or raised before `execute`.
 
@@ -206,14 +219,14 @@ class SparkTable:
 
         return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
 
-    def _where(self, given: Any) -> Where:
+    def _where(self, given: str | Column | None) -> SparkCondition:
         context = self.table.context
         schema = context.begin().metadata.schema
         if given is None or isinstance(given, str):
             target = analyzed_text(given, schema, session_zone(self.spark))
-            return Where(target, None if given is None else _column(self.spark, given))
+            return SparkCondition(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
-        return Where(
+        return SparkCondition(
             AnalyzedCondition(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column
         )
 
@@ -228,7 +241,7 @@ class SparkTable:
         find = partial(find_row, self.spark, self.table.context)
         return alter(self.table.context, alteration, commit_options(commit), find)
 
-    def changes(self, **bounds: Any) -> Any:
+    def changes(self, **bounds: Any) -> DataFrame:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
@@ -236,23 +249,25 @@ class SparkTable:
         changes = self.table.changes(**bounds)
         return backend_for(self.spark, changes.view.store).read_changes(changes)
 
-    def history(self, limit: int | None = None) -> Any:
+    def history(self, limit: int | None = None) -> DataFrame:
         """`Table.history` as a DataFrame, newest first; errors as there."""
         return self.spark.createDataFrame(self.table.history(limit))
 
 
-def _column(spark: Any, given: Any) -> Any:
+def _column(spark: Session, given: str | Column) -> Column:
     """SQL text, or a Column, as a Column."""
     return as_column(functions_of(spark), given)
 
 
-def open(spark: Any, uri: str, *, storage_options: Mapping[str, Any] | None = None) -> SparkTable:
+def open(
+    spark: Session, uri: str, *, storage_options: Mapping[str, Any] | None = None
+) -> SparkTable:
     """Open a table; nothing is asked of Spark yet. Arguments and errors: as `tablefmt.open`."""
     return SparkTable(spark, open_table(uri, storage_options=storage_options))
 
 
 def create(
-    spark: Any,
+    spark: Session,
     uri: str,
     schema: Any,
     *,

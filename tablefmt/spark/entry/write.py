@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import (
@@ -33,8 +33,9 @@ from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.backends.layout import session_layout
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
 from tablefmt.spark.entry.session import is_stopped
-from tablefmt.spark.options import WriteOptions, parse_options
+from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.frames import DataFrame
 from tablefmt.spark.statements.open_logs import open_if_there
 from tablefmt.spark.statements.replace import replace_rows, replaced_by
 from tablefmt.spark.statements.source_versions import pin_query, with_query
@@ -42,20 +43,22 @@ from tablefmt.store.open import open_store
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
-MODES = ("append", "overwrite", "error", "ignore")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+MODES = ("append", "overwrite", "error", "ignore")
 
 Partitions = Sequence[str] | None
 """Names of columns, or one name; None: not said."""
 
 
 def write(
-    df: Any,
+    df: DataFrame,
     uri: str,
     *,
     mode: str = "append",
     partition_by: Partitions = None,
-    **options: Any,
+    **options: Unpack[WriteKeywords],
 ) -> Commit:
     """Write the rows of `df` in one commit; the files are written in Spark's tasks.
 
@@ -67,7 +70,7 @@ def write(
             nothing if there is a table.
         partition_by: columns to partition a new table by. For a table that is there it has to be
             left out, or name the same; with overwriteSchema it names others, or `[]` for none.
-        options: see `tablefmt.spark.options.OPTIONS`.
+        options: those of `tablefmt.spark.options.OPTIONS`, and `**{"storage.<key>": …}`.
 
     Raises:
         TableExistsError: mode is error.
@@ -102,7 +105,7 @@ def write(
     return overwrite_rows(context, df, parsed, partition_by)
 
 
-def append_rows(context: TableContext, df: Any, options: WriteOptions) -> Commit:
+def append_rows(context: TableContext, df: DataFrame, options: WriteOptions) -> Commit:
     """Append to an open table. Raises as `write`."""
     check_frame(df)
     head = context.begin()
@@ -136,7 +139,7 @@ def evolved(
 
 
 def _evolved(
-    metadata: Metadata, df: Any, options: WriteOptions, partition_by: Partitions = None
+    metadata: Metadata, df: DataFrame, options: WriteOptions, partition_by: Partitions = None
 ) -> Metadata:
     if options.overwrite_schema:
         return evolved(metadata, schema_from(df.schema), options, partition_by)
@@ -147,7 +150,7 @@ def _evolved(
 
 def overwrite_rows(
     context: TableContext,
-    df: Any,
+    df: DataFrame,
     options: WriteOptions,
     partition_by: Partitions = None,
     *,
@@ -193,7 +196,7 @@ def overwrite_rows(
 
 def _overwrite(
     context: TableContext,
-    df: Any,
+    df: DataFrame,
     options: WriteOptions,
     head: Head,
     metadata: Metadata,
@@ -252,7 +255,7 @@ def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
 
 
 def _files(
-    df: Any,
+    df: DataFrame,
     store: Store,
     transaction: str,
     metadata: Metadata,
@@ -274,7 +277,7 @@ def _files(
         raise explained from None
 
 
-def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError | None:
+def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtError | None:
     """What a failure of Spark's means for the write; None: it is the query's own affair."""
     if is_stopped(df.sparkSession):
         return CommitRejectedError("the Spark session was stopped while its tasks were writing")
@@ -290,7 +293,7 @@ def _explained(error: Exception, df: Any, metadata: Metadata) -> TablefmtError |
 
 
 def write_first(
-    df: Any, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
+    df: DataFrame, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
 ) -> Commit:
     """Make a table with rows. The files come first: a query that fails leaves no table.
 

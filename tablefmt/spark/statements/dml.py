@@ -31,7 +31,7 @@ from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import Stage, Statement, autocommit
 from tablefmt.spark.backends.base import FILE, ROW, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
-from tablefmt.spark.backends.position_sets import find_places
+from tablefmt.spark.backends.position_sets import find_positions
 from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.backends.row_positions import with_positions
@@ -39,6 +39,7 @@ from tablefmt.spark.columns.conditions import check_by_row, check_deterministic,
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.failures import DOES_NOT_FIT
+from tablefmt.spark.runtime.frames import Column, DataFrame, Session
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.statements.source_versions import pinned_to, with_query
 
@@ -46,18 +47,20 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Where:
+class SparkCondition:
     """The rows of a DELETE or UPDATE."""
 
     target: AnalyzedCondition
     """What is understood of the condition."""
-    column: Any | None
+    column: Column | None
     """The condition as Spark has it; None: every row."""
-    bind: Callable[[Any], Any] = lambda rows: rows
+    bind: Callable[[DataFrame], DataFrame] = lambda rows: rows
     """Gives the table's rows the names by which `column`, and new values, know them."""
 
 
-def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteOptions) -> Commit:
+def delete_rows(
+    context: TableContext, spark: Session, where: SparkCondition, options: WriteOptions
+) -> Commit:
     """Take out the rows of a condition, in one commit.
 
     Raises:
@@ -77,11 +80,11 @@ def delete_rows(context: TableContext, spark: Any, where: Where, options: WriteO
 
 def update_rows(
     context: TableContext,
-    spark: Any,
-    where: Where,
-    values: Sequence[tuple[Field, Any]],
+    spark: Session,
+    where: SparkCondition,
+    values: Sequence[tuple[Field, Column]],
     options: WriteOptions,
-    said: Sequence[str] = (),
+    texts: Sequence[str] = (),
     *,
     by_row: bool = True,
 ) -> Commit:
@@ -93,7 +96,7 @@ def update_rows(
         where: which rows.
         values: columns, each once, with their new values as Spark has them.
         options: of the commit and the files.
-        said: the text of the values, for the digest.
+        texts: the text of the values, for the digest.
         by_row: whether every value is known to be one of a row by itself; those of a resolved
             statement are.
 
@@ -106,7 +109,7 @@ def update_rows(
         with under_ansi(spark) as ansi:
             return stage_update(pinned, ansi, where, values, options, by_row=by_row)
 
-    return _autocommit(context, "UPDATE", stage, options, (where.target.text, *said))
+    return _autocommit(context, "UPDATE", stage, options, (where.target.text, *texts))
 
 
 def _autocommit(
@@ -120,7 +123,7 @@ def _autocommit(
     return autocommit(context, statement, options.commit)
 
 
-def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Staged:
+def stage_delete(pinned: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
     """The delete at the pinned version; with no such row, a plan that is empty."""
     snapshot, target = pinned.snapshot, where.target
     if target.decided_by(snapshot.partition_ids):
@@ -128,7 +131,7 @@ def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Stage
     files = snapshot.matching(target.predicate)
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
-        rows = chosen(located_rows(spark, pinned, files, where), where)
+        rows = chosen(rows_with_positions(spark, pinned, files, where), where)
         if not target.exact:
             read = version_read(pinned.store, pinned.view, rows)
         if read not in (None, pinned.version):
@@ -138,18 +141,18 @@ def stage_delete(pinned: TransactionSnapshot, spark: Any, where: Where) -> Stage
             job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
             pinned.measured.timed(SCAN),
         ):
-            found = find_places(rows.select(FILE, ROW), ids_of(files), count)
-        _log.info("DELETE: %d rows of %d files", sum(map(len, found.values())), files.num_rows)
-        changed = Changed(target=target, files=files, deleted=found)
+            deleted = find_positions(rows.select(FILE, ROW), ids_of(files), count)
+        _log.info("DELETE: %d rows of %d files", sum(map(len, deleted.values())), files.num_rows)
+        changed = Changed(target=target, files=files, deleted=deleted)
     staged = stage_changes(pinned, "DELETE", changed, copy_rows_in_tasks(spark))
     return staged if read is None else with_query(staged, pinned)
 
 
 def stage_update(
     pinned: TransactionSnapshot,
-    spark: Any,
-    where: Where,
-    values: Sequence[tuple[Field, Any]],
+    spark: Session,
+    where: SparkCondition,
+    values: Sequence[tuple[Field, Column]],
     options: WriteOptions,
     *,
     by_row: bool = True,
@@ -164,7 +167,7 @@ def stage_update(
     files = pinned.snapshot.matching(target.predicate)
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
-        rows = chosen(located_rows(spark, pinned, files, where), where)
+        rows = chosen(rows_with_positions(spark, pinned, files, where), where)
         if not by_row:
             check_by_row(rows, [(f"SET {field.name}", value) for field, value in values])
         new = {field.id: value for field, value in values}
@@ -186,7 +189,7 @@ def stage_update(
         changed = Changed(
             target=target,
             files=files,
-            updated=places_of(written, files),
+            updated=positions_of(written, files),
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
@@ -194,7 +197,9 @@ def stage_update(
     return staged if read is None else with_query(staged, pinned)
 
 
-def located_rows(spark: Any, pinned: TransactionSnapshot, files: pa.Table, where: Where) -> Any:
+def rows_with_positions(
+    spark: Session, pinned: TransactionSnapshot, files: pa.Table, where: SparkCondition
+) -> Any:
     """The rows of files that are live, with their places, as `where` knows them."""
     snapshot = pinned.snapshot
     vectors = snapshot.with_vectors(files)
@@ -209,7 +214,7 @@ def located_rows(spark: Any, pinned: TransactionSnapshot, files: pa.Table, where
     return where.bind(rows)
 
 
-def chosen(rows: Any, where: Where) -> Any:
+def chosen(rows: DataFrame, where: SparkCondition) -> DataFrame:
     """Those of `rows` for which the condition is true.
 
     Raises:
@@ -217,13 +222,13 @@ def chosen(rows: Any, where: Where) -> Any:
     """
     if where.column is None:
         return rows
-    found = rows.where(where.column)
-    plan = getattr(found, "_jdf", None)
+    chosen_rows = rows.where(where.column)
+    plan = getattr(chosen_rows, "_jdf", None)
     if plan is None and not where.target.exact:
         check_deterministic(rows, where.column, where.target.text)
     elif plan is not None and not plan.queryExecution().analyzed().deterministic():
         raise non_deterministic(where.target.text)
-    return found
+    return chosen_rows
 
 
 def ids_of(files: pa.Table) -> Any:
@@ -231,13 +236,13 @@ def ids_of(files: pa.Table) -> Any:
     return files["id"].to_numpy()
 
 
-def places_of(written: Rewritten, files: pa.Table) -> Any:
+def positions_of(written: Rewritten, files: pa.Table) -> Any:
     """Positions by file id of all rows of a query."""
     return positions_by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
 
 
 @contextmanager
-def cleaning(spark: Any, pinned: TransactionSnapshot) -> Iterator[None]:
+def cleaning(spark: Session, pinned: TransactionSnapshot) -> Iterator[None]:
     """If what is done inside fails, the transaction's files are removed.
 
     Raises:
@@ -248,9 +253,9 @@ def cleaning(spark: Any, pinned: TransactionSnapshot) -> Iterator[None]:
         with files_of(spark, pinned).removed_on_failure():
             yield
     except Exception as error:
-        said = str(error)
-        if any(condition in said for condition in DOES_NOT_FIT):
+        message = str(error)
+        if any(condition in message for condition in DOES_NOT_FIT):
             raise SchemaMismatchError(
-                f"a value does not fit its column: {said.splitlines()[0]}; nothing was written"
+                f"a value does not fit its column: {message.splitlines()[0]}; nothing was written"
             ) from None
         raise

@@ -42,7 +42,7 @@ from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.statements.dml import cleaning, located_rows
+from tablefmt.spark.statements.dml import cleaning, rows_with_positions
 from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
 from tablefmt.spark.statements.merge_clauses import Merge
 from tablefmt.spark.statements.merge_columns import MergeColumns
@@ -193,7 +193,7 @@ class _Work:
         if files.num_rows == 0 or (self.source.count == 0 and not outer):
             shape = pa.schema([(name, pa.int64()) for name in names])
             return Rewritten(None, shape.empty_table())
-        rows = located_rows(self.spark, self.pinned, files, merge.where)
+        rows = rows_with_positions(self.spark, self.pinned, files, merge.where)
         matched, by_source = merge.of(Side.MATCHED), merge.of(Side.NOT_MATCHED_BY_SOURCE)
         if merge.by_name:
             # Beside the source's columns a name of the table's could be one of theirs.

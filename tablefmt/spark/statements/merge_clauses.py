@@ -11,7 +11,7 @@ from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import MergeAnalysis
 from tablefmt.spark.columns.conditions import bound
 from tablefmt.spark.runtime.frames import Column, DataFrame
-from tablefmt.spark.statements.dml import Where
+from tablefmt.spark.statements.dml import SparkCondition
 
 Assigned = tuple[Field, "Column | Over"]
 """A column of the table, and its new value as Spark has it, or an `Over` of that."""
@@ -67,6 +67,6 @@ class Merge:
         return tuple(c for c in self.clauses if c.side is side)
 
     @property
-    def where(self) -> Where:
+    def where(self) -> SparkCondition:
         """ON, as a condition over the table's rows."""
-        return Where(self.analysis.on, self.on, self.bind_target)
+        return SparkCondition(self.analysis.on, self.on, self.bind_target)

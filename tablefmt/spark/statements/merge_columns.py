@@ -16,7 +16,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field
 from tablefmt.session.merge_pairs import ACTIONS, KEPT
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.columns.assignment import overlaid, refitted, spark_types
+from tablefmt.spark.columns.assignment import cast_column, overlaid, spark_types
 from tablefmt.spark.runtime.frames import Column, DataFrame, Functions
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
 
@@ -170,7 +170,7 @@ class MergeColumns:
         if there is None:
             return self.functions.lit(None)
         old, new = spark_types([there, field]).fields
-        return refitted(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
+        return cast_column(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
 
     def _left_out(self, field: Field) -> Column:
         """What an INSERT that does not name the column puts there (MRG-2)."""

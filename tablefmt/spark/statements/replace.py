@@ -6,8 +6,6 @@ looked for by Spark, and what is taken out stays fixed: class UPDATE. Spec: CFL-
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
@@ -21,7 +19,7 @@ from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import commit_staged
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
-from tablefmt.spark.backends.position_sets import find_places
+from tablefmt.spark.backends.position_sets import find_positions
 from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.columns.assignment import spark_types
 from tablefmt.spark.columns.conditions import analyzed_text, session_zone
@@ -29,16 +27,24 @@ from tablefmt.spark.columns.projection import with_lengths
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.failures import marked
-from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.statement_errors import statement_errors
-from tablefmt.spark.statements.dml import Where, chosen, cleaning, ids_of, located_rows
+from tablefmt.spark.statements.dml import (
+    SparkCondition,
+    chosen,
+    cleaning,
+    ids_of,
+    rows_with_positions,
+)
 from tablefmt.spark.statements.source_versions import pin_query, with_query
 
 NAME = "OVERWRITE"
 
 
-def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, AnalyzedCondition | None]:
+def replaced_by(
+    where: str, metadata: Metadata, spark: Session
+) -> tuple[str, AnalyzedCondition | None]:
     """The condition, read in the session's zone (SQL-4).
 
     Returns:
@@ -53,7 +59,7 @@ def replaced_by(where: str, metadata: Metadata, spark: Any) -> tuple[str, Analyz
 
 def replace_rows(
     context: TableContext,
-    df: Any,
+    df: DataFrame,
     where: str,
     target: AnalyzedCondition,
     metadata: Metadata,
@@ -91,7 +97,7 @@ def replace_rows(
 
 def _stage(
     pinned: TransactionSnapshot,
-    df: Any,
+    df: DataFrame,
     where: str,
     target: AnalyzedCondition,
     options: WriteOptions,
@@ -108,10 +114,10 @@ def _stage(
     # Not deterministic, so that no part of it runs where rows are dropped later.
     always = functions.monotonically_increasing_id() >= 0
     files = pinned.snapshot.matching(target.predicate)
-    looked, rows = Where(target, condition), None
+    looked, rows = SparkCondition(target, condition), None
     if files.num_rows:
         with statement_errors():
-            rows = chosen(located_rows(spark, pinned, files, looked), looked)
+            rows = chosen(rows_with_positions(spark, pinned, files, looked), looked)
     else:
         # Names are to be the table's, also where it has no rows.
         with statement_errors():
@@ -122,15 +128,15 @@ def _stage(
         with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, pinned, checked, (), options, part="i")
         files_of(spark, pinned).keep_winners(written.files)
-        gone = {}
+        replaced = {}
         if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())
             with job_description(spark, f"{NAME}: finding rows in {files.num_rows} files"):
-                gone = find_places(rows.select(FILE, ROW), ids_of(files), count)
+                replaced = find_positions(rows.select(FILE, ROW), ids_of(files), count)
         changed = Changed(
             target=target,
             files=files,
-            deleted=gone,
+            deleted=replaced,
             inserted_files=written.files,
             parameters={"mode": "Overwrite"},
         )

@@ -24,13 +24,13 @@ from tablefmt.session.merge_statement import EVERY_ROW
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.columns.assignment import refitted
+from tablefmt.spark.columns.assignment import cast_column
 from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.columns.store_assignment import store_assigned
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import Column, DataFrame, JavaObject, Session, functions_of
-from tablefmt.spark.statements.dml import Where, delete_rows, update_rows
+from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
 from tablefmt.spark.statements.merge import merge_rows
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
 from tablefmt.spark.statements.open_logs import open_context
@@ -98,12 +98,12 @@ class _Statement:
         self._described = described
         self._schema = schema
 
-    def where(self, condition: Mapping[str, Any] | None) -> Where:
+    def where(self, condition: Mapping[str, Any] | None) -> SparkCondition:
         """The rows of a condition; None: all."""
         if condition is None:
-            return Where(EVERY_ROW, None, self._bind)
+            return SparkCondition(EVERY_ROW, None, self._bind)
         target = self._target(condition)
-        return Where(target, self._condition(condition), self._bind)
+        return SparkCondition(target, self._condition(condition), self._bind)
 
     def values(self, numbers: Mapping[str, int], schema: Schema | None = None) -> list[Assigned]:
         """Columns, by default as they are now, with their new values."""
@@ -229,7 +229,9 @@ class _Statement:
             kind = there.pop(field.name, None)
             if kind is not None:
                 column = rows[quote_name(field.name)]
-                columns.append(refitted(functions, column, kind, field.dataType).alias(field.name))
+                columns.append(
+                    cast_column(functions, column, kind, field.dataType).alias(field.name)
+                )
             elif field.name in new:
                 columns.append(functions.lit(None).cast(field.dataType).alias(field.name))
         return rows.select(*columns, *map(quote_name, there))

@@ -134,8 +134,8 @@ def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> No
         def __init__(self, task: Any) -> None:
             self.task = task
 
-        def carry(self, file: pa.Table, number: int) -> Any:
-            added = self.task.carry(file, number)
+        def copy_rows(self, file: pa.Table, number: int) -> Any:
+            added = self.task.copy_rows(file, number)
             tried = sum(name.startswith(f"{number}-") for name in os.listdir(folder))
             with open(f"{folder}/{number}-{tried}", "x"):
                 pass

@@ -175,12 +175,12 @@ class HangingCarry(copy_on_write.CopyRowsTask):
 
     __slots__ = ()
 
-    def carry(self, file: pa.Table, number: int) -> Any:
+    def copy_rows(self, file: pa.Table, number: int) -> Any:
         import time
 
         from pyspark import TaskContext
 
-        done = copy_on_write.CopyRowsTask.carry(self, file, number)
+        done = copy_on_write.CopyRowsTask.copy_rows(self, file, number)
         if number == 3 and TaskContext.get().attemptNumber() == 0:
             time.sleep(120)
         return done

@@ -47,7 +47,8 @@ def conf(spark: Any) -> Iterator[Any]:
 
 def test_rows_a_file_are_limited_by_option_or_session(spark: Any, uri: str, conf: Any) -> None:
     frame = spark.range(0, 1000, 1, 1)
-    tablefmt.spark.write(frame, uri, maxrecordsperfile="300")
+    folded: dict[str, Any] = {"maxrecordsperfile": "300"}
+    tablefmt.spark.write(frame, uri, **folded)
     assert rows_in_files(uri) == [100, 300, 300, 300]
     conf("spark.sql.files.maxRecordsPerFile", 600)
     tablefmt.spark.write(frame, uri, mode="overwrite")
@@ -110,8 +111,9 @@ def test_sizes_are_written_as_in_spark(text: str, size: int) -> None:
 def test_a_value_that_makes_no_sense_is_refused_by_the_options_name(
     spark: Any, uri: str, name: str, value: str
 ) -> None:
+    option: dict[str, Any] = {name: value}
     with pytest.raises(InvalidRangeError, match=name):
-        tablefmt.spark.write(spark.range(3), uri, **{name: value})
+        tablefmt.spark.write(spark.range(3), uri, **option)
     assert everything(uri) == []
 
 
@@ -145,7 +147,7 @@ def test_optimized_writes_make_a_file_a_partition_not_a_file_a_task(
     frame = spark.range(0, 8000, 1, 8).selectExpr("id", "id % 5 as p")
     plain = tablefmt.spark.write(frame, uri, optimizeWrite="false")
     assert plain.metrics["numFiles"] == 40
-    options = {"optimizewrite": "TRUE"} if by == "option" else {}
+    options: dict[str, Any] = {"optimizewrite": "TRUE"} if by == "option" else {}
     optimized = tablefmt.spark.write(frame, uri, mode="overwrite", **options)
     assert optimized.metrics["numFiles"] == 5
     assert ids_of(uri) == list(range(8000))

@@ -75,10 +75,12 @@ class LocateTask:
         """
         (first,) = marks
         with carrying():
-            for found in locate_rows(self.store, files, self.table, self.schema.fields):
-                rows = found.rows
-                file = pa.repeat(pa.scalar(first + found.file, pa.int32()), len(found.positions))
-                columns = [*rows.columns, file, pa.array(found.positions, pa.int64())]
+            for located in locate_rows(self.store, files, self.table, self.schema.fields):
+                rows = located.rows
+                file = pa.repeat(
+                    pa.scalar(first + located.file, pa.int32()), len(located.positions)
+                )
+                columns = [*rows.columns, file, pa.array(located.positions, pa.int64())]
                 names = [*rows.schema.names, FILE, ROW]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -175,10 +177,10 @@ def groups_of(files: pa.Table) -> list[pa.Table]:
     vector = [name for name in ("vector",) if name in files.column_names]
     files = files.select(columns_read(files) + vector).combine_chunks()
     sizes = files["size"].to_pylist()
-    wanted = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))
+    task_bytes = min(TASK_BYTES_MAX, max(TASK_BYTES_MIN, sum(sizes) // TASKS_WANTED))
     groups, start, held = [], 0, 0
     for at, size in enumerate(sizes):
-        if held and held + size > wanted:
+        if held and held + size > task_bytes:
             groups.append(files.slice(start, at - start))
             start, held = at, 0
         held += size
