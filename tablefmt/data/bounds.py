@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ansi_comparisons import INTEGERS
+from tablefmt.model.arrow_types import FIELD_ID
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import (
     Decimal,
@@ -115,7 +116,7 @@ def _leaf_places(metadata: pq.FileMetaData) -> dict[str, tuple[int, int | None]]
     place = 0
     for column in schema:
         if not pa.types.is_nested(column.type):
-            identity = (column.metadata or {}).get(b"PARQUET:field_id")
+            identity = (column.metadata or {}).get(FIELD_ID)
             places[column.name] = (place, None if identity is None else int(identity))
             place += 1
         else:

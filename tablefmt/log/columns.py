@@ -85,17 +85,17 @@ def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
     """
     if "side" in value:
         return _side_from_json(value["side"], is_deletes_key, "DEL-3")
-    found = RowDeletes(value["file"], value["rows"], value["deleted"], value["updated"])
-    _check_lengths("delete", "DEL-1", found.file, found.rows, found.deleted, found.updated)
-    if not (are_counts(found.file, 1) and are_counts(found.rows, 1)):
+    deletes = RowDeletes(value["file"], value["rows"], value["deleted"], value["updated"])
+    _check_lengths("delete", "DEL-1", deletes.file, deletes.rows, deletes.deleted, deletes.updated)
+    if not (are_counts(deletes.file, 1) and are_counts(deletes.rows, 1)):
         raise bad("DEL-1", "`delete` holds a file or a number of rows that is none")
-    if any(b <= a for a, b in itertools.pairwise(found.file)):
+    if any(b <= a for a, b in itertools.pairwise(deletes.file)):
         raise bad("DEL-1", "`delete` does not name its files in ascending order")
-    if not _TEXTS.issuperset(map(type, itertools.chain(found.deleted, found.updated))):
+    if not _TEXTS.issuperset(map(type, itertools.chain(deletes.deleted, deletes.updated))):
         raise bad("DEL-1", "`delete` holds a set of positions that is not text")
-    if any(a is None and b is None for a, b in zip(found.deleted, found.updated, strict=True)):
+    if any(a is None and b is None for a, b in zip(deletes.deleted, deletes.updated, strict=True)):
         raise bad("DEL-1", "`delete` names a file without positions")
-    return found
+    return deletes
 
 
 def lineage_to_json(lineage: Lineage) -> dict[str, Any]:
@@ -115,20 +115,26 @@ def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
     Raises:
         CorruptEntryError: LIN-1. KeyError, TypeError: another shape.
     """
-    found = Lineage(
+    lineage = Lineage(
         value["output"], value["input"], value["start"], value["rows"], value["dropped"]
     )
     _check_lengths(
-        "lineage", "LIN-1", found.output, found.input, found.start, found.rows, found.dropped
+        "lineage",
+        "LIN-1",
+        lineage.output,
+        lineage.input,
+        lineage.start,
+        lineage.rows,
+        lineage.dropped,
     )
-    lows = ((found.output, 0), (found.input, 1), (found.start, 0), (found.rows, 1))
+    lows = ((lineage.output, 0), (lineage.input, 1), (lineage.start, 0), (lineage.rows, 1))
     if not all(are_counts(values, low) for values, low in lows):
         raise bad("LIN-1", "`lineage` holds an output, an input or a run that is none")
-    if any(b < a for a, b in itertools.pairwise(found.output)):
+    if any(b < a for a, b in itertools.pairwise(lineage.output)):
         raise bad("LIN-1", "`lineage` does not name its outputs in ascending order")
-    if not _TEXTS.issuperset(map(type, found.dropped)):
+    if not _TEXTS.issuperset(map(type, lineage.dropped)):
         raise bad("LIN-1", "`lineage` holds a set of positions that is not text")
-    return found
+    return lineage
 
 
 def check_lineage(entry: Entry) -> None:

@@ -238,10 +238,10 @@ def _scope(value: Any) -> Scope:
     if value is None:
         return None
     if type(value) is dict and "partitions" in value:
-        found = value["partitions"]
-        if type(found) is not list or not all(type(v) is list and _scalars(v) for v in found):
+        rows = value["partitions"]
+        if type(rows) is not list or not all(type(v) is list and _scalars(v) for v in rows):
             raise bad("ENT-5", "`scope` does not hold lists of partition values")
-        return PartitionScope(tuple(map(tuple, found)))
+        return PartitionScope(tuple(map(tuple, rows)))
     if type(value["predicate"]) is not str:
         raise bad("ENT-5", "`scope` holds a predicate that is not text")
     return PredicateScope(value["predicate"])

@@ -85,12 +85,12 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     Args:
         document: the whole entry; of any shape, for whoever checks it comes later.
     """
-    found = list(_reader_features(document))
+    beyond = list(_reader_features(document))
     for place, known in NAMES.items():
         value = _at(document, place)
         # Nearly every entry is made of known names alone.
         if value is not None and not known.issuperset(value):
-            found.extend(
+            beyond.extend(
                 feature_of_field(f"{place}.{name}" if place else name)
                 for name in value.keys() - known
                 if not (place in _OPEN and name.startswith(IGNORABLE))
@@ -98,11 +98,11 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     for place, name, what, listed in _LISTED:
         value = (_at(document, place) or {}).get(name)
         if isinstance(value, str) and value not in listed:
-            found.append(f"{what}:{value}")
+            beyond.append(f"{what}:{value}")
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
-        found.extend(_of_metadata(metadata))
-    return found
+        beyond.extend(_of_metadata(metadata))
+    return beyond
 
 
 def unknown_columns(names: list[str]) -> list[str]:

@@ -85,12 +85,12 @@ def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:
     if "" in value or len({name.casefold() for name in value}) != len(value):
         raise bad("ENT-10", "constraints have names that cannot be told apart")
     known = {f.id for f in schema.fields}
-    found = {}
+    constraints = {}
     for name, each in value.items():
         ids, condition = each["columns"], each["condition"]
         if type(condition) is not str or type(ids) is not list:
             raise bad("ENT-10", f"constraint {name!r:.100} has a field of the wrong type")
         if any(type(i) is not int or i not in known for i in ids) or sorted(set(ids)) != ids:
             raise bad("ENT-10", f"constraint {name!r:.100} names columns that are not there")
-        found[name] = Constraint(condition, tuple(ids))
-    return found
+        constraints[name] = Constraint(condition, tuple(ids))
+    return constraints

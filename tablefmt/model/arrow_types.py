@@ -73,8 +73,8 @@ def arrow_type(kind: Type, *, field_ids: bool = False) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, Array):
         element = arrow_type(kind.element, field_ids=field_ids)
-        said = _with_id(kind.element_id, field_ids)
-        return pa.list_(pa.field("element", element, kind.nullable, said))
+        metadata = _with_id(kind.element_id, field_ids)
+        return pa.list_(pa.field("element", element, kind.nullable, metadata))
     if isinstance(kind, Map):
         key, value = (arrow_type(inner, field_ids=field_ids) for inner in (kind.key, kind.value))
         return pa.map_(
@@ -127,9 +127,9 @@ def from_arrow(schema: pa.Schema) -> Schema:
 def from_arrow_field(field: pa.Field, path: str = "") -> Field:
     """One field without an id yet (0). Raises as `from_arrow`."""
     where = f"{path}.{field.name}" if path else field.name
-    said = (field.metadata or {}).get(COMMENT, b"").decode("utf-8", "replace") or None
+    comment = (field.metadata or {}).get(COMMENT, b"").decode("utf-8", "replace") or None
     kind = _from_arrow(field.type, where)
-    return Field(0, field.name, field.name, kind, field.nullable, comment=said)
+    return Field(0, field.name, field.name, kind, field.nullable, comment=comment)
 
 
 def _from_arrow(kind: pa.DataType, where: str) -> Type:
@@ -184,8 +184,8 @@ def _says_variant(kind: pa.DataType) -> bool:
     if not pa.types.is_struct(kind):
         return False
     fields = {kind.field(i).name: kind.field(i) for i in range(kind.num_fields)}
-    said = fields["metadata"].metadata if set(fields) == {"value", "metadata"} else None
-    return (said or {}).get(b"variant") == b"true"
+    metadata = fields["metadata"].metadata if set(fields) == {"value", "metadata"} else None
+    return (metadata or {}).get(b"variant") == b"true"
 
 
 def is_list(kind: pa.DataType) -> bool:

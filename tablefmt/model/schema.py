@@ -210,13 +210,13 @@ def is_type_name(name: str) -> bool:
 
 def all_fields(schema: Schema) -> list[Field]:
     """Every field at every depth, depth first."""
-    found: list[Field] = []
+    fields: list[Field] = []
     for top in schema.fields:
-        found.append(top)
+        fields.append(top)
         for kind in walk(top.type):
             if isinstance(kind, Struct):
-                found.extend(kind.fields)
-    return found
+                fields.extend(kind.fields)
+    return fields
 
 
 def all_ids(schema: Schema) -> Iterator[int]:

@@ -104,8 +104,8 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
         raise TypeError("a field's nullable is not a boolean")
     kind = _type_from_json(value["type"], depth)
     values = [value.get(key) for key in ("default", "initial")]
-    for key, found in zip(("default", "initial"), values, strict=True):
-        if key in value and type(found) not in (bool, int, float, str):
+    for key, given in zip(("default", "initial"), values, strict=True):
+        if key in value and type(given) not in (bool, int, float, str):
             raise TypeError(f"a field's {key} is no value")
         if key in value and depth > 1:
             raise TypeError(f"a field inside a column has a {key}")

@@ -56,8 +56,8 @@ def raise_horizon(store: Store, version: int) -> int:
     return entry.version
 
 
-def appended(count: int, **properties: str) -> Table:
-    table = new_table(None, partitioned=False, clock=None, **properties)
+def appended(count: int, granularity: str = "row") -> Table:
+    table = new_table(conflictGranularity=granularity)
     for value in range(1, count + 1):
         table.append(rows(value))
     return table
@@ -66,7 +66,7 @@ def appended(count: int, **properties: str) -> Table:
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 def test_a_horizon_is_in_nobodys_way(granularity: str) -> None:
     """ENT-13: an UPDATE, an append and an OVERWRITE that were under way go on top of it."""
-    table = appended(3, conflictGranularity=granularity)
+    table = appended(3, granularity)
     store = table.context.store
     update = handle(store).transaction().update({"p": "'b'"}, "id = 1")
     stale = handle(store)

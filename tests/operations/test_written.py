@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.commit import side_files
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.entry import AddedFiles, OperationClass
 from tablefmt.session.compaction import stage_compact
 from tablefmt.table import Table
 from tests.oracle import logdump
@@ -49,6 +49,7 @@ def test_an_append_that_lost_to_a_new_column_keeps_what_it_was_written_under() -
     assert [int(v) for v in commit.rebased_over] == [1]
     entry = handle(table.context.store).context.view.entries_after(1)[0].entry
     assert entry.totals.metadata_version == 1
+    assert isinstance(entry.add, AddedFiles)
     assert entry.add.columns["written"] == [0]
     assert written(table) == [0]
     # `initial` fills what the file lacks.
