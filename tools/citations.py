@@ -20,6 +20,7 @@ from rule_words import WORDS
 NAME = re.compile(r"\b[A-Z]{3}-\d+\b")
 RANGE = re.compile(r"\b[A-Z]{3}-\d+\s*(?:\.\.|to)\s*[A-Z]{3}-\d+\b")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+COMMENTED = re.compile(r"#.*\b[A-Z]{3}-\d+\b")
 LIST_LENGTH = 4
 SENTENCE = re.compile(r"(?<=[a-z`\"')])\. |\n\s*\n")
 SMALL = {"that", "with", "what", "this", "from", "than", "they", "them", "their", "which", "whose"}
@@ -103,6 +104,7 @@ def _docstrings(tree: ast.Module, source: str, place: Path) -> Iterator[tuple[in
     """Line, text, and what it is about: names around it; in a test its whole body."""
     is_test = place.parts[0] == "tests"
     folder = " ".join(place.parts[-3:]) if is_test else " ".join(place.parts[-2:])
+    lines = source.splitlines()
     everywhere = f"{folder} {(ast.get_docstring(tree) or '') if is_test else ''}"
     defined = [node for node in ast.walk(tree) if isinstance(node, Defined)]
     outline = " ".join(f"{node.name} {ast.get_docstring(node) or ''}" for node in defined)
@@ -117,7 +119,8 @@ def _docstrings(tree: ast.Module, source: str, place: Path) -> Iterator[tuple[in
                 yield statement.lineno, text, f"{names} {_around(node, before)}"
             before = statement
         for child in ast.iter_child_nodes(node):
-            yield from of(child, names)
+            if isinstance(child, ast.stmt):
+                yield from of(child, names)
 
     def _around(node: ast.AST, before: ast.stmt | None) -> str:
         if before is not None:
@@ -125,8 +128,8 @@ def _docstrings(tree: ast.Module, source: str, place: Path) -> Iterator[tuple[in
         if isinstance(node, ast.Module):
             return outline
         if isinstance(node, ast.FunctionDef) and is_test:
-            decorators = " ".join(map(ast.unparse, node.decorator_list))
-            return f"{ast.get_source_segment(source, node)} {decorators}"
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            return "\n".join(lines[first - 1 : node.end_lineno])
         return ast.unparse(node.args) if isinstance(node, ast.FunctionDef) else ""
 
     yield from of(tree, everywhere)
@@ -140,6 +143,8 @@ def _text(statement: ast.stmt) -> str | None:
 
 def _comments(tree: ast.Module, source: str, place: Path) -> Iterator[tuple[int, str, str]]:
     """Comments, several lines as one, with the code beside them and the names around."""
+    if not COMMENTED.search(source):
+        return
     runs: list[list[tokenize.TokenInfo]] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from citations import Citation, strays
+from citations import strays
 
 HEADING = re.compile(r"^### ([A-Z]{3}-\d+)\b", re.MULTILINE)
 TITLE = re.compile(r"^### ([A-Z]{3}-\d+) +(.+)$", re.MULTILINE)
@@ -31,7 +31,6 @@ class Coverage:
     defined: Places
     tests: Places
     code: Places
-    astray: list[Citation]
 
     @property
     def untested(self) -> list[str]:
@@ -74,19 +73,24 @@ def places(root: Path, files: Iterable[Path], pattern: re.Pattern[str]) -> Place
 def measure(root: Path) -> Coverage:
     """Read the specification, the tests and the code under `root`."""
     tests = [*(root / "tests").rglob("*.py"), *(root / "spec" / "golden").glob("*/expected.json")]
-    pages = [path.read_text(encoding="utf-8") for path in (root / "spec").glob("*.md")]
-    titles = {rule: title for page in pages for rule, title in TITLE.findall(page)}
     return Coverage(
         defined=places(root, (root / "spec").glob("*.md"), HEADING),
         tests=places(root, tests, NAME),
         code=places(root, (root / "tablefmt").rglob("*.py"), NAME),
-        astray=strays(root, titles),
     )
+
+
+def titles(root: Path) -> dict[str, str]:
+    """The title of every rule."""
+    pages = [path.read_text(encoding="utf-8") for path in (root / "spec").glob("*.md")]
+    return {rule: title for page in pages for rule, title in TITLE.findall(page)}
 
 
 def main() -> int:
     """Print the table of rules and what is wrong with it."""
-    coverage = measure(Path(__file__).resolve().parent.parent)
+    root = Path(__file__).resolve().parent.parent
+    coverage = measure(root)
+    astray = strays(root, titles(root))
     for rule in sorted(coverage.defined, key=order):
         tests, code = (len(named.get(rule, [])) for named in (coverage.tests, coverage.code))
         print(f"{rule:8} tests {tests:3}  code {code:3}  {coverage.defined[rule][0]}")
@@ -96,10 +100,10 @@ def main() -> int:
         print(f"defined twice: {rule} in {', '.join(coverage.defined[rule])}")
     for name, where in coverage.unknown.items():
         print(f"no such rule: {name}, named in {', '.join(where)}")
-    for citation in coverage.astray:
+    for citation in astray:
         said = " ".join(citation.text.split())
         print(f"{citation.rule} means something else: {citation.path}:{citation.line}: {said:.100}")
-    wrong = [coverage.untested, coverage.doubled, coverage.unknown, coverage.astray]
+    wrong = [coverage.untested, coverage.doubled, coverage.unknown, astray]
     return 1 if any(wrong) else 0
 
 
