@@ -1,7 +1,11 @@
 """Files that no entry names: which of them go when work ends one way or another."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import tablefmt
 from tablefmt.errors import CommitRejectedError, StoreError
 from tablefmt.log.names import data_folder, deletes_key, side_key
 from tablefmt.model.entry import AddedFiles
@@ -96,3 +100,14 @@ def test_a_store_that_refuses_a_file_rejects_the_commit_and_may_refuse_to_delete
         raise StoreError("the disk is full.")
     assert keys_of(store) == keys
     assert broken.fired["refused"] == 1
+
+
+def test_nothing_else_deletes_what_is_in_a_store():
+    """One remover: the stores themselves, and what Hadoop deletes for it, aside."""
+    package = Path(tablefmt.__file__).parent
+    modules = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    deleting = {
+        name for name, path in modules.items() if re.search(r"\.delete\(", path.read_text())
+    }
+    of_stores = {name for name in deleting if name.startswith(("store/", "testing/"))}
+    assert deleting - of_stores == {"session/files.py", "spark/backends/native/writer.py"}
