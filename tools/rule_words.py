@@ -158,7 +158,7 @@ WORDS: dict[str, str] = {
     "PRN-3": "ansi spark literal cast condition sql understood exact statement quote",
     "PRN-4": "proof prune leave left out skip file bound live",
     "PRN-5": "unknown absent null prove not known",
-    "PRN-6": "implausible plausible upside bound",
+    "PRN-6": "believ implausible plausible upside bound",
     "PRN-7": "nan",
     "PRN-8": "partition",
     "PRN-9": "like prefix",
