@@ -89,7 +89,7 @@ def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any
 
     Returns:
         `lower.<id>`, `upper.<id>`, `nulls.<id>`, `nans.<id>` of one element; absent if it is not
-        known of every file, or not to be believed of one (PRN-6).
+        known of every file, or implausible in one (PRN-6).
     """
     if is_partition and f"partition.{field_id}" in files.column_names:
         return _of_values(files, field_id)
