@@ -40,7 +40,7 @@ def as_column(functions: ModuleType, given: str | Column) -> Column:
     """SQL text, or a Column, as a Column.
 
     Args:
-        functions: Spark's, for the plane of the session.
+        functions: Spark's, for the kind of session.
         given: what a caller wrote.
 
     Raises:

@@ -31,7 +31,7 @@ class MergeColumns:
     pinned: TransactionSnapshot
     merge: Merge
     functions: Functions
-    """Spark's, for the plane of the session."""
+    """Spark's, for the kind of session."""
 
     @property
     def fields(self) -> Sequence[Field]:

@@ -164,4 +164,16 @@ final class CatalogEntries {
         managed ? TableCatalog.PROP_IS_MANAGED_LOCATION : TableCatalog.PROP_EXTERNAL, "true");
     return properties;
   }
+
+  // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
+  // over a table, which keeps what the rows do not say.
+  static boolean isSave() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) {
+        return true;
+      }
+    }
+    return false;
+  }
 }

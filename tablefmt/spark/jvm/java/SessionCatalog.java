@@ -369,20 +369,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       Bridge.call("refuse", new Object[] {"REPLACE TABLE with other OPTIONS"});
     }
     return new StagedSnapshotTable(this, ident, there.identifier(), false,
-        isSave() ? "save" : "replace", uri, CatalogEntries.options(there),
+        CatalogEntries.isSave() ? "save" : "replace", uri, CatalogEntries.options(there),
         CatalogEntries.selected(info.columns()), info);
-  }
-
-  // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
-  // over a table, which keeps what the rows do not say.
-  private static boolean isSave() {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) {
-        return true;
-      }
-    }
-    return false;
   }
 
   /** A staged change is in the table: the catalog's entry follows. */
