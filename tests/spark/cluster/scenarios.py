@@ -175,12 +175,12 @@ class HangingCarry(copy_on_write.CopyRowsTask):
 
     __slots__ = ()
 
-    def copy_rows(self, file: pa.Table, number: int) -> Any:
+    def carry(self, file: pa.Table, number: int) -> Any:
         import time
 
         from pyspark import TaskContext
 
-        done = copy_on_write.CopyRowsTask.copy_rows(self, file, number)
+        done = copy_on_write.CopyRowsTask.carry(self, file, number)
         if number == 3 and TaskContext.get().attemptNumber() == 0:
             time.sleep(120)
         return done
@@ -297,6 +297,8 @@ def main(master: str, folder: str, *names: str) -> None:
         **{
             "spark.driver.memory": "1g",
             "spark.executor.memory": "700m",
+            # They live for seconds, as the driver of a test does (tests/conftest.py).
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             # What is carried runs Python of ours there.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
             "spark.sql.shuffle.partitions": "2",
