@@ -80,7 +80,7 @@ def test_every_partition_value_comes_back_exactly(name: str, tmp_path: Path) -> 
         assert by_file(table) == {repr((v,)): 2 for v in values.to_pylist()}
         assert shown(table.to_arrow().sort_by("v")["p"].to_pylist()) == shown(twice.to_pylist())
     files = [p.name for p in (tmp_path / "table" / "data").rglob("*.parquet")]
-    assert sorted(files) == sorted(f"{i}.parquet" for i in range(len(values)))
+    assert sorted(files) == sorted(f"0-{i}.parquet" for i in range(len(values)))
 
 
 def test_zeros_and_nans_are_one_partition_each() -> None:
