@@ -146,9 +146,9 @@ class ConcurrentModificationException(TablefmtError):
         ]
         if self.cell is not None:
             lines.append(f"  cell      {self.cell}")
-        for name, found in self.evidence.items():
+        for name, items in self.evidence.items():
             if not name.endswith("_count"):
-                lines.append(f"  {name:<9} {_listed(found, self.evidence.get(name + '_count'))}")
+                lines.append(f"  {name:<9} {_listed(items, self.evidence.get(name + '_count'))}")
         return "\n".join([*lines, f"  advice    Nothing was committed. {self.advice}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -165,12 +165,12 @@ class ConcurrentModificationException(TablefmtError):
         }
 
 
-def _listed(found: Any, count: int | None) -> str:
+def _listed(items: Any, count: int | None) -> str:
     """Items with how many more there are."""
-    if not isinstance(found, list):
-        return str(found)
-    more = f" and {count - len(found)} more" if count is not None and count > len(found) else ""
-    return ", ".join(map(str, found)) + more
+    if not isinstance(items, list):
+        return str(items)
+    more = f" and {count - len(items)} more" if count is not None and count > len(items) else ""
+    return ", ".join(map(str, items)) + more
 
 
 class ConcurrentAppendException(ConcurrentModificationException):

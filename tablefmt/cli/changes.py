@@ -39,31 +39,31 @@ def changes(
     for name, point in (("after", after), ("starting", since), ("ending", until)):
         if point is not None:
             bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
-    found = open_table(uri, options).changes(**bounds)
+    row_changes = open_table(uri, options).changes(**bounds)
     covered = {
-        "first_version": found.first_version,
-        "last_version": found.last_version,
-        "settled": found.settled,
+        "first_version": row_changes.first_version,
+        "last_version": row_changes.last_version,
+        "settled": row_changes.settled,
     }
-    names = found.schema.names
+    names = row_changes.schema.names
     if not as_json:
         print_pairs(covered)
-        _print_rows(found, names)
+        _print_rows(row_changes, names)
         return
     click.echo(json_text(covered)[:-1] + ',"changes":[', nl=False)
     between = "\n"
-    for batch in found.to_batches():
+    for batch in row_changes.to_batches():
         for row in records(batch):
             click.echo(between + json_text(row), nl=False)
             between = ",\n"
     click.echo("]}")
 
 
-def _print_rows(found: Changes, names: list[str]) -> None:
+def _print_rows(row_changes: Changes, names: list[str]) -> None:
     """Rows as text, ROWS_AT_ONCE under each other."""
     waiting: list[list[Any]] = []
     head = True
-    for batch in found.to_batches():
+    for batch in row_changes.to_batches():
         waiting += [list(row.values()) for row in records(batch)]
         while len(waiting) >= ROWS_AT_ONCE:
             print_table(names, waiting[:ROWS_AT_ONCE], head=head)
@@ -82,11 +82,11 @@ def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
     view = table.context.view
     versions = [version_of(table, point) for point in (a, b)]
     before, after = (view.snapshot(version) for version in versions)
-    found = difference(before, after)
+    differences = difference(before, after)
     if as_json:
-        print_document(found)
+        print_document(differences)
     else:
-        _print_difference(found)
+        _print_difference(differences)
 
 
 def difference(before: Snapshot, after: Snapshot) -> Json:
@@ -98,10 +98,10 @@ def difference(before: Snapshot, after: Snapshot) -> Json:
     came = file_records(now.filter(pc.invert(stayed)), later)
     went = file_records(was.filter(pc.invert(stays)), later)
     # Of files in both states: positive where B has fewer rows.
-    gone_now, gone = (
+    deleted_now, deleted = (
         files["deleted"].filter(mask).to_numpy() for files, mask in ((now, stayed), (was, stays))
     )
-    fewer = gone_now - gone
+    fewer = deleted_now - deleted
     return {
         "from": _summary(before),
         "to": _summary(after),
@@ -163,19 +163,19 @@ def _partitioning(before: Snapshot, after: Snapshot) -> Json | None:
     return {"from": old.partition_names, "to": new.partition_names}
 
 
-def _print_difference(found: Json) -> None:
+def _print_difference(differences: Json) -> None:
     names = ("version", "timestamp", "files", "rows", "bytes")
-    ends = [[end, *(found[end][name] for name in names)] for end in ("from", "to")]
+    ends = [[end, *(differences[end][name] for name in names)] for end in ("from", "to")]
     print_table(("", *names), ends)
     sums = {
-        "rows added": found["rows_added"],
-        "rows removed": found["rows_removed"],
-        "columns": found["columns"] or "the same",
-        "properties": found["properties"] or "the same",
-        "partitioning": found["partition_by"] or "the same",
+        "rows added": differences["rows_added"],
+        "rows removed": differences["rows_removed"],
+        "columns": differences["columns"] or "the same",
+        "properties": differences["properties"] or "the same",
+        "partitioning": differences["partition_by"] or "the same",
     }
     print_pairs(sums)
     for sign, title in (("+", "files_added"), ("-", "files_removed")):
-        rows = [[sign, f["path"], f["rows"], f["size"], f["partition"]] for f in found[title]]
+        rows = [[sign, f["path"], f["rows"], f["size"], f["partition"]] for f in differences[title]]
         if rows:
             print_table(("", "path", "rows", "bytes", "partition"), rows)

@@ -152,8 +152,8 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
         )
     ]
     if "deleted" in files.column_names:
-        for row, gone in zip(rows, files["deleted"].to_pylist(), strict=True):
-            row["deleted"] = gone
+        for row, deleted in zip(rows, files["deleted"].to_pylist(), strict=True):
+            row["deleted"] = deleted
     for name in files.column_names:
         group, dot, field_id = name.partition(".")
         if not dot or int(field_id) not in names or not (bounds or group == "partition"):

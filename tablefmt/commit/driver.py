@@ -152,11 +152,11 @@ class Driver:
             turn.left.extend(self.met)
         return done
 
-    def _take_over(self, view: LogView, found: Sequence[tuple[int, bytes]]) -> None:
+    def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
         """Take in what other threads of this process met or made while this one waited."""
         head = view.head
-        bodies = [body for version, body in found if version > head.version]
-        if not bodies or found[0][0] > head.version + 1:
+        bodies = [body for version, body in handed if version > head.version]
+        if not bodies or handed[0][0] > head.version + 1:
             return
         entries = [decode(body, version) for version, body in enumerate(bodies, head.version + 1)]
         if entries[0].entry.previous == head.digest:

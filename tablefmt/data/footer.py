@@ -162,7 +162,7 @@ def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
     place = _place(footer, field)
     if place is None or is_float(field.type):
         return _UNKNOWN
-    found: set[Any] = set()
+    distinct: set[Any] = set()
     for i in range(footer.num_row_groups):
         group = footer.row_group(i)
         if group.num_rows == 0:
@@ -171,14 +171,14 @@ def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
         if stats is None or not stats.has_null_count:
             return _UNKNOWN
         if stats.null_count == group.num_rows:
-            found.add(None)
+            distinct.add(None)
             continue
         if stats.null_count or not stats.has_min_max or stats.min_raw != stats.max_raw:
             return _UNKNOWN
-        found.add(stats.min_raw)
-    if len(found) != 1:
+        distinct.add(stats.min_raw)
+    if len(distinct) != 1:
         return _UNKNOWN
-    return _encoded(found.pop(), field.type)
+    return _encoded(distinct.pop(), field.type)
 
 
 def _place(footer: pq.FileMetaData, field: Field) -> int | None:

@@ -26,22 +26,22 @@ def overlaid(values: pa.ChunkedArray, old: pa.ChunkedArray, column: Field) -> pa
         ConstraintViolationError: DAT-3.
     """
     assert isinstance(column.type, Struct)
-    made = _overlaid(values.combine_chunks(), old.combine_chunks(), column.type)
-    whole = cast_column(pa.chunked_array([made]), column)
+    merged = _overlaid(values.combine_chunks(), old.combine_chunks(), column.type)
+    whole = cast_column(pa.chunked_array([merged]), column)
     check_nested_nulls(whole, column.type, column.name)
     return whole
 
 
 def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
-    found = _places(values.type)
-    gone = values.is_null()
+    field_places = _places(values.type)
+    is_null = values.is_null()
     if _lacks(values.type, kind):
-        gone = pc.and_(gone, old.is_null())
+        is_null = pc.and_(is_null, old.is_null())
     children = []
     for place, column in enumerate(kind.fields):
         # NULL wherever the struct is, whatever lies below.
         child = pc.struct_field(old, [place])
-        at = found.get(column.name.casefold())
+        at = field_places.get(column.name.casefold())
         if at is not None:
             given = pc.struct_field(values, [at])
             if isinstance(column.type, Struct) and pa.types.is_struct(given.type):
@@ -53,14 +53,14 @@ def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
         pa.field(column.name, child.type)
         for column, child in zip(kind.fields, children, strict=True)
     ]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=gone)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=is_null)
 
 
-def _lacks(given: pa.StructType, wanted: Struct) -> bool:
+def _lacks(given: pa.StructType, target: Struct) -> bool:
     """Whether it has no such field as one of the column's, in structs inside too."""
-    found = _places(given)
-    for column in wanted.fields:
-        at = found.get(column.name.casefold())
+    field_places = _places(given)
+    for column in target.fields:
+        at = field_places.get(column.name.casefold())
         if at is None:
             return True
         inner, kind = given.field(at).type, column.type

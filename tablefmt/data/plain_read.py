@@ -53,7 +53,7 @@ def plain_batches(
             for batch in file.iter_batches():
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
-                columns = [_column(batch, wanted, known) for wanted in physical]
+                columns = [_column(batch, column, known) for column in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))

@@ -21,16 +21,16 @@ class Checks:
         self.done = 0
         self.wrong = 0
 
-    def equal(self, what: str, found: Any, expected: Any) -> None:
+    def equal(self, what: str, actual: Any, expected: Any) -> None:
         """Two values that compare with ==."""
-        if found == expected:
-            self._line(True, f"{what}: {_short(found)}")
+        if actual == expected:
+            self._line(True, f"{what}: {_short(actual)}")
         else:
-            self._line(False, f"{what}: found {_short(found)}, pandas has {_short(expected)}")
+            self._line(False, f"{what}: found {_short(actual)}, pandas has {_short(expected)}")
 
-    def same_rows(self, what: str, found: pa.Table, expected: Any) -> None:
+    def same_rows(self, what: str, actual: pa.Table, expected: Any) -> None:
         """Every row and every column, whatever the order of the rows."""
-        ours, theirs = _sorted(to_frame(found)[list(expected.columns)]), _sorted(expected)
+        ours, theirs = _sorted(to_frame(actual)[list(expected.columns)]), _sorted(expected)
         size = f"{len(theirs):,} rows x {theirs.shape[1]} columns"
         if ours.equals(theirs):
             self._line(True, f"{what}: {size}, each value equal after sorting")
@@ -38,18 +38,16 @@ class Checks:
         differ = [c for c in theirs.columns if not ours[c].equals(theirs[c])]
         self._line(False, f"{what}: found {len(ours):,} rows, pandas has {size}; differ: {differ}")
 
-    def same_aggregates(self, what: str, found: Aggregates, expected: Any) -> None:
+    def same_aggregates(self, what: str, actual: Aggregates, expected: Any) -> None:
         """Rows, and for each column non-null values, sum, least and greatest."""
-        wanted = frame_aggregates(expected)
-        differ = [name for name in wanted if found.get(name) != wanted[name]]
+        sums = frame_aggregates(expected)
+        differ = [name for name in sums if actual.get(name) != sums[name]]
         if not differ:
-            count = wanted["year"]["count"]
-            self._line(
-                True, f"{what}: {count:,} rows; count, sum, min, max of {len(wanted)} columns"
-            )
+            count = sums["year"]["count"]
+            self._line(True, f"{what}: {count:,} rows; count, sum, min, max of {len(sums)} columns")
             return
         name = differ[0]
-        self._line(False, f"{what}: {name} found {found.get(name)}, pandas has {wanted[name]}")
+        self._line(False, f"{what}: {name} found {actual.get(name)}, pandas has {sums[name]}")
 
     def _line(self, fine: bool, text: str) -> None:
         self.done += 1
@@ -59,35 +57,35 @@ class Checks:
 
 def frame_aggregates(frame: Any) -> Aggregates:
     """By column: count, sum (of numbers), min, max; computed by pandas."""
-    found: Aggregates = {}
+    aggregates: Aggregates = {}
     for name, column in frame.items():
-        found[name] = {
+        aggregates[name] = {
             "count": int(column.count()),
             "sum": int(column.sum()) if _is_number(name) else None,
             "min": _value(column.min()),
             "max": _value(column.max()),
         }
-    return found
+    return aggregates
 
 
 def spark_aggregates(frame: Any) -> Aggregates:
     """The same, computed by Spark."""
     from pyspark.sql import functions as f
 
-    wanted = []
+    sums = []
     for name in frame.columns:
-        wanted += [
+        sums += [
             f.count(name).alias(f"{name}.count"),
             (f.sum(name) if _is_number(name) else f.lit(None)).alias(f"{name}.sum"),
             f.min(name).alias(f"{name}.min"),
             f.max(name).alias(f"{name}.max"),
         ]
-    row = frame.agg(*wanted).toArrow().to_pylist()[0]
-    found: Aggregates = {}
+    row = frame.agg(*sums).toArrow().to_pylist()[0]
+    aggregates: Aggregates = {}
     for key, value in row.items():
         name, _, what = key.rpartition(".")
-        found.setdefault(name, {})[what] = _value(value)
-    return found
+        aggregates.setdefault(name, {})[what] = _value(value)
+    return aggregates
 
 
 def rows_by(rows: pa.Table, *names: str) -> dict[Any, int]:

@@ -128,8 +128,8 @@ def load_months(story: Story) -> None:
     flights.unpersist()
     loaded = story.source.read()
     by_month = {row["month"]: row["count"] for row in loaded.groupBy("month").count().collect()}
-    wanted = frame.groupby("month").size().to_dict()
-    checks.equal("rows by month", dict(sorted(by_month.items())), wanted)
+    rows_by_month = frame.groupby("month").size().to_dict()
+    checks.equal("rows by month", dict(sorted(by_month.items())), rows_by_month)
     checks.same_aggregates("version 12, aggregates by Spark", spark_aggregates(loaded), frame)
     checks.same_rows("version 12", loaded.toArrow(), frame)
     story.step()
@@ -143,11 +143,11 @@ def overwrite_february(story: Story) -> None:
     story.step()
     expected = story.without_cancelled()
     checks.equal("version of the overwrite", commit.version, 13)
-    gone = len(story.frame) - story.source.read().count()
-    checks.equal("cancelled flights dropped", gone, len(story.frame) - len(expected))
-    found = story.source.read()
-    checks.same_aggregates("version 13, aggregates by Spark", spark_aggregates(found), expected)
-    checks.same_rows("version 13", found.toArrow(), expected)
+    replaced = len(story.frame) - story.source.read().count()
+    checks.equal("cancelled flights dropped", replaced, len(story.frame) - len(expected))
+    frame_now = story.source.read()
+    checks.same_aggregates("version 13, aggregates by Spark", spark_aggregates(frame_now), expected)
+    checks.same_rows("version 13", frame_now.toArrow(), expected)
     story.step()
 
 
@@ -169,14 +169,14 @@ def copy_increments(story: Story) -> None:
     for title, bounds, versions in windows:
         changes = source.changes(**bounds).toArrow()
         in_all += changes.num_rows
-        wanted = _expected_changes(story, versions)
-        found = rows_by(changes, "_commit_version", "_change_type")
-        checks.equal(f"changes {title}", found, {k: len(v) for k, v in wanted.items()})
-        inserted = _stacked([v for (_, change), v in wanted.items() if change == "insert"])
-        if (13, "insert") not in wanted:
+        expected = _expected_changes(story, versions)
+        counts = rows_by(changes, "_commit_version", "_change_type")
+        checks.equal(f"changes {title}", counts, {k: len(v) for k, v in expected.items()})
+        inserted = _stacked([v for (_, change), v in expected.items() if change == "insert"])
+        if (13, "insert") not in expected:
             checks.same_rows(f"rows inserted {title}", without(changes, "insert"), inserted)
         else:
-            deleted = wanted[13, "delete"]
+            deleted = expected[13, "delete"]
             checks.same_rows(f"rows deleted {title}", without(changes, "delete"), deleted)
         _apply(story, changes)
         story.step()
@@ -203,11 +203,11 @@ def travel_back(story: Story) -> None:
         ({"timestamp": story.time_of(13)}, story.without_cancelled()),
     )
     for point, expected in points:
-        found = source.read(**point)
+        frame_then = source.read(**point)
         title = " ".join(f"{name} {value}" for name, value in point.items())
         if len(expected):
-            checks.same_aggregates(f"{title}, aggregates", spark_aggregates(found), expected)
-        checks.same_rows(title, found.toArrow(), expected)
+            checks.same_aggregates(f"{title}, aggregates", spark_aggregates(frame_then), expected)
+        checks.same_rows(title, frame_then.toArrow(), expected)
         story.step()
 
 
@@ -216,22 +216,22 @@ def look_inside(story: Story) -> None:
     for plane in (story.source, story.copy):
         report = plane.table.refresh().verify(deep=True)
         live = plane.table.scan().files().num_rows
-        found = (report.files, len(report.findings))
-        story.checks.equal(f"{plane.table.uri}: (files, findings)", found, (live, 0))
+        report_sums = (report.files, len(report.findings))
+        story.checks.equal(f"{plane.table.uri}: (files, findings)", report_sums, (live, 0))
     story.step()
 
 
 def _expected_changes(story: Story, versions: range) -> dict[tuple[int, str], Any]:
     """What pandas has for each version and change."""
     frame, after = story.frame, story.without_cancelled()
-    wanted = {}
+    expected = {}
     for version in versions:
         if version == 13:
-            wanted[13, "delete"] = frame[frame["month"] == 2]
-            wanted[13, "insert"] = after[after["month"] == 2]
+            expected[13, "delete"] = frame[frame["month"] == 2]
+            expected[13, "insert"] = after[after["month"] == 2]
         else:
-            wanted[version, "insert"] = frame[frame["month"] == version]
-    return wanted
+            expected[version, "insert"] = frame[frame["month"] == version]
+    return expected
 
 
 def _apply(story: Story, changes: pa.Table) -> None:

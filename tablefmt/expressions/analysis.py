@@ -155,15 +155,15 @@ def analyze(text: str, *relations: Relation) -> Analysis:
 
 def analyze_tree(tree: exp.Expression, *relations: Relation) -> Analysis:
     """The same of what `parse_tree` read, or a part of it."""
-    found = _Found(relations, [set() for _ in relations])
+    findings = _Found(relations, [set() for _ in relations])
     for node in _without_queries(tree):
-        found.take(node)
+        findings.take(node)
     return Analysis(
-        tuple(map(frozenset, found.columns)),
-        found.looks_inside,
-        tuple(n for n in found.unresolved if n[0].casefold() not in found.parameters),
-        frozenset(found.kinds),
-        found.calls,
+        tuple(map(frozenset, findings.columns)),
+        findings.looks_inside,
+        tuple(n for n in findings.unresolved if n[0].casefold() not in findings.parameters),
+        frozenset(findings.kinds),
+        findings.calls,
     )
 
 

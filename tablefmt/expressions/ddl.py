@@ -171,10 +171,10 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
         kind, text = "string", kind
     elif not path and kind == "string" and is_length(metadata.get(_RAW_TYPE)):
         text = metadata[_RAW_TYPE]
-    found = _type_from_json(kind, where, depth + 1)
-    said = metadata.get(COMMENT)
-    comment = said if isinstance(said, str) and said else None
-    return Field(0, name, name, found, value["nullable"], text=text, comment=comment)
+    kind_read = _type_from_json(kind, where, depth + 1)
+    comment = metadata.get(COMMENT)
+    comment = comment if isinstance(comment, str) and comment else None
+    return Field(0, name, name, kind_read, value["nullable"], text=text, comment=comment)
 
 
 def _refused(path: str, kind: str) -> SchemaMismatchError:
@@ -259,8 +259,8 @@ def _ddl_type(node: exp.DataType, path: str) -> Type:
     target = cast_target(node)
     if target is None:
         # The dialect writes some types under another name, so take the one that was read.
-        found = str(node.this.value if isinstance(node.this, kinds) else node.this)
-        raise _refused(path, node.sql("spark") if node.expressions else found)
+        type_name = str(node.this.value if isinstance(node.this, kinds) else node.this)
+        raise _refused(path, node.sql("spark") if node.expressions else type_name)
     return target
 
 
@@ -272,8 +272,8 @@ def to_ddl(schema: Schema) -> str:
 def _ddl_column(field: Field, between: str) -> str:
     required = "" if field.nullable else " NOT NULL"
     kind = field.text.upper() if field.text is not None else _ddl_name(field.type)
-    said = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
-    return f"{quote_name(field.name)}{between}{kind}{required}{said}"
+    comment = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
+    return f"{quote_name(field.name)}{between}{kind}{required}{comment}"
 
 
 def _text_sql(text: str) -> str:

@@ -297,12 +297,12 @@ def _from_text(value: Typed, target: Type) -> str:
             f"WHEN lower({body}) IN ('f','false','n','no','0') THEN FALSE "
             f"ELSE error('a text that is no boolean') END)"
         )
-    made = f"CAST({body} AS {duck_type(target)})"
+    parsed = f"CAST({body} AS {duck_type(target)})"
     if name == "float":
-        made = _to_float(f"CAST({body} AS DOUBLE)")
+        parsed = _to_float(f"CAST({body} AS DOUBLE)")
     return (
         f"(CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_full_match({body}, '{forms[name]}') "
-        f"THEN {made} ELSE error('a text that is no {name}') END)"
+        f"THEN {parsed} ELSE error('a text that is no {name}') END)"
     )
 
 

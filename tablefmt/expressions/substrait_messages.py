@@ -73,9 +73,9 @@ Message = Any
 
 def extended_expression(content: bytes) -> Message | None:
     """The ExtendedExpression of these bytes; None if they are none."""
-    made, error = _parser()
+    message, error = _parser()
     try:
-        return made.FromString(content)
+        return message.FromString(content)
     except error:
         return None
 

@@ -66,14 +66,14 @@ def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[E
         One for each; none at all if they have to be read: one of them has metadata or protocol,
         does not follow the one before, or is nothing that is known.
     """
-    found = []
+    headers = []
     for version, body in enumerate(bodies, first):
         one = _header(body, version, previous)
         if one is None:
             return ()
-        found.append(one)
+        headers.append(one)
         previous = digest(body)
-    return tuple(found)
+    return tuple(headers)
 
 
 def _header(body: bytes, version: int, previous: str) -> EntryHeader | None:

@@ -48,14 +48,14 @@ def read_range(
     """
     total = last - first + 1
     for start in range(first, last + 1, WINDOW_MAX):
-        wanted = range(start, min(start + WINDOW_MAX, last + 1))
-        bodies = store.get_many([entry_key(v) for v in wanted])
-        for version, body in zip(wanted, bodies, strict=True):
+        versions = range(start, min(start + WINDOW_MAX, last + 1))
+        bodies = store.get_many([entry_key(v) for v in versions])
+        for version, body in zip(versions, bodies, strict=True):
             if body is None:
                 raise gap_error(store, version, last)
             yield decode(body, version)
         if progress is not None:
-            progress(wanted[-1] - first + 1, total)
+            progress(versions[-1] - first + 1, total)
 
 
 def read_each(store: Store, progress: Progress | None = None) -> Iterator[StoredEntry]:
@@ -69,20 +69,20 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
     """
     version, window = 0, FIRST_WINDOW
     while True:
-        wanted = range(version, version + window)
-        for body in store.get_many([entry_key(v) for v in wanted]):
+        versions = range(version, version + window)
+        for body in store.get_many([entry_key(v) for v in versions]):
             if body is None:
                 break
             yield decode(body, version)
             version += 1
-        if version < wanted.stop:
+        if version < versions.stop:
             known = _listed(store, version)
             if not known:
                 break
             if store.get_many([entry_key(version)]) == [None]:
                 raise gap_error(store, version, min(known))
         if progress is not None:
-            progress(version, max(version, wanted.stop))
+            progress(version, max(version, versions.stop))
         window = min(window * 8, WINDOW_MAX)
     if version == 0:
         raise TableNotFoundError(store.uri)
@@ -191,13 +191,13 @@ def _look_further(
     top = max([*listed, *known])
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
     asked = top + 1 < FIRST_WINDOW or top + 1 in promised
-    wanted = range(top + 1 if asked else top + 2)
-    _get_into(store, [v for v in wanted if v not in known], known, progress)
+    versions = range(top + 1 if asked else top + 2)
+    _get_into(store, [v for v in versions if v not in known], known, progress)
 
 
 def _listed(store: Store, after: int) -> list[int]:
     """The versions above `after` that a listing names."""
-    named = (entry_version(found.key) for found in store.list_after(LOG, entry_key(after)))
+    named = (entry_version(entry.key) for entry in store.list_after(LOG, entry_key(after)))
     return [version for version in named if version is not None]
 
 
@@ -207,11 +207,11 @@ def _get_into(
     """Get all at once, since all are held till the log is whole; by windows if somebody watches."""
     window = len(versions) if progress is None else WINDOW_MAX
     for start in range(0, len(versions), max(window, 1)):
-        wanted = versions[start : start + window]
-        bodies = store.get_many([entry_key(v) for v in wanted])
-        known.update((v, b) for v, b in zip(wanted, bodies, strict=True) if b is not None)
+        window_versions = versions[start : start + window]
+        bodies = store.get_many([entry_key(v) for v in window_versions])
+        known.update((v, b) for v, b in zip(window_versions, bodies, strict=True) if b is not None)
         if progress is not None:
-            progress(start + len(wanted), len(versions))
+            progress(start + len(window_versions), len(versions))
 
 
 def _refuse_headless(store: Store) -> None:

@@ -67,9 +67,9 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
     Raises:
         CorruptTableError: DEL-3, missing, not what the entry says, or not what DEL-1 asks for.
     """
-    found = _read(store, side, "DEL-3")
+    columns = _read(store, side, "DEL-3")
     try:
-        columns = found.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
+        columns = columns.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
         if (
             columns.num_rows != side.files
             or columns["file"].null_count + columns["rows"].null_count

@@ -31,9 +31,9 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
     deltas = snapshot.deltas
     for file in np.unique(deltas.file).tolist():
         try:
-            gone = snapshot.positions(file)
+            removed = snapshot.positions(file)
             for place in np.flatnonzero(~deltas.takes & (deltas.file == file)).tolist():
-                if not gone.isdisjoint(deltas.taken(place, snapshot.history.rows_of(file))):
+                if not removed.isdisjoint(deltas.taken(place, snapshot.history.rows_of(file))):
                     raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
         except CorruptEntryError as error:
             problems.append(error)
@@ -89,9 +89,9 @@ def _lineage_problem(
 
 def _gone_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
     """Rows that are gone after an entry, and those that it takes out of a file it removes."""
-    gone = snapshot.positions(file, entry.version)
+    removed = snapshot.positions(file, entry.version)
     deltas = snapshot.deltas
     own = ~deltas.takes & (deltas.file == file) & (deltas.version == entry.version)
     for place in np.flatnonzero(own).tolist():
-        gone |= deltas.taken(place, snapshot.history.rows_of(file))
-    return gone
+        removed |= deltas.taken(place, snapshot.history.rows_of(file))
+    return removed

@@ -42,9 +42,9 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         # Python cannot even show a scalar beyond its calendar.
-        said = f"a {plain.type}" if isinstance(plain, pa.Scalar) else f"{plain!r:.100}"
+        shown = f"a {plain.type}" if isinstance(plain, pa.Scalar) else f"{plain!r:.100}"
         raise SchemaMismatchError(
-            f"{said} cannot be the default of column {name!r} ({kind}): {first}", [name]
+            f"{shown} cannot be the default of column {name!r} ({kind}): {first}", [name]
         ) from None
 
 

@@ -33,8 +33,8 @@ def hash_keys(columns: Sequence[pa.Array], kinds: Sequence[Type]) -> NDArray[np.
         kinds: their types.
     """
     parts = [_part(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    found = {_hash(key) for key in zip(*parts, strict=True) if None not in key}
-    return np.array(sorted(found), np.uint64)
+    hashes = {_hash(key) for key in zip(*parts, strict=True) if None not in key}
+    return np.array(sorted(hashes), np.uint64)
 
 
 def encode_hashes(hashes: NDArray[np.uint64]) -> str:

@@ -39,14 +39,14 @@ def match_names(
             f"the table has {', '.join(map(repr, schema.names))}",
             extra,
         )
-    found = [positions.get(field.name.casefold()) for field in schema.fields]
+    places = [positions.get(field.name.casefold()) for field in schema.fields]
     missing = [
         field.name
-        for field, at in zip(schema.fields, found, strict=True)
+        for field, at in zip(schema.fields, places, strict=True)
         if at is None and not field.nullable and field.default is None
     ]
     if missing:
         raise SchemaMismatchError(
             f"the data lacks columns that are NOT NULL: {', '.join(map(repr, missing))}", missing
         )
-    return found
+    return places

@@ -30,9 +30,9 @@ class NewIds:
         return replace(new, physical=name)
 
 
-def dropped_names(schema: Schema, gone: Collection[Field]) -> tuple[str, ...]:
+def dropped_names(schema: Schema, dropped: Collection[Field]) -> tuple[str, ...]:
     """Physical names that are not given out again once these fields are gone too. Spec: SCH-8."""
-    return tuple(sorted({*schema.dropped, *(f.physical for f in gone)}))
+    return tuple(sorted({*schema.dropped, *(f.physical for f in dropped)}))
 
 
 def checked_schema(schema: Schema, before: Schema) -> Schema:

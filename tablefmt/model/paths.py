@@ -40,16 +40,16 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def _parts(name: str) -> Iterator[str]:
-    found, at = [], 0
+    parts, at = [], 0
     while True:
         match = _PART.match(name, at)
         if match is None:
             return
         quoted, plain = match.groups()
-        found.append(plain if quoted is None else quoted.replace("``", "`"))
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
         at = match.end()
         if at == len(name):
-            yield from found
+            yield from parts
             return
         if name[at] != ".":
             return

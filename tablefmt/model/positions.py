@@ -133,15 +133,15 @@ def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> Marks:
     Raises:
         CorruptEntryError: DEL-1, DEL-2.
     """
-    found = Marks(
+    row_marks = Marks(
         BitMap64() if deleted is None else unpack_positions(deleted),
         BitMap64() if updated is None else unpack_positions(updated),
     )
-    if len(found.deleted) + len(found.updated) != rows:
+    if len(row_marks.deleted) + len(row_marks.updated) != rows:
         raise CorruptEntryError("it marks another number of rows than it says", rule="DEL-1")
-    if not found.deleted.isdisjoint(found.updated):
+    if not row_marks.deleted.isdisjoint(row_marks.updated):
         raise CorruptEntryError("it marks a row as deleted and as updated", rule="DEL-1")
-    return found
+    return row_marks
 
 
 def _from_base64(text: str) -> bytes:

@@ -44,11 +44,11 @@ def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> 
             )
     fields: list[Field] = []
     for field in incoming.fields:
-        made = kept.get(field.name) or ids.numbered(field, (*table.fields, *fields))
-        fields.append(made)
+        new_field = kept.get(field.name) or ids.numbered(field, (*table.fields, *fields))
+        fields.append(new_field)
     staying = {f.id for f in kept.values()}
-    gone = [f for f in table.fields if f.id not in staying]
-    whole_schema = Schema(tuple(fields), ids.last, dropped_names(table, gone))
+    dropped = [f for f in table.fields if f.id not in staying]
+    whole_schema = Schema(tuple(fields), ids.last, dropped_names(table, dropped))
     return checked_schema(whole_schema, table)
 
 

@@ -25,10 +25,10 @@ def length_of(text: str) -> tuple[bool, int]:
     Raises:
         ValueError: it is neither.
     """
-    found = _LENGTH.fullmatch(text)
-    if found is None or int(found[2]) > LENGTH_MAX:
+    match = _LENGTH.fullmatch(text)
+    if match is None or int(match[2]) > LENGTH_MAX:
         raise ValueError(f"{text!r:.100} is neither char(n) nor varchar(n)")
-    return found[1] is None, int(found[2])
+    return match[1] is None, int(match[2])
 
 
 def is_length(value: Any) -> bool:

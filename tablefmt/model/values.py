@@ -105,9 +105,9 @@ def _check_json(values: Sequence[Any], kind: Type) -> None:
     """Arrow and Python read more than VAL-1 allows: `true` as 1, "1e3" as a decimal."""
     name = kind.name if isinstance(kind, Primitive) else "string"
     allowed = _JSON_TYPES.get(name, frozenset({int}))
-    found = set(map(type, values)) - {type(None)}
-    if not found <= allowed:
-        raise TypeError(f"{', '.join(sorted(t.__name__ for t in found - allowed))} found")
+    classes = set(map(type, values)) - {type(None)}
+    if not classes <= allowed:
+        raise TypeError(f"{', '.join(sorted(t.__name__ for t in classes - allowed))} found")
     texts = [v for v in values if type(v) is str] if is_float(kind) else []
     if not _NOT_NUMBERS.issuperset(texts):
         raise ValueError("text that is not NaN, Infinity or -Infinity")

@@ -107,28 +107,28 @@ class Deltas:
         Raises:
             CorruptEntryError: DEL-1 a position is not in the file, DEL-2, DEL-4 one went twice.
         """
-        since, found = self.unions.get(file, (-1, BitMap64()))
+        since, union = self.unions.get(file, (-1, BitMap64()))
         if since > version:
-            since, found = -1, BitMap64()
-        found = found.copy()
+            since, union = -1, BitMap64()
+        union = union.copy()
         files, order = self._by_file
         first, last = np.searchsorted(files, [file, file + 1])
         places = order[first:last]
         versions = self.version[places]
         for place in places[self.takes[places] & (since < versions) & (versions <= version)]:
             taken = self.taken(int(place), rows)
-            if not found.isdisjoint(taken):
+            if not union.isdisjoint(taken):
                 raise self.bad(place, "DEL-4", f"it takes a row out of file {file} that was gone")
-            found |= taken
-        self._keep(file, version, found)
-        return found
+            union |= taken
+        self._keep(file, version, union)
+        return union
 
-    def _keep(self, file: int, version: int, found: BitMap64) -> None:
-        if self.unions.get(file, (-1, found))[0] >= version:
+    def _keep(self, file: int, version: int, union: BitMap64) -> None:
+        if self.unions.get(file, (-1, union))[0] >= version:
             return
         if len(self.unions) >= UNIONS_KEPT:
             self.unions.clear()
-        self.unions[file] = (version, found.copy())
+        self.unions[file] = (version, union.copy())
 
     def taken(self, place: int, rows: int) -> BitMap64:
         """The positions of one element; `rows` is how many its file has.
@@ -138,12 +138,12 @@ class Deltas:
         """
         deleted, updated = (self.maps[name][place].as_py() for name in ("deleted", "updated"))
         try:
-            found = marks(int(self.rows[place]), deleted, updated).all
+            positions = marks(int(self.rows[place]), deleted, updated).all
         except CorruptEntryError as error:
             raise self.bad(place, error.rule, error.detail) from None
-        if found.max() >= rows:
+        if positions.max() >= rows:
             raise self.bad(place, "DEL-1", f"it has rows beyond the end of file {self.file[place]}")
-        return found
+        return positions
 
     def bad(self, place: int, rule: str, message: str) -> CorruptEntryError:
         """The error that names the entry of one element."""

@@ -189,8 +189,8 @@ def _check_totals(entry: Entry, before: Totals) -> None:
     changes_metadata = entry.metadata is not None or entry.protocol is not None
     files = before.files + added - len(entry.remove)
     metadata_version = entry.version if changes_metadata else before.metadata_version
-    found = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
-    if found != (files, before.next_id + added, metadata_version):
+    sums = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
+    if sums != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
     _check_horizon(entry, before.oldest)
     if entry.operation.cls in NOT_LOGICAL:
@@ -223,8 +223,8 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
     staying = {f.id for f in all_fields(after)}
-    gone = {f.physical for f in _roots_gone(before.fields, staying)}
-    if not gone.union(before.dropped).issubset(after.dropped):
+    dropped = {f.physical for f in _roots_gone(before.fields, staying)}
+    if not dropped.union(before.dropped).issubset(after.dropped):
         raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
 
 

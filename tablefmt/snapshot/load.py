@@ -338,7 +338,7 @@ class LogView:
         known = self._snapshot
         if known is not None and known.version == at:
             return known
-        made = self._snapshot = Snapshot(
+        newest = self._snapshot = Snapshot(
             table_id=self.head.table,
             version=at,
             timestamp=timeline.timestamp(at),
@@ -347,7 +347,7 @@ class LogView:
             sums=self.totals_at(at),
             history=self._checked(self.files_at(at)),
         )
-        return made
+        return newest
 
     def files_at(self, version: int) -> FileHistory:
         """Files that answer for a known version, and perhaps for others.

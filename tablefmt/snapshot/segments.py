@@ -93,32 +93,32 @@ def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any
     """
     if is_partition and f"partition.{field_id}" in files.column_names:
         return _of_values(files, field_id)
-    found = _counts(files, field_id)
+    bounds = _counts(files, field_id)
     names = [f"{side}.{field_id}" for side in ("lower", "upper")]
     if not all(name in files.column_names for name in names):
-        return found
+        return bounds
     lower, upper = (files[name] for name in names)
     unsure = any(map(_has_unknown, (lower, upper))) or pc.any(pc.greater(lower, upper)).as_py()
-    return found if unsure else found | _bounds(field_id, lower, upper)
+    return bounds if unsure else bounds | _bounds(field_id, lower, upper)
 
 
 def _of_values(files: pa.Table, field_id: int) -> dict[str, Any]:
     """Of a partition column, whose value is that of all rows of a file."""
     values, rows = files[f"partition.{field_id}"], files["rows"]
     nulls = int(pc.sum(rows.filter(pc.is_null(values))).as_py() or 0)
-    found = {f"nulls.{field_id}": pa.array([max(nulls, values.null_count)], pa.int64())}
+    bounds = {f"nulls.{field_id}": pa.array([max(nulls, values.null_count)], pa.int64())}
     values = values.drop_null()
     if pa.types.is_floating(values.type):
         if pc.any(pc.is_nan(values)).as_py():
-            return found
-        found[f"nans.{field_id}"] = pa.array([0], pa.int64())
-    return found | _bounds(field_id, values, values)
+            return bounds
+        bounds[f"nans.{field_id}"] = pa.array([0], pa.int64())
+    return bounds | _bounds(field_id, values, values)
 
 
 def _counts(files: pa.Table, field_id: int) -> dict[str, Any]:
     rows = files["rows"].to_numpy()
     counted = np.zeros(len(rows), np.int64)
-    found: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
     for name in (f"nulls.{field_id}", f"nans.{field_id}"):
         if name not in files.column_names or files[name].null_count:
             continue
@@ -126,9 +126,9 @@ def _counts(files: pa.Table, field_id: int) -> dict[str, Any]:
         counted += counts
         if np.any(counts < 0):
             return {}
-        found[name] = pa.array([int(counts.sum())], pa.int64())
+        sums[name] = pa.array([int(counts.sum())], pa.int64())
     # A file without a value is one whose counts may be doubted, as its bounds may be.
-    return {} if np.any(counted >= rows) else found
+    return {} if np.any(counted >= rows) else sums
 
 
 def _bounds(field_id: int, lower: pa.ChunkedArray, upper: pa.ChunkedArray) -> dict[str, Any]:

@@ -189,8 +189,8 @@ def evaluate(predicate: Predicate, row: Row) -> bool | None:
         return None if inner is None else not inner
     if isinstance(predicate, And | Or):
         decisive = isinstance(predicate, Or)
-        found = [evaluate(item, row) for item in predicate.items]
-        return decisive if decisive in found else None if None in found else not decisive
+        answers = [evaluate(item, row) for item in predicate.items]
+        return decisive if decisive in answers else None if None in answers else not decisive
     value = row[predicate.field.id]
     if isinstance(predicate, IsNull):
         return value is None

@@ -149,7 +149,7 @@ class StoreContract:
         body = bytes(range(7))
         store.put("data/x", body)
         store.put("data/a/empty", b"")
-        wanted = [
+        ranges = [
             (key, start, length)
             for start in range(9)
             for length in (0, 1, 3, 100)
@@ -158,9 +158,9 @@ class StoreContract:
         bodies = {"data/x": body, "data/a/empty": b""}
         expected = [
             bodies[key][start : start + length] if key in bodies else None
-            for key, start, length in wanted
+            for key, start, length in ranges
         ]
-        assert store.get_ranges(wanted) == expected
+        assert store.get_ranges(ranges) == expected
         assert store.get_ranges([]) == []
         for start, length in ((-1, 1), (0, -1)):
             refused = _raised(store.get_ranges, [("data/x", 0, 1), ("data/x", start, length)])

@@ -141,10 +141,10 @@ class FaultyStore(ForwardingStore):
         """Lost, refused, killed."""
         return self._faulty("get_range", key, lambda: self.inner.get_range(key, start, length))
 
-    def get_ranges(self, wanted: Sequence[Range]) -> list[bytes | None]:
+    def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Lost, refused, killed; one request."""
-        first = wanted[0][0] if wanted else ""
-        return self._faulty("get_ranges", first, lambda: self.inner.get_ranges(wanted))
+        first = ranges[0][0] if ranges else ""
+        return self._faulty("get_ranges", first, lambda: self.inner.get_ranges(ranges))
 
     def size(self, key: str) -> int:
         """Lost, refused, killed."""

@@ -271,17 +271,17 @@ class Versions:
 
     def at_time(self, micros: int) -> int | None:
         """The largest version whose time version is <= `micros`."""
-        found = [v for v, known in enumerate(self.all) if known.time_version <= micros]
-        return max(found, default=None)
+        versions = [v for v, known in enumerate(self.all) if known.time_version <= micros]
+        return max(versions, default=None)
 
     def changes(self, versions: Iterable[int]) -> list[Change]:
         """In order; within a version deletes first."""
-        found: list[Change] = []
+        row_changes: list[Change] = []
         for version in versions:
             known = self.all[version]
             for kind, rows in (("delete", known.removed), ("insert", known.added)):
-                found.extend((row, kind, version, known.timestamp) for row in rows)
-        return found
+                row_changes.extend((row, kind, version, known.timestamp) for row in rows)
+        return row_changes
 
 
 def with_changes(rows: Iterable[Row], changes: Iterable[Change]) -> Counter[Row]:

@@ -335,19 +335,19 @@ class Simulation:
             return _REFUSED
         if event is Fault.LOST_ANSWER:
             return _NO_ANSWER
-        found = self._tail(request.version)
-        if not found:
+        entries = self._tail(request.version)
+        if not entries:
             return _MISSING
-        if len(found) > 1 and not request.whole and self.pick(2):
-            return found[:1]
-        return found
+        if len(entries) > 1 and not request.whole and self.pick(2):
+            return entries[:1]
+        return entries
 
     def _tail(self, version: int) -> tuple[Entry, ...]:
-        found = []
+        entries = []
         while version in self.log:
-            found.append(self.log[version])
+            entries.append(self.log[version])
             version += 1
-        return tuple(found)
+        return tuple(entries)
 
     def _check_new_outcomes(self) -> None:
         for transaction in list(self.outcomes)[self.known :]:
@@ -374,10 +374,10 @@ class Simulation:
                         raise ViolationError(f"CMT-9: {transaction} {before}, then {answer}")
 
     def _look_up(self, transaction: str, version: int | None) -> Resolution:
-        found = self._tail(version or 0)
+        entries = self._tail(version or 0)
         reply: Found | Missing = _MISSING
-        if found:
-            reply = Found(tuple(Winner(entry.version, entry.transaction) for entry in found))
+        if entries:
+            reply = Found(tuple(Winner(entry.version, entry.transaction) for entry in entries))
         return self.scenario.resolve(transaction, version, reply)
 
     def _check_end(self) -> None:

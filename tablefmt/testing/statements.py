@@ -100,15 +100,15 @@ def assignments(draw: Any, columns: Sequence[Column], alias: str = "") -> dict[s
 @st.composite
 def whens(draw: Any, columns: Sequence[Column]) -> list[When]:
     """Clauses that Spark takes: none comes after one of its kind without a condition."""
-    found: list[When] = []
+    clauses: list[When] = []
     for side in SIDES:
         count = draw(st.integers(0, 2))
         for at in range(count):
             bare = at == count - 1 and draw(st.booleans())
             given = condition(SOURCE, "s") if side == "not_matched" else condition(columns, "t")
             when = None if bare else draw(given)
-            found.append(When(side, when, draw(_sets(columns, side))))
-    return found or [When("matched", None, None)]
+            clauses.append(When(side, when, draw(_sets(columns, side))))
+    return clauses or [When("matched", None, None)]
 
 
 @st.composite

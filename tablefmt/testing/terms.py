@@ -89,10 +89,10 @@ def is_in(one: Term, several: Sequence[Any]) -> Term:
     """IN a list of literals."""
 
     def value(t: Values, s: Values) -> bool | None:
-        found = one.of(t, s)
-        if found is None:
+        left = one.of(t, s)
+        if left is None:
             return None
-        return True if found in several else (None if None in several else False)
+        return True if left in several else (None if None in several else False)
 
     return Term(f"{one.sql} IN ({', '.join(map(literal, several))})", value)
 

@@ -354,7 +354,7 @@ def test_an_append_and_a_transaction_of_one_append_have_one_digest() -> None:
         table.append(whole.slice(1), application=("job", 1))
 
 
-VERBS: dict[str, Callable[..., Any]] = {
+STATEMENTS: dict[str, Callable[..., Any]] = {
     "append": lambda it, **commit: it.append(rows(2), **commit),
     "overwrite": lambda it, **commit: it.overwrite(rows(2), **commit),
     "overwrite some": lambda it, **commit: it.overwrite(rows(1), where="id < 2", **commit),
@@ -369,7 +369,7 @@ VERBS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize("verb", list(STATEMENTS))
 def test_a_statement_by_itself_and_one_of_a_transaction_are_one(verb: str) -> None:
     """CFL-7: the same digest, so either is known when it is repeated; and the same entry."""
     entries = []
@@ -378,15 +378,15 @@ def test_a_statement_by_itself_and_one_of_a_transaction_are_one(verb: str) -> No
         for number in (1, 2):
             table.append(rows(number))
         if alone:
-            receipt = VERBS[verb](table, application=("job", 1))
+            receipt = STATEMENTS[verb](table, application=("job", 1))
         else:
-            receipt = VERBS[verb](table.transaction()).commit(application=("job", 1))
+            receipt = STATEMENTS[verb](table.transaction()).commit(application=("job", 1))
         body = orjson.loads(table.context.store.get(entry_key(receipt.version)))
         operation, measured = body["operation"], ("Ms", "Requests", "Bytes")
         metrics = {n: v for n, v in operation["metrics"].items() if not n.endswith(measured)}
         entries.append((operation | {"metrics": metrics}, body["basis"], body.get("remove")))
-        assert VERBS[verb](table, application=("job", 1)).already_applied
-        again = VERBS[verb](table.transaction()).commit(application=("job", 1))
+        assert STATEMENTS[verb](table, application=("job", 1)).already_applied
+        again = STATEMENTS[verb](table.transaction()).commit(application=("job", 1))
         assert again.already_applied
         assert table.refresh().version == receipt.version == 3
     assert entries[0] == entries[1]

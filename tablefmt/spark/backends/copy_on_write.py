@@ -84,7 +84,7 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
     the tasks wrote is removed.
     """
 
-    def carry(
+    def copy(
         pinned: TransactionSnapshot, ids: Ids, removed: Rows
     ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
         if not len(ids):
@@ -95,12 +95,12 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
         prefix = f"carry-{secrets.token_hex(4)}-"
         files = TransactionFiles(pinned.store, pinned.transaction)
         with files.removed_on_failure((prefix,)), job_description(spark, step):
-            return _carried(spark, pinned, ids, removed, prefix)
+            return _copied(spark, pinned, ids, removed, prefix)
 
-    return carry
+    return copy
 
 
-def _carried(
+def _copied(
     spark: Session, pinned: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
     snapshot = pinned.snapshot
@@ -147,7 +147,7 @@ def _run(
 ) -> list[AddedFiles | None]:
     """What was written for each file, in their order."""
 
-    def tablefmt_carry(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def tablefmt_copy_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(0).to_pylist():
                 body = described(task.copy_rows(singles[at], first + at))
@@ -156,6 +156,6 @@ def _run(
 
     count = len(singles)
     numbers = spark.range(0, count, 1, count)
-    answers = numbers.mapInArrow(tablefmt_carry, "file bigint, written binary").collect()
+    answers = numbers.mapInArrow(tablefmt_copy_rows, "file bigint, written binary").collect()
     written = {row[0]: read_back(bytes(row[1])) for row in answers}
     return [written[at] for at in range(count)]

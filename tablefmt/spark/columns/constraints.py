@@ -35,9 +35,9 @@ def guard(metadata: Metadata) -> str | None:
     names = ", ".join(map(quote_name, plain))
     row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
     for name, each in metadata.constraints.items():
-        said = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
+        marker = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
         shown = f"coalesce(substr({row}, 1, {ROW_MAX}), '')"
-        message = f"concat('[tablefmt-check:{said}]', {shown}, '{END}')"
+        message = f"concat('[tablefmt-check:{marker}]', {shown}, '{END}')"
         cases.append(f"WHEN {violation_of(name, metadata)} THEN raise_error({message})")
     return f"CASE {' '.join(cases)} ELSE monotonically_increasing_id() >= 0 END"
 
@@ -51,11 +51,11 @@ def length_sql(column: Field) -> str | None:
         return None
     padded, most = length_of(column.text)
     name = quote_name(column.name)
-    said = base64.urlsafe_b64encode(json.dumps([column.name, column.text]).encode()).decode()
+    marker = base64.urlsafe_b64encode(json.dumps([column.name, column.text]).encode()).decode()
     shown = f"char_length({name}), ' ', substr({name}, 1, {SHOWN})"
     fitted = (
         f"CASE WHEN {name} IS NULL OR char_length({name}) <= {most} THEN {name} "
         f"WHEN char_length(rtrim({name})) <= {most} THEN substr({name}, 1, {most}) "
-        f"ELSE raise_error(concat('[tablefmt-length:{said}]', {shown}, '{END}')) END"
+        f"ELSE raise_error(concat('[tablefmt-length:{marker}]', {shown}, '{END}')) END"
     )
     return f"rpad({fitted}, {most}, ' ')" if padded else fitted

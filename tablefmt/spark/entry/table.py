@@ -207,9 +207,9 @@ class SparkTable:
 
         def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
             parsed = parse_options({**options, **commit})
-            made = merge_of(self.spark, asked, source)
+            statement_of = merge_of(self.spark, asked, source)
             with statement_errors():
-                return merge_rows(self.table.context, self.spark, made, parsed)
+                return merge_rows(self.table.context, self.spark, statement_of, parsed)
 
         def explain(asked: MergeStatement) -> str:
             context = self.table.context

@@ -165,10 +165,10 @@ def cause_of(exception: Any) -> Any:
         if str(exception.getMessage()).startswith("["):
             break
         exception = exception.getCause()
-    said = str(exception.getMessage())
-    if said.startswith(_SEVERAL_ROWS):
+    message = str(exception.getMessage())
+    if message.startswith(_SEVERAL_ROWS):
         return InvalidPredicateError(
-            f"a sub-query that stands for one value gives several rows: {said.splitlines()[0]} "
+            f"a sub-query that stands for one value gives several rows: {message.splitlines()[0]} "
             "Nothing was written; let it give one, with an aggregate or LIMIT 1"
         )
     return exception
@@ -181,8 +181,8 @@ def raised_for(exception: Any) -> BaseException | None:
     cause = cause_of(exception)
     if isinstance(cause, TablefmtError):
         return cause
-    found: BaseException = captured.convert_exception(cause)
-    return None if isinstance(found, captured.UnknownException) else found
+    converted: BaseException = captured.convert_exception(cause)
+    return None if isinstance(converted, captured.UnknownException) else converted
 
 
 @contextmanager
@@ -227,8 +227,8 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
     @functools.wraps(original)
     def convert_exception(*arguments: Any, **named: Any) -> BaseException:
         try:
-            found = texts(*arguments, **named)
-            error = understood(found) or _refused(found) or _hidden()
+            raised_texts = texts(*arguments, **named)
+            error = understood(raised_texts) or _refused(raised_texts) or _hidden()
         except Exception:
             # What the user is to see is the failure of the query, not one of ours on top.
             _log.debug("an exception of Spark's could not be read", exc_info=True)

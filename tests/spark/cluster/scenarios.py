@@ -170,17 +170,17 @@ def slow_merge(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **changed(uri, before, expected)}
 
 
-class HangingCarry(copy_on_write.CopyRowsTask):
+class HangingCopy(copy_on_write.CopyRowsTask):
     """Hangs when the first attempt has written what stays of the last file."""
 
     __slots__ = ()
 
-    def carry(self, file: pa.Table, number: int) -> Any:
+    def copy_rows(self, file: pa.Table, number: int) -> Any:
         import time
 
         from pyspark import TaskContext
 
-        done = copy_on_write.CopyRowsTask.carry(self, file, number)
+        done = copy_on_write.CopyRowsTask.copy_rows(self, file, number)
         if number == 3 and TaskContext.get().attemptNumber() == 0:
             time.sleep(120)
         return done
@@ -190,7 +190,7 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     """Copy-on-write: the first attempt at one file hangs when its file is written already."""
     table = four_files(spark, uri, deleteMode="copy-on-write")
     before = data_files(uri)
-    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCarry
+    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCopy
     started = time.monotonic()
     try:
         table.delete("id % 2 = 0")

@@ -22,8 +22,8 @@ def read_changes(spark: Session, changes: Changes) -> DataFrame:
     Spec: INC-3, INC-4.
     """
     store = changes.view.store
-    found = changes.file_changes
-    tables = [change.files for change in found] or [NO_FILES]
+    file_changes = changes.file_changes
+    tables = [change.files for change in file_changes] or [NO_FILES]
     files = Files(
         identity=(
             f"{store.identity}#{changes.view.head.table}"
@@ -32,16 +32,16 @@ def read_changes(spark: Session, changes: Changes) -> DataFrame:
         columns=pa.concat_tables(tables, promote_options="default"),
         schema=changes.table_schema,
         partition_ids=changes.partition_ids,
-        groups=_groups(found),
+        groups=_groups(file_changes),
     )
     return to_dataframe(spark, store, files)
 
 
-def _groups(found: list[FileChanges]) -> Groups:
-    counts = [change.files.num_rows for change in found]
-    lines = [f"{change.change}\t{change.version}\t{change.timestamp}" for change in found]
+def _groups(file_changes: list[FileChanges]) -> Groups:
+    counts = [change.files.num_rows for change in file_changes]
+    lines = [f"{change.change}\t{change.version}\t{change.timestamp}" for change in file_changes]
     return Groups(
         columns=json.dumps(to_spark_json(from_arrow(CHANGE_COLUMNS))),
         values="\n".join(lines),
-        of_file=pa.array(np.repeat(np.arange(len(found)), counts)),
+        of_file=pa.array(np.repeat(np.arange(len(file_changes)), counts)),
     )
