@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
-from logrules import TIMELESS
-from logshapes import Json, Refusal, require
+from logrules import DELETE, OPEN, TIMELESS
+from logshapes import Json, Refusal, require, strangers
 
 Runs = list[tuple[int, int]]
 
@@ -165,12 +165,14 @@ def take_rows(
 def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
     try:
         raw = load(side["path"])
-        table = pq.read_table(io.BytesIO(raw), columns=list(DELETES))
+        table = pq.read_table(io.BytesIO(raw))
     except (OSError, ValueError) as error:
         raise Refusal("DEL-3", f"names {side['path']}, which cannot be read: {error}") from None
     same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
     require(same, "DEL-3", "has a side file of another size or SHA-256")
-    same = table.num_rows == side["files"] and table.column_names == list(DELETES)
+    newer = strangers(dict.fromkeys(table.column_names), DELETE, "delete", OPEN)
+    require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")
+    same = table.num_rows == side["files"] and {*DELETES} <= {*table.column_names}
     require(same, "DEL-3", "has a side file with other files or columns")
     columns = {name: table[name].to_pylist() for name in DELETES}
     for name in DELETES[2:]:

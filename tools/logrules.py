@@ -243,6 +243,8 @@ def side_columns(raw: bytes) -> Json:
         group, _, key = name.partition(".")
         values = encode(table[name])
         if key:
+            plain = group not in PER_FILE and {group, f"{group}?"} & COLUMNS.keys()
+            require(not plain, "ADD-6", f"has a side file with a column {name!r:.100}")
             add.setdefault(group, {})[key] = values
         else:
             add[name] = values

@@ -65,6 +65,17 @@ def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFi
     return AddedFiles(columns)
 
 
+def no_columns(names: Sequence[str]) -> list[str]:
+    """Those columns of a side file of `add` that are none, though their first part is known."""
+    return [name for name in names if not _is_column(*name.partition("."))]
+
+
+def _is_column(group: str, dot: str, field_id: str) -> bool:
+    if group in _BY_FIELD:
+        return _FIELD_ID.fullmatch(field_id) is not None
+    return not dot or group not in (*_PLAIN, *_MAYBE)
+
+
 def deletes_to_json(deletes: RowDeletes | SideFile) -> dict[str, Any]:
     """The field `delete`."""
     if isinstance(deletes, SideFile):

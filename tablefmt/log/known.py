@@ -105,12 +105,12 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     return beyond
 
 
-def unknown_columns(names: list[str]) -> list[str]:
-    """The same of the columns of a side file of `add`; `lower.7` is one of `lower`."""
-    known = NAMES["add"] - {"side"}
+def unknown_columns(names: list[str], place: str = "add") -> list[str]:
+    """The same of the columns of a side file of `add` or `delete`; `lower.7` is one of `lower`."""
+    known = NAMES[place] - {"side"}
     groups = dict.fromkeys(name.partition(".")[0] for name in names)
     return [
-        feature_of_field(f"add.{group}")
+        feature_of_field(f"{place}.{group}")
         for group in groups
         if group not in known and not group.startswith(IGNORABLE)
     ]

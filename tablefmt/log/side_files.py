@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.codec import digest
+from tablefmt.log.columns import no_columns
 from tablefmt.log.known import unknown_columns
 from tablefmt.log.names import deletes_key, path_problem, side_key
 from tablefmt.model.entry import RowDeletes, SideFile, StoredEntry
@@ -41,10 +42,11 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
         CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
         CorruptEntryError: KEY-2. UnsupportedFeatureError: VER-2, a column that is not known.
     """
-    columns = _read(store, side, "ADD-6")
-    beyond = unknown_columns(columns.column_names)
-    if beyond:
-        raise needs_newer(side.path, beyond)
+    columns = _read(store, side, "ADD-6", "add")
+    none = no_columns(columns.column_names)
+    if none:
+        message = f"the side file has a column {none[0]!r:.100}, which `add` cannot have"
+        raise CorruptTableError(message, key=side.path, rule="ADD-6")
     try:
         paths = columns.select(["path"])
     except KeyError as error:
@@ -66,8 +68,9 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
 
     Raises:
         CorruptTableError: DEL-3, missing, not what the entry says, or not what DEL-1 asks for.
+        UnsupportedFeatureError: VER-2, an unknown column.
     """
-    columns = _read(store, side, "DEL-3")
+    columns = _read(store, side, "DEL-3", "delete")
     try:
         columns = columns.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
         if (
@@ -109,7 +112,7 @@ def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
     return SideFile(key, columns.num_rows, len(body), digest(body))
 
 
-def _read(store: Store, side: SideFile, rule: str) -> pa.Table:
+def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
     try:
         body = store.get(side.path)
     except KeyNotFoundError:
@@ -119,9 +122,13 @@ def _read(store: Store, side: SideFile, rule: str) -> pa.Table:
             "the side file is not what the entry says", key=side.path, rule=rule
         )
     try:
-        return pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
+        columns = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(side, rule, error) from None
+    beyond = unknown_columns(columns.column_names, place)
+    if beyond:
+        raise needs_newer(side.path, beyond)
+    return columns
 
 
 def _unreadable(side: SideFile, rule: str, error: Exception) -> CorruptTableError:
