@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.times import Time
 from tablefmt.session.options import CommitOptions
 from tablefmt.store.text_options import add_text_option
 
@@ -71,6 +73,21 @@ class WriteKeywords(NamedOptions, total=False):
 
 
 assert list(NamedOptions.__annotations__) == list(OPTIONS), "a keyword for every option"
+
+
+class RangeKeywords(TypedDict, total=False):
+    """The keywords of `Table.changes`."""
+
+    starting_version: int | None
+    after_version: int | None
+    starting_timestamp: Time | None
+    after_timestamp: Time | None
+    ending_version: int | None
+    ending_timestamp: Time | None
+    content: str
+    columns: Sequence[str] | None
+    where: Condition
+
 
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",

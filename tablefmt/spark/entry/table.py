@@ -27,7 +27,7 @@ from tablefmt.spark.columns.conditions import (
 )
 from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
-from tablefmt.spark.options import NamedOptions, WriteKeywords, parse_options
+from tablefmt.spark.options import NamedOptions, RangeKeywords, WriteKeywords, parse_options
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
@@ -108,20 +108,20 @@ class SparkTable:
             options["partitionOverwriteMode"] = "dynamic"
         return overwrite_rows(self.table.context, df, parse_options(options))
 
-    def truncate(self, where: str | None = None, **options: Any) -> Commit:
+    def truncate(self, where: str | None = None, **commit: Unpack[CommitKeywords]) -> Commit:
         """Take out every row, or those of a condition: an overwrite with nothing.
 
         Args:
             where: SQL text that is understood without Spark; times without a zone are those of the
                 session (SQL-4).
-            options: those of the commit.
+            commit: as `Table.truncate`.
 
         Raises:
             UnsupportedFeatureError: a condition for which `delete` is needed.
             ConstraintViolationError, CommitRejectedError: as `Table.truncate`, with all others.
         """
         if where is None:
-            return self.table.truncate(**options)
+            return self.table.truncate(**commit)
         schema = self.table.context.begin().metadata.schema
         target = analyzed_text(where, schema, session_zone(self.spark))
         if not target.exact:
@@ -129,7 +129,7 @@ class SparkTable:
                 f"only Spark understands all of the condition {where[:200]}; use delete",
                 ["truncate:condition"],
             )
-        return self.table.truncate(target.text, **options)
+        return self.table.truncate(target.text, **commit)
 
     def delete(self, where: str | Column | None = None, **options: Unpack[WriteKeywords]) -> Commit:
         """Take out the rows for which a condition is true; all of them for None.
@@ -241,7 +241,7 @@ class SparkTable:
         find = partial(find_row, self.spark, self.table.context)
         return alter(self.table.context, alteration, commit_options(commit), find)
 
-    def changes(self, **bounds: Any) -> DataFrame:
+    def changes(self, **bounds: Unpack[RangeKeywords]) -> DataFrame:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.

@@ -299,15 +299,6 @@ def gateway(spark: Session) -> JavaObject:
     return spark.sparkContext._gateway
 
 
-def scala_object(jvm: JavaObject, path: str) -> JavaObject:
-    """The singleton of a Scala object such as `scala.None`."""
-    node = jvm
-    *outer, last = path.split(".")
-    for part in outer:
-        node = getattr(node, part)
-    return getattr(getattr(node, last + "$"), "MODULE$")
-
-
 def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
     """An immutable Scala Map of text to text."""
     tools = kept(spark, "PythonUtils", lambda: spark._jvm.org.apache.spark.api.python.PythonUtils)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,8 @@ from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.spark.backends.layout import Layout, layout
-from tablefmt.spark.options import FileOptions, parse_options
+from tablefmt.spark.options import FileOptions, RangeKeywords, parse_options
+from tablefmt.table import Table
 from tests.spark.looking import data_files, everything
 
 
@@ -70,6 +72,11 @@ def test_files_roll_at_a_size_once_the_table_tells_how_large_a_row_is(spark: Any
     assert sum(found) == 40_000
     assert len(found) in (4, 5)
     assert max(found) < 11_500
+
+
+def test_the_keywords_of_changes_are_those_of_both_planes() -> None:
+    of_table = list(inspect.signature(Table.changes).parameters)[1:]
+    assert list(RangeKeywords.__annotations__) == of_table
 
 
 def test_what_is_said_of_files_by_options_property_session_and_table() -> None:
