@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges, plan_changes
+from tablefmt.changes.plan import CHANGE_COLUMNS, DELETE, FileChanges, plan_changes
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.commit.environment import Environment
 from tablefmt.data.read import answer_schema, read_files
@@ -92,12 +92,17 @@ class Changes:
         """What is read, file by file. Raises UnsupportedFeatureError (INC-4)."""
         return plan_changes(self.view, self.range)
 
+    def partitioned_by(self, change: FileChanges) -> frozenset[int]:
+        """The partition columns that files had when they came or went: later they may be others."""
+        at = change.version - (change.change == DELETE)
+        return frozenset(self.view.metadata_at(at).partition_by)
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version deletes before inserts (INC-3)."""
         for change in self.file_changes:
             files = change.files
             if self.predicate is not None:
-                mask = may_match(self.predicate, files, self.partition_ids)
+                mask = may_match(self.predicate, files, self.partitioned_by(change))
                 files = files.filter(pa.array(mask))
             batches = read_files(
                 self.view.store, files, self.table_schema, self.columns, self._condition

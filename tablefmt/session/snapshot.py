@@ -91,7 +91,7 @@ class TransactionSnapshot:
                     yield
                 finally:
                     prefixes += [f"{number}-" for number in range(first, self._writes)]
-        except Exception:
+        except BaseException:
             self.target = target
             raise
 

@@ -114,10 +114,12 @@ class Snapshot:
             return self.files
 
         def covered(segment: Segment) -> Mask:
+            live = segment.live(self.version)
+            if not live.any():
+                # Its files may have been partitioned otherwise, and have no such values.
+                return live
             columns = typed_bounds(segment.files.table, self.schema.fields)
-            return segment.live(self.version) & partition_match(
-                predicate, columns, self.partition_ids
-            )
+            return live & partition_match(predicate, columns, self.partition_ids)
 
         return self._select(covered)
 

@@ -359,6 +359,20 @@ def test_changes_see_what_other_handles_committed() -> None:
     assert table.version == 0
 
 
+def test_a_condition_finds_rows_of_files_that_were_partitioned_otherwise() -> None:
+    """INC-3, PRN-8: a file without a value of what the table is partitioned by now is no NULL."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    table = tablefmt.create(f"memory://changes-anew-{next(_numbers)}", schema, partition_by=["a"])
+    table.append(pa.table({"a": ["x", "y"], "b": ["1", "2"]}, schema))
+    later = pa.table({"a": ["x", "z"], "b": ["1", "3"]}, schema)
+    table.overwrite(later, overwrite_schema=True, partition_by=["b"])
+    for condition, value in (("b = '1'", "1"), ("a = 'x'", "1"), ("b = '2'", "2")):
+        found = table.changes(starting_version=1, where=condition).to_arrow().to_pylist()
+        whole = table.changes(starting_version=1).to_arrow().to_pylist()
+        assert found == [row for row in whole if row["b"] == value], condition
+        assert len(found) == (3 if value == "1" else 2)
+
+
 def test_history_shows_the_entries(tmp_path: Any) -> None:
     """ENT-3, ENT-4, ENT-5: newest first, with Delta's names; a limit cuts the old ones."""
     table = tablefmt.create(tmp_path / "t", SCHEMA, partition_by=["p"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+import tablefmt
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
@@ -20,6 +22,8 @@ from tests.expressions.test_prune import Rows, cases, described, written
 from tests.tables import new_table, rows
 
 ONE = Schema((Field(id=1, name="a", physical="a", type=Primitive("long")),), 1)
+
+_numbers = itertools.count()
 
 
 def together(files: pa.Table) -> FileColumns:
@@ -87,3 +91,21 @@ def test_a_condition_looks_into_the_segments_that_can_hold_a_row(
     chosen = snapshot.matching(predicate)
     assert chosen["lower.1"].to_pylist() == [50]
     assert looked == [4]
+
+
+def test_files_that_went_may_have_been_partitioned_otherwise() -> None:
+    """PRN-8: what is in scope is decided by the values of the files that are live."""
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = tablefmt.create(f"memory://partitioned-anew-{next(_numbers)}", schema)
+    for n in range(8):
+        table.append(pa.table({"id": [n], "p": ["a"]}, schema))
+    one, other = (pa.table({"id": [9], "p": [p]}, schema) for p in ("a", "b"))
+    table.overwrite(one, overwrite_schema=True, partition_by=["p"])
+    assert len(table.context.view.snapshot().history.segments) > 1
+    for each in (table, tablefmt.open(table.uri)):
+        each.overwrite(other, where="p = 'b'")
+        each.overwrite(one, dynamic_partitions=True)
+        each.delete("p = 'b'")
+        assert each.to_arrow().to_pylist() == one.to_pylist()
+    table.truncate("p = 'a'")
+    assert table.to_arrow().num_rows == 0

@@ -31,7 +31,10 @@ def read_changes(spark: Session, changes: Changes) -> DataFrame:
         ),
         columns=pa.concat_tables(tables, promote_options="default"),
         schema=changes.table_schema,
-        partition_ids=changes.partition_ids,
+        # A file that came under another partitioning has no value of what is not in both.
+        partition_ids=changes.partition_ids.intersection(
+            *map(changes.partitioned_by, file_changes)
+        ),
         groups=_groups(file_changes),
     )
     return to_dataframe(spark, store, files)
