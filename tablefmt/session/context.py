@@ -70,8 +70,10 @@ class TableContext:
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
         if refresh:
             self.view.refresh()
-        check_writable(self.view.head)
-        return self.view.head
+        # What is judged at commit is all that follows: what comes before has to be known.
+        head = self.view.read_head if refresh else self.view.head
+        check_writable(head)
+        return head
 
     def resolve_point(self, version: int | None = None, timestamp: Time | None = None) -> int:
         """The version to read; the handle's own by default.

@@ -124,6 +124,15 @@ class LogView:
         return self._versions.timeline.timestamp(0) if known is None else known
 
     @property
+    def read_head(self) -> Head:
+        """The newest version up to which every entry was read: `applications` is of it.
+
+        Of `head` it may be of an earlier one, at any time: another thread appends.
+        """
+        self._catch_up()
+        return self._read
+
+    @property
     def damaged(self) -> bool:
         """True once damage among the files was met: this view cannot go on from there."""
         return self._files.damage is not None
