@@ -95,6 +95,8 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
     arrow_types = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
     needed = {"path", "size", "rows"} | {"updated"}.intersection(arrow_types)
     try:
+        if "written" in known and not pa.types.is_integer(columns["written"].type):
+            raise ValueError("`written` is not of integers")
         typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
         if any(typed[name].null_count for name in needed):
             raise ValueError("a path, a size or a row count is missing")

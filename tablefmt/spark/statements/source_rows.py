@@ -40,6 +40,11 @@ SMALL_ROWS = 200_000
 """Rows that one task inserts."""
 
 _NUMBER_BYTES, _OTHER_BYTES = 8, 32
+_OF_ONE_SIZE = frozenset(
+    "boolean byte tinyint short smallint integer long bigint float double date timestamp "
+    "timestamp_ntz".split()
+)
+"""Spark's names of types whose values take `_NUMBER_BYTES`."""
 
 
 class SourceRows:
@@ -158,10 +163,7 @@ class SourceRows:
     def for_join(self) -> DataFrame:
         """The rows; every task gets them all if they are few."""
         kinds = [field.dataType.typeName() for field in self.rows.schema.fields]
-        width = sum(
-            _OTHER_BYTES if kind in ("string", "binary") or "(" in kind else _NUMBER_BYTES
-            for kind in kinds
-        )
+        width = sum(_NUMBER_BYTES if kind in _OF_ONE_SIZE else _OTHER_BYTES for kind in kinds)
         conf = self.rows.sparkSession.conf
         allowed = not str(conf.get("spark.sql.autoBroadcastJoinThreshold")).startswith("-")
         if allowed and self.count * width <= BROADCAST_MAX:
