@@ -40,10 +40,9 @@ SMALL_ROWS = 200_000
 """Rows that one task inserts."""
 
 _NUMBER_BYTES, _OTHER_BYTES = 8, 32
-_OF_ONE_SIZE = frozenset(
-    "boolean byte tinyint short smallint integer long bigint float double date timestamp "
-    "timestamp_ntz".split()
-)
+_WHOLE = ("byte", "tinyint", "short", "smallint", "integer", "long", "bigint")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_OF_ONE_SIZE = frozenset((*_WHOLE, *_TIMES, "boolean", "float", "double"))
 """Spark's names of types whose values take `_NUMBER_BYTES`."""
 
 
