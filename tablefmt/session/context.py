@@ -19,6 +19,7 @@ from tablefmt.session.receipt import Commit, receipt
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.forks import ForkedLock
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
@@ -36,6 +37,7 @@ class TableContext:
         """Told of commits of this handle that give the table other columns: its id, the columns
         before and after."""
         self._local = threading.local()
+        self._moving = ForkedLock()
 
     @property
     def measured(self) -> Measured | None:
@@ -57,7 +59,12 @@ class TableContext:
     def refresh(self) -> None:
         """Move the handle to the newest version."""
         self.view.refresh()
-        self.version = self.view.head.version
+        self._move_to(self.view.head.version)
+
+    def _move_to(self, version: int) -> None:
+        """Never back: another thread may have come further meanwhile."""
+        with self._moving:
+            self.version = max(self.version, version)
 
     def begin(self, *, refresh: bool = True) -> Head:
         """Get ready to write: a store that keeps its promise, the newest version, known features.
@@ -154,5 +161,5 @@ class TableContext:
         commit_made = receipt(self.store, plan, done, self.view)
         if self.changed is not None and plan.metadata is not None and done.entry is not None:
             self.changed(done.entry.entry.table, before.schema, plan.metadata.schema)
-        self.version = max(self.version, commit_made.version)
+        self._move_to(commit_made.version)
         return commit_made

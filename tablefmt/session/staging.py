@@ -6,7 +6,8 @@ version, and what is staged becomes one plan when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -135,7 +136,8 @@ def autocommit(
     staged = transaction.staged
     assert staged is not None
     if transaction.reads and not staged.is_empty:
-        staged = with_reads(staged, transaction.reads, pinned)
+        with _discarded_on_failure(context, staged):
+            staged = with_reads(staged, transaction.reads, pinned)
     return commit_staged(context, staged, options, transaction.digest)
 
 
@@ -189,10 +191,22 @@ def commit_staged(
         CommitRejectedError, ConcurrentModificationException: the files are removed.
         CommitUnknownError: they are kept.
     """
-    if options.application is None and (staged.is_empty or _replaces_nothing(context, staged)):
-        return context.no_op(staged.transaction, staged.operation.name)
     floating = alone and staged.blind and staged.metadata is None
-    return context.finish(_plan(context, staged, options, digest, floating), options.deadline)
+    with _discarded_on_failure(context, staged):
+        if options.application is None and (staged.is_empty or _replaces_nothing(context, staged)):
+            return context.no_op(staged.transaction, staged.operation.name)
+        plan = _plan(context, staged, options, digest, floating)
+    return context.finish(plan, options.deadline)
+
+
+@contextmanager
+def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[None]:
+    """Around what is done before the log is asked for anything: the commit is not in it."""
+    try:
+        yield
+    except BaseException:
+        TransactionFiles(context.store, staged.transaction).discard()
+        raise
 
 
 def _plan(

@@ -400,7 +400,9 @@ class LogView:
         try:
             checked = files.check_paths(self.totals_at(files.version).next_id)
         except CorruptEntryError as error:
-            self._files.damage = error
+            # An older version's damage is no reason to refuse a newer one.
+            if files is self._files.history:
+                self._files.damage = error
             raise
         if checked is not files:
             with self._lock:

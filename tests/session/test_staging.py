@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tablefmt
+from tablefmt.errors import StoreError
 from tablefmt.snapshot.head import Head, check_writable
+from tablefmt.snapshot.load import LogView
 from tablefmt.table import open_at
-from tests.tables import new_table, rows
+from tests.tables import data_files, handle, live_files, new_table, rows
 
 WIDER = pa.schema([("id", pa.int64()), ("more", pa.int64())])
 
@@ -62,3 +66,40 @@ def test_an_application_version_is_looked_for_in_entries_that_another_thread_ski
         done = transaction.commit(application=("job", 1))
     assert done.already_applied
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_files_go_if_a_commit_fails_before_the_log_is_asked(
+    monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    """CMT-1: it certainly is not in the table."""
+    table = new_table()
+    table.append(rows(1))
+    store = table.context.store
+
+    def fails(*_: object) -> None:
+        raise StoreError("what was skipped cannot be read")
+
+    monkeypatch.setattr("tablefmt.session.staging._plan", fails)
+    work: Callable[[], Any] = partial(table.append, rows(2))
+    if not alone:
+        work = table.transaction().append(rows(2)).commit
+    with pytest.raises(StoreError):
+        work()
+    assert data_files(store) == live_files(store)
+    assert handle(store).to_arrow()["id"].to_pylist() == [1]
+
+
+def test_a_handle_never_steps_back() -> None:
+    """A commit of another thread's between a look at the log and its end is not forgotten."""
+    table = new_table()
+    looked = type(table.context.view).refresh
+
+    def overtaken(view: LogView) -> None:
+        looked(view)
+        table.context.version = 7
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogView, "refresh", overtaken)
+        table.refresh()
+    assert table.version == 7
