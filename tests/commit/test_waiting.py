@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -174,7 +174,9 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
     late.context.environment = replace(environment, sleep=sleep)
     monkeypatch.setattr(CommitQueue, "_wait", in_line)
     beside = Table(TableContext(store, late.context.view, environment))
-    before = queue_of(store.identity).turn(SOON) if stage == "queue" else nullcontext()
+    before = ExitStack()
+    if stage == "queue":
+        before.enter_context(queue_of(store.identity).turn(SOON))
     with before, ThreadPoolExecutor(1) as pool:
         if stage in ("winners", "turn"):
             # A blind append that wins: whoever comes later goes on top of it.
@@ -189,6 +191,7 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
             assert not commit.done()
         finally:
             stages.go.set()
+            before.close()
     winner = [5] if stage in ("winners", "turn") else []
     assert commit.result(SOON).version == late.version == 3 + len(winner)
     expected = [4] if statement == "overwrite" else sorted(AFTER[statement] + winner)
