@@ -49,6 +49,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
+def catalog(spark: Any) -> Iterator[None]:
+    """A registered session, and afterwards no table or view in its catalog."""
+    tablefmt.spark.register(spark)
+    yield
+    for table in spark.sql("SHOW TABLES").collect():
+        kind = "VIEW" if table.isTemporary else "TABLE"
+        spark.sql(f"DROP {kind} IF EXISTS `{table.tableName}`")
+
+
+@pytest.fixture
 def sessions(spark: Any) -> list[Any]:
     """Two, of one context."""
     both = [spark, spark.newSession()]

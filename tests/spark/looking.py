@@ -62,3 +62,8 @@ def strays(uri: str, before: list[str]) -> list[str]:
 def _orphan(path: str, uri: str, named: str) -> bool:
     room, transaction, *_ = Path(path).relative_to(uri).parts
     return room == "data" and len(transaction) == 32 and transaction not in named
+
+
+def selected(spark: Any, query: str) -> list[tuple[Any, ...]]:
+    """Rows of a query, in order of their text."""
+    return sorted(map(tuple, spark.sql(query).collect()), key=repr)

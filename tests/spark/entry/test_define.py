@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,10 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.spark.entry.define import Statement, replace_table
-from tests.spark.looking import everything
+from tests.spark.looking import everything, selected
 from tests.tables import assert_sound
 
-TABLES = ("t", "other", "made", "plain")
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    for name in TABLES:
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 @pytest.fixture
@@ -51,10 +43,6 @@ def t(spark: Any, uri: str) -> str:
 
 
 OLD = [{"id": 1, "p": "a", "n": 7}, {"id": 2, "p": "b", "n": 7}]
-
-
-def rows(spark: Any, query: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, spark.sql(query).collect()), key=repr)
 
 
 def defined(uri: str) -> dict[str, Any]:
@@ -99,15 +87,15 @@ def test_a_table_is_replaced_in_one_commit_with_all_that_it_is(spark: Any, t: st
     assert check[1] == "x > 1"
     assert (tablefmt.open(t).version, operations(t)[0]) == (2, "REPLACE TABLE")
     assert [name for name, _, _ in columns(spark)] == ["x", "id", "c"]
-    assert rows(spark, "SHOW TBLPROPERTIES t") == [("user.b", "2")]
+    assert selected(spark, "SHOW TBLPROPERTIES t") == [("user.b", "2")]
     spark.sql("INSERT INTO t (id, c) VALUES (5, 'c')")
     with pytest.raises(ConstraintViolationError):
         spark.sql("INSERT INTO t VALUES (0, 6, 'd')")
-    assert rows(spark, "SELECT * FROM t") == [(2.0, 5, "c ")]
+    assert selected(spark, "SELECT * FROM t") == [(2.0, 5, "c ")]
     spark.sql(
         "CREATE OR REPLACE TABLE t USING tablefmt PARTITIONED BY (w) AS SELECT 'q' AS w, 2 AS p"
     )
-    assert rows(spark, "SELECT * FROM t") == [("q", 2)]
+    assert selected(spark, "SELECT * FROM t") == [("q", 2)]
     assert defined(t) == {
         "columns": [("w", "string", True), ("p", "int32", True)],
         "comments": {}, "by": ["w"], "properties": {}, "comment": None, "checks": {},
@@ -117,12 +105,12 @@ def test_a_table_is_replaced_in_one_commit_with_all_that_it_is(spark: Any, t: st
         "REPLACE TABLE t USING tablefmt AS SELECT p AS w, w AS v FROM t UNION ALL SELECT 3, ''"
     )
     spark.sql("REPLACE TABLE t USING tablefmt AS SELECT * FROM t VERSION AS OF 1 WHERE id = 2")
-    assert rows(spark, "SELECT * FROM t") == [(2, "b", 7)]
+    assert selected(spark, "SELECT * FROM t") == [(2, "b", 7)]
     assert operations(t)[:3] == ["REPLACE TABLE AS SELECT"] * 3
     table = tablefmt.open(t)
     assert table.to_arrow(version=5).to_pylist() == [{"w": 2, "v": "q"}, {"w": 3, "v": ""}]
     assert table.to_arrow(version=1).sort_by("id").to_pylist() == OLD
-    assert rows(spark, "SELECT * FROM t VERSION AS OF 4") == [("q", 2)]
+    assert selected(spark, "SELECT * FROM t VERSION AS OF 4") == [("q", 2)]
     assert_sound(table.context.store)
 
 
@@ -197,7 +185,7 @@ def test_no_table_takes_the_place_of_what_is_not_ours(spark: Any, tmp_path: Path
         ):
             with pytest.raises(UnsupportedFeatureError, match=f"{name}` is no table USING"):
                 spark.sql(statement)
-    assert (rows(spark, "SELECT * FROM plain"), rows(spark, "SELECT * FROM other")) == (
+    assert (selected(spark, "SELECT * FROM plain"), selected(spark, "SELECT * FROM other")) == (
         [(1,)],
         [(2,)],
     )
@@ -234,7 +222,7 @@ def test_a_replacement_beside_other_commits(
     staged = tablefmt.open(t).transaction().append(pa.table({"id": [8], "p": ["y"]}))
     meanwhile.append(append)
     spark.sql("REPLACE TABLE t USING tablefmt AS SELECT 1 AS x")
-    assert rows(spark, "SELECT * FROM t") == [(1,)]
+    assert selected(spark, "SELECT * FROM t") == [(1,)]
     with pytest.raises(MetadataChangedException):
         staged.commit()
     meanwhile.append(lambda: replace_table(spark, tablefmt.open(t).context.store, other))  # type: ignore[arg-type]
@@ -256,14 +244,14 @@ def test_data_frames_create_replace_and_save(spark: Any, t: str, tmp_path: Path)
     with pytest.raises(TableExistsError):
         spark.sql(f"CREATE TABLE other USING tablefmt OPTIONS (path '{made}') AS SELECT 1 AS x")
     frame.writeTo("t").using("tablefmt").replace()
-    assert (rows(spark, "SELECT * FROM t"), defined(t)["comment"]) == ([(5, "e")], None)
+    assert (selected(spark, "SELECT * FROM t"), defined(t)["comment"]) == ([(5, "e")], None)
     spark.sql("COMMENT ON TABLE t IS 'kept'")
     with pytest.raises(SchemaMismatchError):
         spark.sql("SELECT 1 AS z").write.format("tablefmt").mode("overwrite").saveAsTable("t")
     spark.sql("SELECT 6L AS id, 'f' AS q").write.format("tablefmt").mode("overwrite").saveAsTable(
         "t"
     )
-    assert (rows(spark, "SELECT * FROM t"), defined(t)["comment"]) == ([(6, "f")], "kept")
+    assert (selected(spark, "SELECT * FROM t"), defined(t)["comment"]) == ([(6, "f")], "kept")
     save = spark.sql("SELECT 1 AS z, 'g' AS q").write.format("tablefmt").mode("overwrite")
     save.option("overwriteSchema", "true").partitionBy("q").saveAsTable("t")
     assert (columns(spark), defined(t)["by"]) == (
@@ -271,7 +259,7 @@ def test_data_frames_create_replace_and_save(spark: Any, t: str, tmp_path: Path)
         ["q"],
     )
     save.saveAsTable("t")
-    assert (rows(spark, "SELECT * FROM t"), defined(t)["by"]) == ([(1, "g")], ["q"])
+    assert (selected(spark, "SELECT * FROM t"), defined(t)["by"]) == ([(1, "g")], ["q"])
     other = spark.sql("SELECT 'h' AS q, 2 AS z").write.format("tablefmt").mode("overwrite")
     other.option("overwriteSchema", "true").save(t)
     assert (defined(t)["by"], defined(t)["comment"]) == ([], "kept")
@@ -299,9 +287,9 @@ def test_a_definition_that_is_there_is_not_taken_for_another(spark: Any, t: str)
             spark.sql(f"CREATE TABLE made USING tablefmt OPTIONS (path '{t}') {more}")
     assert tablefmt.open(t).version == 1
     spark.sql(f"CREATE OR REPLACE TABLE made (x INT) USING tablefmt OPTIONS (path '{t}')")
-    assert (tablefmt.open(t).version, rows(spark, "SELECT * FROM made")) == (2, [])
+    assert (tablefmt.open(t).version, selected(spark, "SELECT * FROM made")) == (2, [])
     # Another name for it in the catalog follows: the session made the change itself.
-    assert (rows(spark, "SELECT * FROM t"), columns(spark)) == ([], [("x", "int", None)])
+    assert (selected(spark, "SELECT * FROM t"), columns(spark)) == ([], [("x", "int", None)])
 
 
 def test_comments_are_said_shown_and_changed(spark: Any, t: str, tmp_path: Path) -> None:
@@ -326,7 +314,7 @@ def test_comments_are_said_shown_and_changed(spark: Any, t: str, tmp_path: Path)
     # Spark 4.1 does not say that it does not rely on it.
     check = [(said.removesuffix(" NORELY"), more) for name, said, more in told if name == "some"]
     assert check == [("CHECK (n > 0) ENFORCED", "")]
-    assert rows(spark, "SHOW TBLPROPERTIES t") == [("user.a", "3")]
+    assert selected(spark, "SHOW TBLPROPERTIES t") == [("user.a", "3")]
     shown = spark.sql("SHOW CREATE TABLE t").first()[0]
     for part in ("COMMENT 'third'", "CONSTRAINT some CHECK (n > 0)", "f: INT COMMENT 'deep'"):
         assert part in shown
@@ -354,7 +342,7 @@ def test_comments_are_said_shown_and_changed(spark: Any, t: str, tmp_path: Path)
         spark.sql(f"ALTER TABLE t ALTER COLUMN id COMMENT '{'c' * 4001}'")
     # What somebody else changed is shown too.
     tablefmt.open(t).alter.set_properties({"user.a": "4"})
-    assert rows(spark, "SHOW TBLPROPERTIES t") == [("user.a", "4")]
+    assert selected(spark, "SHOW TBLPROPERTIES t") == [("user.a", "4")]
 
 
 def test_defaults_may_be_null(spark: Any, uri: str) -> None:
@@ -367,7 +355,7 @@ def test_defaults_may_be_null(spark: Any, uri: str) -> None:
     spark.sql("ALTER TABLE t ALTER COLUMN b SET DEFAULT NULL")
     spark.sql("ALTER TABLE t ALTER COLUMN c SET DEFAULT CAST(NULL AS INT)")
     spark.sql("INSERT INTO t (d) VALUES (DEFAULT)")
-    assert rows(spark, "SELECT * FROM t") == [(None, None, None, None)]
+    assert selected(spark, "SELECT * FROM t") == [(None, None, None, None)]
 
 
 def test_create_table_like(spark: Any, t: str, tmp_path: Path) -> None:
@@ -379,12 +367,12 @@ def test_create_table_like(spark: Any, t: str, tmp_path: Path) -> None:
     metadata = tablefmt.open(f"{tmp_path}/other").context.view.head.metadata
     assert (metadata.schema.last_id, metadata.schema.dropped) == (3, ())
     spark.sql("INSERT INTO other (id, p) VALUES (4, 'd')")
-    assert rows(spark, "SELECT * FROM other") == [(4, "d", 7)]
+    assert selected(spark, "SELECT * FROM other") == [(4, "d", 7)]
     with pytest.raises(ConstraintViolationError):
         spark.sql("INSERT INTO other VALUES (4, 'd', 0)")
     spark.sql(f"CREATE TABLE IF NOT EXISTS other LIKE t USING tablefmt LOCATION '{tmp_path}/o'")
     spark.sql("CREATE TABLE made LIKE t")
-    assert (rows(spark, "SELECT * FROM made"), columns(spark, "made")) == ([], columns(spark))
+    assert (selected(spark, "SELECT * FROM made"), columns(spark, "made")) == ([], columns(spark))
     spark.sql("DROP TABLE made")
     with pytest.raises(Exception, match="ALREADY_EXISTS"):
         spark.sql("CREATE TABLE other LIKE t USING tablefmt")
@@ -400,11 +388,11 @@ def test_create_table_like(spark: Any, t: str, tmp_path: Path) -> None:
         [("a", "int32", True), ("b", "string", True)], ["b"], {"a": "c"}, {"user.x": "y"},
     )  # fmt: skip
     spark.sql("INSERT INTO made VALUES (1, 'x')")
-    assert rows(spark, "SELECT * FROM made") == [(1, "x")]
+    assert selected(spark, "SELECT * FROM made") == [(1, "x")]
     spark.sql("DROP TABLE plain")
     spark.sql("CREATE TABLE plain LIKE t USING parquet")
     spark.sql("INSERT INTO plain (id, p, n) VALUES (1, 'a', 0)")
-    assert rows(spark, "SELECT id, p, n FROM plain") == [(1, "a", 0)]
+    assert selected(spark, "SELECT id, p, n FROM plain") == [(1, "a", 0)]
 
 
 def test_constraints_in_sql(spark: Any, t: str) -> None:

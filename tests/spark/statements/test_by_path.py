@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,11 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tests.spark.looking import selected
+
+pytestmark = pytest.mark.usefixtures("catalog")
 
 NAME = "named"
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql(f"DROP TABLE IF EXISTS {NAME}")
-
-
-def rows(spark: Any, text: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, spark.sql(text).collect()), key=repr)
 
 
 def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) -> None:
@@ -38,7 +29,7 @@ def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) ->
     model: dict[int, str] = {}
 
     def check() -> None:
-        assert rows(spark, f"SELECT id, p FROM {t}") == sorted(model.items(), key=repr)
+        assert selected(spark, f"SELECT id, p FROM {t}") == sorted(model.items(), key=repr)
 
     spark.sql(f"CREATE TABLE {t} (id BIGINT, p STRING) USING tablefmt PARTITIONED BY (p)")
     assert tablefmt.open(uri).partition_by == ["p"]
@@ -61,21 +52,21 @@ def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) ->
     frame.writeTo(t).append()
     frame.write.insertInto(t)
     frame.write.format("tablefmt").mode("append").saveAsTable(t)
-    assert rows(spark, f"SELECT p FROM {t} WHERE id = 5") == [("e",)] * 3
+    assert selected(spark, f"SELECT p FROM {t} WHERE id = 5") == [("e",)] * 3
     spark.sql(f"INSERT OVERWRITE {t} VALUES (7, 'g')")
     model = {7: "g"}
     check()
-    assert rows(spark, f"SELECT id FROM {t} VERSION AS OF 1") == [(1,), (2,)]
+    assert selected(spark, f"SELECT id FROM {t} VERSION AS OF 1") == [(1,), (2,)]
     spark.sql(f"ALTER TABLE {t} ADD COLUMN n INT")
     assert [r.col_name for r in spark.sql(f"DESCRIBE {t}").collect()][:3] == ["id", "p", "n"]
-    assert rows(spark, f"SHOW PARTITIONS {t}") == [("p=g",)]
+    assert selected(spark, f"SHOW PARTITIONS {t}") == [("p=g",)]
     assert spark.read.table(t).columns == ["id", "p", "n"]
     spark.sql(f"TRUNCATE TABLE {t}")
     assert tablefmt.open(uri).to_arrow().num_rows == 0
     other = f"tablefmt.`{uri}-other`"
     spark.sql(f"CREATE TABLE {other} USING tablefmt AS SELECT 1 AS a")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {other} USING tablefmt AS SELECT 2 AS a")
-    assert rows(spark, f"SELECT * FROM {other}") == [(1,)]
+    assert selected(spark, f"SELECT * FROM {other}") == [(1,)]
     assert not spark.catalog.databaseExists("tablefmt")
 
 
@@ -92,7 +83,11 @@ def test_a_path_is_replaced(spark: Any, uri: str, tmp_path: Path) -> None:
         f"REPLACE TABLE {t} USING tablefmt PARTITIONED BY (z) AS SELECT a + 0.5D AS y, 'q' AS z "
         f"FROM {t}"
     )
-    assert rows(spark, f"SELECT * FROM {t}") == rows(spark, f"SELECT * FROM {NAME}") == [(2.5, "q")]
+    assert (
+        selected(spark, f"SELECT * FROM {t}")
+        == selected(spark, f"SELECT * FROM {NAME}")
+        == [(2.5, "q")]
+    )
     spark.sql("SELECT 1 AS w").writeTo(t).using("tablefmt").createOrReplace()
     table = tablefmt.open(uri)
     assert (table.partition_by, table.constraints, table.version) == ([], {}, 5)
@@ -105,7 +100,7 @@ def test_a_path_is_replaced(spark: Any, uri: str, tmp_path: Path) -> None:
         for statement in (f"CREATE OR REPLACE TABLE {t}", f"CREATE TABLE tablefmt.`{uri}3`"):
             with pytest.raises(UnsupportedFeatureError, match="another LOCATION"):
                 spark.sql(f"{statement} {text.format(tmp_path / 'elsewhere')}")
-    assert rows(spark, f"SELECT * FROM {NAME}") == [(1,)]
+    assert selected(spark, f"SELECT * FROM {NAME}") == [(1,)]
     assert not tablefmt.exists(str(tmp_path / "elsewhere"))
     said = {r.col_name: r.data_type for r in spark.sql(f"DESCRIBE EXTENDED {t}").collect()}
     assert (said["Type"], said["Location"]) == ("EXTERNAL", uri)
@@ -139,7 +134,7 @@ def test_partitions_are_shown_truncated_and_dropped(spark: Any, uri: str) -> Non
         f"CREATE TABLE {NAME} (id INT, d DATE, f DOUBLE, t TIMESTAMP, s STRING) USING tablefmt "
         f"OPTIONS (path '{uri}') PARTITIONED BY (d, f, t, s)"
     )
-    assert rows(spark, f"SHOW PARTITIONS {NAME}") == []
+    assert selected(spark, f"SHOW PARTITIONS {NAME}") == []
     values = ", ".join(f"({', '.join(map(str, row))})" for row in PARTITIONS)
     spark.sql(f"INSERT INTO {NAME} VALUES {values}")
     shown = [
@@ -148,8 +143,8 @@ def test_partitions_are_shown_truncated_and_dropped(spark: Any, uri: str) -> Non
         "d=2020-01-02/f=1.5/t=null/s=it%27s",
         "d=null/f=NaN/t=null/s=",
     ]
-    assert rows(spark, f"SHOW PARTITIONS {NAME}") == [(one,) for one in shown]
-    assert rows(spark, f"SHOW PARTITIONS {NAME} PARTITION (d = '2020-01-01')") == [
+    assert selected(spark, f"SHOW PARTITIONS {NAME}") == [(one,) for one in shown]
+    assert selected(spark, f"SHOW PARTITIONS {NAME} PARTITION (d = '2020-01-01')") == [
         (one,) for one in shown[:2]
     ]
     left = {1, 2, 3, 4}
@@ -168,18 +163,18 @@ def test_partitions_are_shown_truncated_and_dropped(spark: Any, uri: str) -> Non
         spark.sql(f"{verb} PARTITION ({spec})")
         left -= gone
         version += bool(gone)
-        assert rows(spark, f"SELECT id FROM {NAME}") == [(one,) for one in sorted(left)], spec
+        assert selected(spark, f"SELECT id FROM {NAME}") == [(one,) for one in sorted(left)], spec
         assert tablefmt.open(uri).version == version
-    assert rows(spark, f"SHOW PARTITIONS {NAME}") == []
+    assert selected(spark, f"SHOW PARTITIONS {NAME}") == []
 
 
 def test_partitions_of_which_all_rows_are_deleted_are_not_shown(spark: Any, uri: str) -> None:
     tablefmt.spark.write(spark.range(4).selectExpr("id", "id % 2 AS p"), uri, partition_by=["p"])
     t = f"tablefmt.`{uri}`"
     spark.sql(f"DELETE FROM {t} WHERE id = 1")
-    assert rows(spark, f"SHOW PARTITIONS {t}") == [("p=0",), ("p=1",)]
+    assert selected(spark, f"SHOW PARTITIONS {t}") == [("p=0",), ("p=1",)]
     spark.sql(f"DELETE FROM {t} WHERE id = 3")
-    assert rows(spark, f"SHOW PARTITIONS {t}") == [("p=0",)]
+    assert selected(spark, f"SHOW PARTITIONS {t}") == [("p=0",)]
     for text in (
         "ADD PARTITION (p = 5)",
         "PARTITION (p = 0) RENAME TO PARTITION (p = 6)",
@@ -188,7 +183,7 @@ def test_partitions_of_which_all_rows_are_deleted_are_not_shown(spark: Any, uri:
         with pytest.raises(UnsupportedFeatureError, match="PARTITION"):
             spark.sql(f"ALTER TABLE {t} {text}")
     spark.sql(f"ALTER TABLE {t} DROP IF EXISTS PARTITION (p = 77)")
-    assert rows(spark, f"SELECT id FROM {t}") == [(0,), (2,)]
+    assert selected(spark, f"SELECT id FROM {t}") == [(0,), (2,)]
 
 
 def test_replace_columns_keeps_values_by_name(spark: Any, uri: str) -> None:
@@ -198,7 +193,7 @@ def test_replace_columns_keeps_values_by_name(spark: Any, uri: str) -> None:
     spark.sql(f"INSERT INTO {t} SELECT 1, 'one', named_struct('x', 10)")
     spark.sql(f"ALTER TABLE {t} REPLACE COLUMNS (s STRUCT<x: INT>, n DATE, A BIGINT)")
     assert tablefmt.open(uri).version == 2
-    assert rows(spark, f"SELECT * FROM {t}") == [((10,), None, 1)]
+    assert selected(spark, f"SELECT * FROM {t}") == [((10,), None, 1)]
     assert [(f.name, f.dataType.simpleString()) for f in spark.table(t).schema] == [
         ("s", "struct<x:int>"),
         ("n", "date"),
@@ -208,7 +203,7 @@ def test_replace_columns_keeps_values_by_name(spark: Any, uri: str) -> None:
         with pytest.raises(SchemaMismatchError):
             spark.sql(f"ALTER TABLE {t} REPLACE COLUMNS ({columns})")
     spark.sql(f"ALTER TABLE {t} REPLACE COLUMNS (a BIGINT)")
-    assert rows(spark, f"SELECT * FROM {t}") == [(1,)]
+    assert selected(spark, f"SELECT * FROM {t}") == [(1,)]
     spark.sql(f"ALTER TABLE {t} REPLACE COLUMNS (a BIGINT)")
     assert tablefmt.open(uri).version == 3
-    assert rows(spark, f"SELECT * FROM {t} VERSION AS OF 1") == [(1, "one", (10,))]
+    assert selected(spark, f"SELECT * FROM {t} VERSION AS OF 1") == [(1, "one", (10,))]

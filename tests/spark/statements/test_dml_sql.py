@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,9 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 
+pytestmark = pytest.mark.usefixtures("catalog")
+
 AWKWARD = "a`b.c"
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    for name in ("t", "other"):
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 @pytest.fixture
