@@ -32,10 +32,9 @@ from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.session.context import TableContext
-from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, commit_options
+from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.receipt import Commit
-from tablefmt.session.scan import Scan
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 Uri = Union[str, "os.PathLike[str]"]
 
 
-class Table(Handle):
+class Table(ReadableHandle):
     """A handle on one table, at one version.
 
     Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
@@ -237,57 +236,6 @@ class Table(Handle):
             UnsafeStoreError, UnsupportedFeatureError: as of every write.
         """
         return Transaction(self.context, read_version)
-
-    def scan(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: Condition = None,
-        version: int | None = None,
-        timestamp: Time | None = None,
-        limit: int | None = None,
-    ) -> Scan:
-        """A read of one version: the handle's, or the one asked for. Nothing is read yet.
-
-        Args:
-            columns: names of top-level columns, in the order of the answer; all for None.
-            where: SQL text (PRN-3), or a pyarrow expression (PRN-15): rows for which it is TRUE.
-            version: the ID version.
-            timestamp: or a time, for the newest version of then (TIM-4): an aware datetime, or
-                ISO 8601 text, UTC without a zone.
-            limit: the most rows, from 0.
-
-        Raises:
-            VersionNotFoundError: no such version, or a time before the first.
-            InvalidRangeError: a version and a time; what is neither.
-            SchemaMismatchError: a column that is not there.
-            InvalidPredicateError, UnsupportedFeatureError: the condition or the limit.
-        """
-        asked = version is not None or timestamp is not None
-        snapshot = self.context.view.snapshot(self.context.resolve_point(version, timestamp))
-        return Scan(
-            self.context.store,
-            snapshot,
-            columns=columns,
-            where=where,
-            limit=limit,
-            asked=asked,
-        )
-
-    def to_arrow(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: Condition = None,
-        version: int | None = None,
-        timestamp: Time | None = None,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """`scan(...)` as one Arrow table. Raises as `scan`, and CorruptDataError (DAT-5)."""
-        scan = self.scan(
-            columns=columns, where=where, version=version, timestamp=timestamp, limit=limit
-        )
-        return scan.to_arrow()
 
     def changes(
         self,

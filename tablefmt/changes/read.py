@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from tablefmt.changes.plan import CHANGE_COLUMNS, DELETE, FileChanges, plan_changes
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.commit.environment import Environment
+from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
@@ -21,13 +21,12 @@ from tablefmt.snapshot.load import LogView
 CONTENTS = ("changes", "net", "append")
 
 
-class Changes:
+class Changes(BatchSource):
     """Row changes of versions `first_version` to `last_version`, both inclusive.
 
     An empty range has `last_version == first_version - 1`. Pass `last_version` on as the next
-    `after_version`, and nothing is lost or doubled. Rows are read when `to_batches`, `to_arrow` or
-    `to_pandas` asks for them; these raise UnsupportedFeatureError (INC-4) and CorruptDataError
-    (DAT-5).
+    `after_version`, and nothing is lost or doubled. Rows are read when they are asked for; what
+    reads them raises UnsupportedFeatureError (INC-4) and CorruptDataError (DAT-5).
     """
 
     def __init__(
@@ -109,14 +108,6 @@ class Changes:
             )
             for batch in batches:
                 yield self._marked(batch, change)
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table."""
-        return pa.Table.from_batches(list(self.to_batches()), self.schema)
-
-    def to_pandas(self, **arguments: Any) -> Any:
-        """All rows as a pandas frame; `arguments` go to pyarrow's to_pandas."""
-        return self.to_arrow().to_pandas(**arguments)
 
     def _marked(self, batch: pa.RecordBatch, change: FileChanges) -> pa.RecordBatch:
         values = (change.change, change.version, change.timestamp)

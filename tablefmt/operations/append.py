@@ -25,7 +25,7 @@ from tablefmt.session.partitions import partition_scope
 from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot, joined
-from tablefmt.session.source import repeatable
+from tablefmt.session.source import repeatable, without_handles
 from tablefmt.session.staging import Statement, autocommit
 
 NAME = "WRITE"
@@ -60,6 +60,7 @@ def append(
     # that may change, a read of the table, and granularity `transaction`, where any winner since
     # the start is a conflict, do.
     before = context.view.head.metadata
+    data = without_handles(data)
     whole_scope = get_property(before.properties, "conflictGranularity") == "transaction"
     reads = isinstance(data, Scan) and data.snapshot.table_id == context.view.head.table
     if whole_scope or merge_schema or reads or options.application is not None:

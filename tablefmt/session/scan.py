@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidPredicateError
@@ -19,11 +19,10 @@ from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 
 
-class Scan:
+class Scan(BatchSource):
     """A read of one snapshot. Nothing is read until one of the methods asks for it.
 
-    `to_arrow`, `to_batches`, `to_pandas` and `count` raise CorruptDataError (DAT-5) if a data file
-    is not what was written.
+    What reads rows raises CorruptDataError (DAT-5) if a data file is not what was written.
     """
 
     def __init__(
@@ -94,14 +93,6 @@ class Scan:
             left -= batch.num_rows
             if left <= 0:
                 return
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as one table."""
-        return pa.Table.from_batches(list(self.to_batches()), self.schema)
-
-    def to_pandas(self, **arguments: Any) -> Any:
-        """All rows as a pandas frame; `arguments` go to pyarrow's to_pandas."""
-        return self.to_arrow().to_pandas(**arguments)
 
     def count(self) -> int:
         """Rows; without a condition from metadata alone."""

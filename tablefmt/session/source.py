@@ -20,12 +20,14 @@ from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
 from tablefmt.conflict.verdict import Conflict
+from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.spool import Kept
 from tablefmt.data.tabular import as_reader
 from tablefmt.expressions.predicate import any_of
 from tablefmt.model.entry import Metadata, Operation, OperationClass, Scope
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
 from tablefmt.session.partitions import partitions_of, scope_of
+from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot, live_rows
 from tablefmt.snapshot.load import LogView
@@ -46,15 +48,20 @@ class Repeatable:
         return self.kept is not None and self.kept.lost
 
 
+def without_handles(source: Any) -> Any:
+    """The same; but for a handle on a table, the scan of all its rows that it stands for."""
+    return source.scan() if isinstance(source, ReadableHandle) else source
+
+
 def source_reader(source: Any) -> pa.RecordBatchReader:
-    """Rows as a stream: tabular data, or a scan of any table at any version.
+    """Rows as a stream: tabular data, a table, or a scan or changes of any table.
 
     Raises:
-        SchemaMismatchError: it is neither.
+        SchemaMismatchError: it is none of these.
     """
-    if isinstance(source, Scan):
-        return pa.RecordBatchReader.from_batches(source.schema, source.to_batches())
-    return as_reader(source)
+    source = without_handles(source)
+    # Not by the stream protocol: what goes wrong would lose its class on the way.
+    return source.to_reader() if isinstance(source, BatchSource) else as_reader(source)
 
 
 @contextmanager
@@ -64,8 +71,8 @@ def repeatable(source: Any) -> Iterator[Repeatable]:
     What somebody holds in memory, or can be scanned again, is not kept here. Of a stream it is what
     was read, on disk beyond a limit. Raises as `source_reader`.
     """
-    if isinstance(source, Scan):
-        yield Repeatable(lambda: source_reader(source))
+    if isinstance(source, BatchSource):
+        yield Repeatable(source.to_reader)
     elif isinstance(source, pa.Table | pa.RecordBatch) or hasattr(source, "__dataframe__"):
         yield Repeatable(as_reader(source).read_all().to_reader)
     else:

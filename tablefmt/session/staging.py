@@ -23,7 +23,13 @@ from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
 from tablefmt.session.options import CommitOptions, application_of
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.source import own_scan, read_of, source_reader, with_reads
+from tablefmt.session.source import (
+    own_scan,
+    read_of,
+    source_reader,
+    with_reads,
+    without_handles,
+)
 
 Stage = Callable[[TransactionSnapshot], Staged]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
@@ -42,6 +48,9 @@ class Statement:
     takes_rows: bool = False
     source: Any = None
     """Where the rows come from, if it takes some: see `source_reader`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", without_handles(self.source))
 
     def rows(self) -> pa.RecordBatchReader | None:
         """What it takes; None for a statement that takes none. Raises as `source_reader`."""

@@ -185,7 +185,7 @@ def test_every_module_is_in_a_room() -> None:
         ({"click", "rich"}, "cli"),
         ({"sqlglot"}, "expressions"),
         ({"google"}, "expressions"),
-        ({"duckdb"}, "data"),
+        ({"duckdb", "polars"}, "data"),
         ({"pandas"}, "demo"),  # pyarrow.dataset imports it by itself where it is installed
     ],
 )
