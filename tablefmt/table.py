@@ -122,8 +122,7 @@ class Table(ReadableHandle):
 
         Args:
             data: as of `append`.
-            where: rows for which it is TRUE go, and every new row has to make it TRUE (MRG-6). SQL
-                text, or a pyarrow expression.
+            where: as of `scan`: the rows that go, and every new row has to make it TRUE (MRG-6).
             dynamic_partitions: the partitions that `data` has rows of go, and no other.
             overwrite_schema: the columns of `data` take the place of the table's; for the whole
                 table alone.
@@ -154,7 +153,7 @@ class Table(ReadableHandle):
         """Take out the rows for which the condition is TRUE; all of them for None (DEL-1).
 
         Args:
-            where: SQL text, or a pyarrow expression.
+            where: as of `scan`.
             commit: see the class.
 
         Raises:
@@ -175,7 +174,7 @@ class Table(ReadableHandle):
         Args:
             set: column, or path of a field in a struct (SQL-5) -> SQL text over the old row; stored
                 by SQL-3.
-            where: SQL text, or a pyarrow expression.
+            where: as of `scan`.
             commit: see the class.
 
         Raises:

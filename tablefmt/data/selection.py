@@ -14,6 +14,7 @@ from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze
 from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.filter_tuples import Filters, filters_to_predicate, is_filters
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import Predicate, all_of, fields
 from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
@@ -22,7 +23,7 @@ from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predica
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.schema import Field, Schema, is_float, walk
 
-Condition = Union[str, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
+Condition = Union[str, Filters, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
 
 
 def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
@@ -64,11 +65,12 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
     """The rows of a condition; all for None.
 
     Text beyond comparisons of one column with constants is left to the engine. Of it, and of a
-    pyarrow expression, the parts that are understood prune (PRN-3, PRN-15).
+    pyarrow expression, the parts that are understood prune (PRN-3, PRN-15). Filter tuples are
+    understood as a whole.
 
     Raises:
-        InvalidPredicateError: text that cannot be parsed, an expression that does not fit the
-            columns, or neither.
+        InvalidPredicateError: text that cannot be parsed, tuples or an expression that do not fit
+            the columns, or none of these.
         UnsupportedFeatureError: text that cannot be evaluated exactly, or only by an engine that is
             not installed; or a pyarrow expression on a table with renamed columns.
     """
@@ -80,10 +82,11 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
         except UnsupportedFeatureError:
             return _by_engine(where, schema)
         return RowSelection(predicate, filter_of(predicate, schema))
+    if is_filters(where):
+        predicate = filters_to_predicate(where, schema)
+        return RowSelection(predicate, filter_of(predicate, schema))
     if not isinstance(where, pc.Expression):
-        raise InvalidPredicateError(
-            f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
-        )
+        raise no_condition(where)
     if any(f.name != f.physical for f in schema.fields):
         raise UnsupportedFeatureError(
             "a pyarrow expression cannot be used on a table with renamed columns; give SQL text",
@@ -99,6 +102,14 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
     seen = _physical(known, schema) if exact and known is not None else None
     rows = replace(_filter_by(where, schema), pushed_reads=seen)
     return RowSelection(known, rows, exact and known is not None)
+
+
+def no_condition(where: object) -> InvalidPredicateError:
+    """The error of a `where` that is of no kind of condition."""
+    return InvalidPredicateError(
+        f"where is a {type(where).__name__}; give SQL text, filter tuples like "
+        '[("id", ">", 1)], or a pyarrow.compute.Expression'
+    )
 
 
 def _by_engine(where: str, schema: Schema) -> RowSelection:

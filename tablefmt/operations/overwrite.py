@@ -7,12 +7,13 @@ alone decide. What goes is decided anew at every re-base (CFL-3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Replacing, Staged
+from tablefmt.data.selection import Condition, no_condition
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
@@ -20,6 +21,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.prune import decided_by_partitions, partition_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
@@ -46,15 +48,13 @@ from tablefmt.snapshot.file_columns import added_table
 
 OVERWRITE, TRUNCATE = "OVERWRITE", "TRUNCATE"
 
-Where = Union[str, pc.Expression, None]  # noqa: UP007 - run time
-
 
 def overwrite(
     context: TableContext,
     data: Any,
     options: CommitOptions,
     *,
-    where: Where = None,
+    where: Condition = None,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
     partition_by: Sequence[str] | None = None,
@@ -93,7 +93,7 @@ def overwrite(
 def overwrite_statement(
     data: Any,
     *,
-    where: Where = None,
+    where: Condition = None,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
     partition_by: Sequence[str] | None = None,
@@ -144,7 +144,7 @@ def overwrite_files(
     read_under: Metadata,
     *,
     read_version: int,
-    where: Where = None,
+    where: Condition = None,
     dynamic_partitions: bool = False,
     name: str = OVERWRITE,
     evolved: Metadata | None = None,
@@ -187,7 +187,7 @@ def overwrite_files(
 
 def _check_replaces_all(
     overwrite_schema: bool,
-    where: Where,
+    where: Condition,
     dynamic_partitions: bool = False,
     partition_by: Sequence[str] | None = None,
 ) -> None:
@@ -209,7 +209,7 @@ def _check_replaces_all(
 
 
 def check_overwritable(
-    metadata: Metadata, where: Where, dynamic_partitions: bool
+    metadata: Metadata, where: Condition, dynamic_partitions: bool
 ) -> Predicate | None:
     """The condition as a predicate that partition values decide; None for the whole table.
 
@@ -235,14 +235,14 @@ def check_overwritable(
     return predicate
 
 
-def _predicate_of(where: Where, schema: Schema) -> Predicate:
+def _predicate_of(where: Condition, schema: Schema) -> Predicate:
     """The condition, exactly. Spec: PRN-3, PRN-15."""
     if isinstance(where, str):
         return parse_predicate(where, schema)
+    if is_filters(where):
+        return filters_to_predicate(where, schema)
     if not isinstance(where, pc.Expression):
-        raise InvalidPredicateError(
-            f"where is a {type(where).__name__}; give SQL text or a pyarrow.compute.Expression"
-        )
+        raise no_condition(where)
     parts, exact = predicates_of(where, schema)
     if not exact:
         raise UnsupportedFeatureError(

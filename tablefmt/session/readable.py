@@ -51,7 +51,8 @@ class ReadableHandle(Handle):
 
         Args:
             columns: names of top-level columns, in the order of the answer; all for None.
-            where: SQL text (PRN-3), or a pyarrow expression (PRN-15): rows for which it is TRUE.
+            where: rows for which it is TRUE: SQL text (PRN-3); filter tuples, as pyarrow.parquet
+                takes them: `[("id", ">", 1)]`; or a pyarrow expression (PRN-15).
             version: the ID version.
             timestamp: or a time, for the newest version of then (TIM-4): an aware datetime, or
                 ISO 8601 text, UTC without a zone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions.filter_tuples import is_filters
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.cached import cached_property
 from tablefmt.model.integers import whole_from_0
@@ -37,7 +39,6 @@ class Scan(BatchSource):
     ) -> None:
         self.store = store
         self.snapshot = snapshot
-        self.where = where
         self.asked = asked
         """Somebody asked for this version, by number or time: its rows are a constant (CFL-22)."""
         self.columns = chosen_columns(snapshot.schema, columns)
@@ -46,6 +47,8 @@ class Scan(BatchSource):
             raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
         selection = select_rows(where, snapshot.schema)
         self.predicate, self._condition = selection.predicate, selection.rows
+        # A list may be another one by the time a commit relies on it.
+        self.where = deepcopy(where) if is_filters(where) else where
 
     @property
     def version(self) -> int:

@@ -1,0 +1,158 @@
+"""Filter tuples as `pyarrow.parquet` takes them, as a predicate. Pure.
+
+`[("id", ">", 1), ("name", "in", ["a", "b"])]` is an AND, a list of such lists an OR of them. What
+they mean is Arrow's: comparisons with None, and of a null, are never TRUE; with NaN only `!=` is;
+`in` and `not in` are never NULL, so that None in the collection stands for nulls, and `not in`
+without it selects them. 0.0 and -0.0 are equal everywhere. Spec: PRN-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard, Union
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions import ansi_comparisons
+from tablefmt.expressions.names import no_column
+from tablefmt.expressions.predicate import (
+    FALSE,
+    NULL,
+    TRUE,
+    And,
+    Comparison,
+    In,
+    IsNaN,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+)
+from tablefmt.expressions.python_values import literal_of
+from tablefmt.model.schema import Field, Schema, is_float, is_nested
+
+FilterTuple = tuple[str, str, Any]
+"""Column, operator, value."""
+
+Filters = Union[Sequence[FilterTuple], Sequence[Sequence[FilterTuple]]]  # noqa: UP007 - run time
+
+_COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MEMBERSHIPS = ("in", "not in")
+OPERATORS = (*_COMPARISONS, *_MEMBERSHIPS)
+
+
+def is_filters(where: Any) -> TypeGuard[Filters]:
+    """Whether a condition is of the kind that is read here, well made or not."""
+    return isinstance(where, list | tuple)
+
+
+def filters_to_predicate(filters: Filters, schema: Schema) -> Predicate:
+    """The condition over the columns of `schema`: TRUE for the rows that Arrow would keep.
+
+    Args:
+        filters: tuples (column, operator, value), all of which have to hold; or lists of them, one
+            of which has to. Names are matched as a whole, ignoring case.
+        schema: columns and their types.
+
+    Raises:
+        InvalidPredicateError: they are made otherwise; an unknown column or operator; a value that
+            the column cannot be compared with.
+        UnsupportedFeatureError: a column that is nested.
+    """
+    groups = [filters] if _is_conjunction(filters) else filters
+    return any_of([all_of([_one(item, schema) for item in _group(each)]) for each in groups])
+
+
+def _is_conjunction(filters: Sequence[Any]) -> bool:
+    """Whether these are tuples, and not lists of tuples."""
+    if not filters:
+        raise _malformed("an empty list; give None for all rows")
+    first = filters[0]
+    if isinstance(first, str):
+        raise _malformed(f"{filters!r:.100}; put the tuple into a list")
+    return isinstance(first, Sequence) and len(first) > 0 and isinstance(first[0], str)
+
+
+def _group(group: Any) -> Sequence[Any]:
+    if not isinstance(group, list | tuple) or not group:
+        raise _malformed(f"{group!r:.100} in the place of a list of tuples")
+    return group
+
+
+def _one(item: Any, schema: Schema) -> Predicate:
+    if not isinstance(item, list | tuple) or len(item) != 3:
+        raise _malformed(f"{item!r:.100} in the place of (column, operator, value)")
+    name, op, value = item
+    if not isinstance(name, str):
+        raise _malformed(f"{name!r:.100} in the place of a column's name")
+    field = schema.find(name)
+    if field is None:
+        raise no_column([name], schema.names)
+    if is_nested(field.type):
+        raise UnsupportedFeatureError(
+            f"column {field.name!r} is nested; filters reach top-level columns that are not",
+            ["filters:nested-field"],
+        )
+    if not isinstance(op, str) or op not in OPERATORS:
+        raise _malformed(f"the operator {op!r:.100}; there are {', '.join(OPERATORS)}")
+    if op in _MEMBERSHIPS:
+        return _membership(field, op == "in", _members(field, value))
+    return _comparison(field, _COMPARISONS[op], value)
+
+
+def _malformed(what: str) -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f'filters have {what}. They look like [("id", ">", 1), ("name", "in", ["a", "b"])], or a '
+        "list of such lists for OR"
+    )
+
+
+def _comparison(field: Field, op: str, value: Any) -> Predicate:
+    literal = literal_of(value, field)
+    if literal.kind == "null":
+        return NULL
+    if literal.value != literal.value:
+        return Not(IsNull(field)) if op == "!=" else FALSE
+    plain = ansi_comparisons.compare(field, op, literal, "UTC")
+    if is_float(field.type) and op in (">", ">="):
+        # In our order NaN is above every number.
+        return And((plain, Not(IsNaN(field))))
+    return plain
+
+
+def _members(field: Field, values: Any) -> list[Any]:
+    """The values of a collection; an iterator is none, for it gives them but once."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        iterator = iter(values)
+        if iterator is not values:
+            return list(iterator)
+    raise InvalidPredicateError(
+        f"in and not in take a list, a set or a tuple for column {field.name!r}, not the "
+        f"{type(values).__name__} {values!r:.80}"
+    )
+
+
+def _membership(field: Field, inside: bool, values: Sequence[Any]) -> Predicate:
+    literals = [literal_of(value, field) for value in values]
+    known = [literal for literal in literals if literal.kind != "null"]
+    parts = [_equal(field, literal) for literal in known]
+    exact = tuple(dict.fromkeys(p.value for p in parts if isinstance(p, Comparison)))
+    listed = [p for p in parts if not isinstance(p, Comparison) and p != FALSE]
+    if exact:
+        listed.insert(0, In(field, exact))
+    has_null = len(known) < len(literals)
+    if inside:
+        return any_of([IsNull(field), *listed] if has_null else listed)
+    outside = all_of([Not(part) for part in listed])
+    if has_null:
+        return all_of([Not(IsNull(field)), *([] if outside == TRUE else [outside])])
+    return TRUE if outside == TRUE else Or((IsNull(field), outside))
+
+
+def _equal(field: Field, literal: ansi_comparisons.Literal) -> Predicate:
+    """Arrow finds NaN in a set that holds NaN, unlike by `=`."""
+    if literal.value != literal.value:
+        return Comparison(field, "=", literal.value) if is_float(field.type) else FALSE
+    part = ansi_comparisons.compare(field, "=", literal, "UTC")
+    return FALSE if part == ansi_comparisons.never(field) else part
