@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.data.cast import cast_column
 from tablefmt.data.engine import Engine
+from tablefmt.data.evaluation import evaluate
 from tablefmt.data.nested_values import nulls
 from tablefmt.data.overlay import overlaid
 from tablefmt.data.text_lengths import fit_length
@@ -123,7 +124,7 @@ def computed(
         else:
             computable.append(leaf)
     if computable:
-        columns = engine().evaluate(rows, [v.value for v in computable])
+        columns = evaluate(engine, rows, [leaf.value for leaf in computable])
         known |= {v.field.id: column for v, column in zip(computable, columns, strict=True)}
     by_column = {}
     for value in values:
@@ -188,11 +189,11 @@ def _stored(field: Field, text: str, value: Translated) -> Translated:
         if problem is None:
             return value
         raise SchemaMismatchError(problem, [field.name])
-    stored = store_assigned(Typed(value.sql, value.type), field.type)
+    stored = store_assigned(Typed(value.sql, value.type, arrow=value.arrow), field.type)
     if stored is None:
         raise SchemaMismatchError(
             f"column {field.name!r} is {field.type} and does not take {text[:200]!r}, which is "
             f"{value.type}; cast it",
             [field.name],
         )
-    return replace(value, sql=stored.sql, type=field.type, column=None)
+    return replace(value, sql=stored.sql, type=field.type, column=None, arrow=stored.arrow)

@@ -18,13 +18,11 @@ from multiprocessing import current_process
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tablefmt.data.nested_values import relabelled
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.schema import Schema, Type
+from tablefmt.model.schema import Type
 
 MEMORY_BYTES = 512 << 20
 """What an engine may hold by default; beyond it goes to disk."""
@@ -123,31 +121,6 @@ class LazyEngine:
         if engine is None or engine.process != current_process().pid:
             engine = self._of_thread.engine = Engine(self.memory_limit)
         return engine
-
-
-@dataclass(slots=True)
-class RowTest:
-    """A condition on rows of data files, by the engine."""
-
-    schema: Schema
-    condition: Translated
-    """Over one relation: the schema, with the prefix `t`."""
-    engine: LazyEngine = field(default_factory=LazyEngine)
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Whether it is TRUE, for each row. Columns have physical names.
-
-        Raises:
-            InvalidPredicateError: it has no result for a row.
-        """
-        columns = {}
-        for at, column in enumerate(self.schema.fields):
-            if f"t{at}" in self.condition.columns:
-                values = batch.column(column.physical)
-                columns[f"t{at}"] = relabelled(values, arrow_type(column.type))
-        rows = pa.table(columns) if columns else pa.table({"none": pa.nulls(batch.num_rows)})
-        (truth,) = self.engine().evaluate(rows, [self.condition])
-        return pc.fill_null(truth, False).combine_chunks()
 
 
 def as_ours(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:

@@ -9,7 +9,8 @@ from typing import Union
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.engine import RowTest, check_engine, now_us
+from tablefmt.data.engine import now_us
+from tablefmt.data.evaluation import RowTest, check_carried_out
 from tablefmt.data.read import RowFilter, physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze
@@ -114,7 +115,7 @@ def no_condition(where: object) -> InvalidPredicateError:
 
 def _by_engine(where: str, schema: Schema) -> RowSelection:
     condition = translate_condition(where, (Relation(schema),), now_us())
-    check_engine()
+    check_carried_out([condition])
     parts, _ = parse_conjuncts(where, schema)
     predicate = all_of(parts) if parts else None
     used = [f for at, f in enumerate(schema.fields) if f"t{at}" in condition.columns]

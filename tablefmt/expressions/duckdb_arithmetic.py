@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError
-from tablefmt.expressions import duckdb_types
+from tablefmt.expressions import arrow_values, duckdb_types
 from tablefmt.expressions.duckdb_operands import Read, Write, refused, shown
 from tablefmt.expressions.duckdb_types import (
     DIGITS_MAX,
@@ -68,9 +68,11 @@ def _sum(sign: str) -> Write:
         whole = max(first.precision - first.scale, second.precision - second.scale)
         kind = bounded_decimal(whole + scale + 1, scale)
         held = Decimal(min(DIGITS_MAX, whole + scale + 1), scale)
-        sides = [cast(side, held).sql for side in (one, two)]
+        left, right = (cast(side, held) for side in (one, two))
         return Typed(
-            f"CAST(({sides[0]} {sign} {sides[1]}) AS {duckdb_types.duck_type(kind)})", kind
+            f"CAST(({left.sql} {sign} {right.sql}) AS {duckdb_types.duck_type(kind)})",
+            kind,
+            arrow=arrow_values.exact(left.arrow, sign, right.arrow, kind),
         )
 
     return write
@@ -84,12 +86,13 @@ def _product(node: exp.Mul, read: Read) -> Typed:
     if first.precision + second.precision > DIGITS_MAX:
         raise refused(node, "a product of more than 38 digits", "decimal-digits")
     kind = bounded_decimal(first.precision + second.precision + 1, first.scale + second.scale)
-    # DuckDB multiplies in 64 bits unless a side is wider.
     sides = [cast(one, first), cast(two, second)]
+    arrow = arrow_values.exact(sides[0].arrow, "*", sides[1].arrow, kind)
+    # DuckDB multiplies in 64 bits unless a side is wider.
     if first.precision + second.precision > _DIGITS_64 > max(first.precision, second.precision) - 1:
         sides[0] = cast(sides[0], Decimal(_DIGITS_64 + 1, first.scale))
     product = f"({sides[0].sql} * {sides[1].sql})"
-    return Typed(f"CAST({product} AS {duckdb_types.duck_type(kind)})", kind)
+    return Typed(f"CAST({product} AS {duckdb_types.duck_type(kind)})", kind, arrow=arrow)
 
 
 def _is_exact(one: Typed, two: Typed) -> bool:
@@ -103,15 +106,18 @@ def _is_exact(one: Typed, two: Typed) -> bool:
 def _same_type(one: Typed, sign: str, two: Typed, node: exp.Expression) -> Typed:
     kind = duckdb_types.common_type(one, two, shown(node))
     assert kind is not None
-    return Typed(f"({cast(one, kind).sql} {sign} {cast(two, kind).sql})", kind)
+    left, right = cast(one, kind), cast(two, kind)
+    arrow = None if sign == "%" else arrow_values.arithmetic(left.arrow, sign, right.arrow, kind)
+    return Typed(f"({left.sql} {sign} {right.sql})", kind, arrow=arrow)
 
 
 def _quotient(node: exp.Div, read: Read) -> Typed:
     one, two = _numbers(node, read)
     if _is_exact(one, two):
         raise refused(node, "division of decimals", "decimal-division")
-    sides = [cast(side, DOUBLE).sql for side in (one, two)]
-    return Typed(_unless_zero(sides, f"({sides[0]} / {sides[1]})"), DOUBLE)
+    left, right = (cast(side, DOUBLE) for side in (one, two))
+    sql = _unless_zero([left.sql, right.sql], f"({left.sql} / {right.sql})")
+    return Typed(sql, DOUBLE, arrow=arrow_values.quotient(left.arrow, right.arrow))
 
 
 def _unless_zero(sides: list[str], otherwise: str) -> str:
@@ -134,16 +140,18 @@ def _remainder(node: exp.Mod, read: Read) -> Typed:
         return Typed(_unless_zero(sides, remainder), kind)
     made_ = _same_type(one, "%", two, node)
     assert made_.type is not None
-    sides = [cast(side, made_.type).sql for side in (one, two)]
-    return Typed(_unless_zero(sides, made_.sql), made_.type)
+    left, right = (cast(side, made_.type) for side in (one, two))
+    arrow = arrow_values.remainder(left.arrow, right.arrow, made_.type)
+    return Typed(_unless_zero([left.sql, right.sql], made_.sql), made_.type, arrow=arrow)
 
 
 def _whole_quotient(node: exp.IntDiv, read: Read) -> Typed:
     one, two = _numbers(node, read)
     if not is_integer(one.type) or not is_integer(two.type):
         raise refused(node, "DIV of what is not whole", "div")
-    sides = [cast(side, LONG).sql for side in (one, two)]
-    return Typed(_unless_zero(sides, f"({sides[0]} // {sides[1]})"), LONG)
+    left, right = (cast(side, LONG) for side in (one, two))
+    sql = _unless_zero([left.sql, right.sql], f"({left.sql} // {right.sql})")
+    return Typed(sql, LONG, arrow=arrow_values.quotient(left.arrow, right.arrow))
 
 
 def _negative(node: exp.Neg, read: Read) -> Typed:
@@ -157,11 +165,12 @@ def _negative(node: exp.Neg, read: Read) -> Typed:
     value = read(node.this)
     if not is_number(value.type):
         raise InvalidPredicateError(f"{shown(node)}: {value.type} is no number")
+    arrow = arrow_values.negative(value.arrow, value.type)
     if value.type is not None and is_integer(value.type):
         # So that the lowest number has no opposite, as in Spark.
         zero = f"CAST(0 AS {duckdb_types.duck_type(value.type)})"
-        return Typed(f"({zero} - {value.sql})", value.type)
-    return Typed(f"(-{value.sql})", value.type)
+        return Typed(f"({zero} - {value.sql})", value.type, arrow=arrow)
+    return Typed(f"(-{value.sql})", value.type, arrow=arrow)
 
 
 def _is_suffixed(node: exp.Expression) -> bool:
@@ -176,7 +185,8 @@ def _is_suffixed(node: exp.Expression) -> bool:
 
 def _absolute(node: exp.Abs, read: Read) -> Typed:
     value = _number(node, read)
-    return Typed(f"abs({value.sql})", value.type)
+    arrow = arrow_values.absolute(value.arrow, value.type)
+    return Typed(f"abs({value.sql})", value.type, arrow=arrow)
 
 
 def _number(node: exp.Expression, read: Read) -> Typed:

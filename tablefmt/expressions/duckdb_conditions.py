@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions import duckdb_types
+from tablefmt.expressions import arrow_values, duckdb_types
 from tablefmt.expressions.constant_values import cast_target
 from tablefmt.expressions.duckdb_operands import (
+    UNKNOWN,
     Read,
     Write,
     not_carried_out,
@@ -35,28 +36,36 @@ def _logic(word: str) -> Write:
                 pending += (part.expression, part.this)
             else:
                 items.append(truth(part, read))
-        return Typed("(" + f" {word} ".join(items) + ")", BOOLEAN)
+        whole = arrow_values.all_true if word == "AND" else arrow_values.any_true
+        sql = "(" + f" {word} ".join(item.sql for item in items) + ")"
+        return Typed(sql, BOOLEAN, arrow=whole([item.arrow for item in items]))
 
     return write
 
 
+def negated(value: Typed) -> Typed:
+    """NOT of a truth value."""
+    return Typed(f"(NOT {value.sql})", BOOLEAN, arrow=arrow_values.call("invert", value.arrow))
+
+
 def _not(node: exp.Not, read: Read) -> Typed:
-    return Typed(f"(NOT {truth(node.this, read)})", BOOLEAN)
+    return negated(truth(node.this, read))
 
 
-def _compared(one: Typed, op: str, two: Typed, node: exp.Expression) -> str:
+def _compared(one: Typed, op: str, two: Typed, node: exp.Expression) -> Typed:
     for side in (one.type, two.type):
         if side is not None and is_variant(side):
             raise _not_compared(node, side)
     kind = duckdb_types.common_type(one, two, shown(node))
     if kind is None:
-        return "CAST(NULL AS BOOLEAN)" if "DISTINCT" not in op else "TRUE"
+        return UNKNOWN if "DISTINCT" not in op else Typed(str("NOT" in op).upper(), BOOLEAN)
     if is_nested(kind):
         raise _not_compared(node, kind)
-    sides = [one.sql, two.sql]
-    if not duckdb_types.is_integer(one.type) or not duckdb_types.is_integer(two.type):
-        sides = [duckdb_types.cast(side, kind).sql for side in (one, two)]
-    return f"({sides[0]} {op} {sides[1]})"
+    left, right = (duckdb_types.cast(side, kind) for side in (one, two))
+    arrow = arrow_values.compared(left.arrow, op, right.arrow, kind)
+    if duckdb_types.is_integer(one.type) and duckdb_types.is_integer(two.type):
+        left, right = one, two
+    return Typed(f"({left.sql} {op} {right.sql})", BOOLEAN, arrow=arrow)
 
 
 def _not_compared(node: exp.Expression, kind: Type) -> UnsupportedFeatureError:
@@ -69,8 +78,7 @@ def _not_compared(node: exp.Expression, kind: Type) -> UnsupportedFeatureError:
 
 def _comparison(op: str) -> Write:
     def write(node: exp.Expression, read: Read) -> Typed:
-        one, two = read(node.this), read(node.expression)
-        return Typed(_compared(one, op, two, node), BOOLEAN)
+        return _compared(read(node.this), op, read(node.expression), node)
 
     return write
 
@@ -80,8 +88,9 @@ def _between(node: exp.Between, read: Read) -> Typed:
         raise UnsupportedFeatureError("BETWEEN SYMMETRIC", ["sql:between-symmetric"])
     value = read(node.this)
     low, high = read(node.args["low"]), read(node.args["high"])
-    parts = _compared(value, ">=", low, node), _compared(value, "<=", high, node)
-    return Typed(f"({parts[0]} AND {parts[1]})", BOOLEAN)
+    above, below = _compared(value, ">=", low, node), _compared(value, "<=", high, node)
+    arrow = arrow_values.all_true([above.arrow, below.arrow])
+    return Typed(f"({above.sql} AND {below.sql})", BOOLEAN, arrow=arrow)
 
 
 def _in(node: exp.In, read: Read) -> Typed:
@@ -93,17 +102,19 @@ def _in(node: exp.In, read: Read) -> Typed:
     items = [read(item) for item in node.expressions]
     kind = duckdb_types.common_of([value, *items], shown(node))
     if kind is None:
-        return Typed("CAST(NULL AS BOOLEAN)", BOOLEAN)
+        return UNKNOWN
     if is_nested(kind):
         raise _not_compared(node, kind)
-    first, *rest = (duckdb_types.cast(item, kind).sql for item in (value, *items))
-    return Typed(f"({first} IN ({', '.join(rest)}))", BOOLEAN)
+    first, *rest = (duckdb_types.cast(item, kind) for item in (value, *items))
+    arrow = arrow_values.among(first.arrow, [item.arrow for item in rest], kind)
+    return Typed(f"({first.sql} IN ({', '.join(i.sql for i in rest)}))", BOOLEAN, arrow=arrow)
 
 
 def _is(node: exp.Is, read: Read) -> Typed:
     value = read(node.this)
     if isinstance(node.expression, exp.Null):
-        return Typed(f"({value.sql} IS NULL)", BOOLEAN)
+        arrow = arrow_values.call("is_null", value.arrow)
+        return Typed(f"({value.sql} IS NULL)", BOOLEAN, arrow=arrow)
     if isinstance(node.expression, exp.Boolean) and value.type in (None, BOOLEAN):
         word = "TRUE" if node.expression.this else "FALSE"
         return Typed(f"({value.sql} IS NOT DISTINCT FROM {word})", BOOLEAN)
@@ -158,12 +169,24 @@ def _cast(node: exp.Cast, read: Read) -> Typed:
     return duckdb_types.cast(value, target)
 
 
-def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[str], Type | None]:
-    """The text of each in the type that all meet in."""
+def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[Typed], Type | None]:
+    """Each in the type that all meet in."""
     kind = duckdb_types.common_of(values, shown(node))
     if kind is None:
-        return [value.sql for value in values], None
-    return [duckdb_types.cast(value, kind).sql for value in values], kind
+        return values, None
+    return [duckdb_types.cast(value, kind) for value in values], kind
+
+
+def _choice(tests: list[Typed], values: list[Typed], node: exp.Expression) -> Typed:
+    """The value of the first test that is TRUE; the last of the values if none is."""
+    branches, kind = _branches(values, node)
+    pairs = " ".join(f"WHEN {t.sql} THEN {v.sql}" for t, v in zip(tests, branches, strict=False))
+    arrows = [branch.arrow for branch in branches]
+    return Typed(
+        f"(CASE {pairs} ELSE {branches[-1].sql} END)",
+        kind,
+        arrow=arrow_values.chosen([test.arrow for test in tests], arrows[:-1], arrows[-1]),
+    )
 
 
 def _case(node: exp.Case, read: Read) -> Typed:
@@ -177,9 +200,7 @@ def _case(node: exp.Case, read: Read) -> Typed:
     values = [read(part.args["true"]) for part in node.args["ifs"]]
     default = node.args.get("default")
     values.append(Typed("NULL", None) if default is None else read(default))
-    branches, kind = _branches(values, node)
-    pairs = " ".join(f"WHEN {t} THEN {v}" for t, v in zip(tests, branches, strict=False))
-    return Typed(f"(CASE {pairs} ELSE {branches[-1]} END)", kind)
+    return _choice(tests, values, node)
 
 
 def _if(node: exp.If, read: Read) -> Typed:
@@ -187,20 +208,22 @@ def _if(node: exp.If, read: Read) -> Typed:
     other = node.args.get("false")
     values = [read(node.args["true"])]
     values.append(Typed("NULL", None) if other is None else read(other))
-    branches, kind = _branches(values, node)
-    return Typed(f"(CASE WHEN {test} THEN {branches[0]} ELSE {branches[1]} END)", kind)
+    return _choice([test], values, node)
 
 
 def _coalesce(node: exp.Coalesce, read: Read) -> Typed:
     values = [read(part) for part in (node.this, *node.expressions)]
     branches, kind = _branches(values, node)
-    return Typed(f"coalesce({', '.join(branches)})", kind)
+    arrow = arrow_values.call("coalesce", *(branch.arrow for branch in branches))
+    return Typed(f"coalesce({', '.join(b.sql for b in branches)})", kind, arrow=arrow)
 
 
 def _nullif(node: exp.Nullif, read: Read) -> Typed:
     one, two = read(node.this), read(node.expression)
     same = _compared(one, "=", two, node)
-    return Typed(f"(CASE WHEN {same} THEN NULL ELSE {one.sql} END)", one.type)
+    nothing = None if one.type is None else arrow_values.null_of(one.type)
+    arrow = arrow_values.chosen([same.arrow], [nothing], one.arrow)
+    return Typed(f"(CASE WHEN {same.sql} THEN NULL ELSE {one.sql} END)", one.type, arrow=arrow)
 
 
 CONDITIONS: Mapping[type[exp.Expression], Write] = {

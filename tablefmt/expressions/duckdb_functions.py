@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions import arrow_values
 from tablefmt.expressions.duckdb_arithmetic import ARITHMETIC
 from tablefmt.expressions.duckdb_operands import Read, Write, refused, shown, small, texts
 from tablefmt.expressions.duckdb_types import (
@@ -183,7 +184,9 @@ def _anonymous(node: exp.Anonymous, read: Read) -> Typed:
     name = str(node.this).lower()
     if name in ("isnull", "isnotnull") and len(node.expressions) == 1:
         word = "IS NULL" if name == "isnull" else "IS NOT NULL"
-        return Typed(f"({read(node.expressions[0]).sql} {word})", BOOLEAN)
+        value = read(node.expressions[0])
+        arrow = arrow_values.call("is_null" if name == "isnull" else "is_valid", value.arrow)
+        return Typed(f"({value.sql} {word})", BOOLEAN, arrow=arrow)
     raise refused(node, f"function {name}", name)
 
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import Kind, kind_of
+from tablefmt.expressions.arrow_values import null_of
 from tablefmt.expressions.duckdb_types import BOOLEAN, STRING, Typed
 
 Read = Callable[[Any], Typed]
@@ -16,6 +17,9 @@ Read = Callable[[Any], Typed]
 
 Write = Callable[[Any, Read], Typed]
 """Makes the text of one construct, by what reads its operands."""
+
+UNKNOWN = Typed("CAST(NULL AS BOOLEAN)", BOOLEAN, arrow=null_of(BOOLEAN))
+"""NULL as a truth value."""
 
 
 def shown(node: exp.Expression) -> str:
@@ -57,12 +61,12 @@ def text_literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def truth(node: exp.Expression, read: Read) -> str:
-    """The text of a truth value. Raises InvalidPredicateError for anything else."""
+def truth(node: exp.Expression, read: Read) -> Typed:
+    """A truth value. Raises InvalidPredicateError for anything else."""
     value = read(node)
     if value.type not in (None, BOOLEAN):
         raise InvalidPredicateError(f"{shown(node)} is {value.type}, not a condition")
-    return value.sql if value.type is not None else "CAST(NULL AS BOOLEAN)"
+    return value if value.type is not None else UNKNOWN
 
 
 def texts(node: exp.Expression, read: Read, *parts: Any) -> list[str]:

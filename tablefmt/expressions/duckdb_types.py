@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.ansi_comparisons import cast_text
+from tablefmt.expressions.arrow_values import ConstantValue, Value, cast_value, null_of
 from tablefmt.expressions.literals import text_to_decimal
 from tablefmt.model.schema import (
     Array,
@@ -75,6 +76,8 @@ class Typed:
     """Of a whole number that is written out: how many it has."""
     text: str | None = None
     """Of a text that is written out: what it says."""
+    arrow: Value | None = None
+    """The same by Arrow's functions; None: the engine alone has it."""
 
 
 def duck_type(kind: Type) -> str:
@@ -190,7 +193,8 @@ def number_literal(text: str) -> Typed:
     except ValueError as error:
         raise InvalidPredicateError(f"{text[:80]}: {error}") from None
     if "e" in text.lower():
-        return Typed(f"CAST('{float(value)!r}' AS DOUBLE)", DOUBLE)
+        real = ConstantValue(float(value), DOUBLE)
+        return Typed(f"CAST('{float(value)!r}' AS DOUBLE)", DOUBLE, arrow=real)
     places = value.as_tuple()
     assert isinstance(places.exponent, int)
     digits = max(len(places.digits), -places.exponent)
@@ -198,11 +202,13 @@ def number_literal(text: str) -> Typed:
         digits = len(str(abs(int(value))))
         for kind, end in ((INTEGER, 1 << 31), (LONG, 1 << 63)):
             if -end <= value < end:
-                return Typed(f"CAST({int(value)} AS {duck_type(kind)})", kind, digits)
+                sql = f"CAST({int(value)} AS {duck_type(kind)})"
+                return Typed(sql, kind, digits, arrow=ConstantValue(int(value), kind))
     if digits > DIGITS_MAX:
         raise InvalidPredicateError(f"{text[:80]} has more than 38 digits")
     kind_ = Decimal(digits, max(0, -places.exponent))
-    return Typed(f"CAST('{value:f}' AS {duck_type(kind_)})", kind_)
+    written = ConstantValue(value, kind_)
+    return Typed(f"CAST('{value:f}' AS {duck_type(kind_)})", kind_, arrow=written)
 
 
 def cast(value: Typed, target: Type) -> Typed:
@@ -216,8 +222,9 @@ def cast(value: Typed, target: Type) -> Typed:
     if is_nested(target):
         raise UnsupportedFeatureError(f"a cast to {target}", ["sql:cast"])
     if value.type is None:
-        return Typed(f"CAST(NULL AS {duck_type(target)})", target)
-    return Typed(_cast(value, type_name(value.type), target), target)
+        return Typed(f"CAST(NULL AS {duck_type(target)})", target, arrow=null_of(target))
+    arrow = cast_value(value.arrow, value.type, target)
+    return Typed(_cast(value, type_name(value.type), target), target, arrow=arrow)
 
 
 def _cast(value: Typed, source: str, target: Type) -> str:

@@ -15,9 +15,10 @@ from sqlglot import exp
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import duckdb_types
 from tablefmt.expressions.analysis import Kind, kind_of
-from tablefmt.expressions.duckdb_conditions import CONDITIONS
+from tablefmt.expressions.arrow_values import ColumnValue, ConstantValue, Value
+from tablefmt.expressions.duckdb_conditions import CONDITIONS, negated
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
-from tablefmt.expressions.duckdb_operands import not_carried_out, shown, text_literal
+from tablefmt.expressions.duckdb_operands import UNKNOWN, not_carried_out, shown, text_literal
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 from tablefmt.expressions.names import Relation, no_column, resolve
 from tablefmt.expressions.parse import parse_tree
@@ -35,6 +36,8 @@ class Translated:
     """Handles of the columns it looks at."""
     column: str | None = None
     """The handle, if it is one column as it stands."""
+    arrow: Value | None = None
+    """The same by Arrow's functions, where they are enough."""
 
 
 @dataclass(slots=True)
@@ -74,7 +77,8 @@ def translate_tree(
     whole = (
         expression.sql if isinstance(tree, exp.Column) and expression.sql in scope.used else None
     )
-    return Translated(expression.sql, expression.type, frozenset(scope.used), whole)
+    used = frozenset(scope.used)
+    return Translated(expression.sql, expression.type, used, whole, expression.arrow)
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
@@ -82,15 +86,15 @@ def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int 
     expression = translate(text, relations, now_us)
     if expression.type not in (None, BOOLEAN):
         raise InvalidPredicateError(f"{text[:200]!r} is {expression.type}, not a condition")
-    sql = expression.sql if expression.type is not None else "CAST(NULL AS BOOLEAN)"
-    return Translated(sql, BOOLEAN, expression.columns)
+    sql = expression.sql if expression.type is not None else UNKNOWN.sql
+    return Translated(sql, BOOLEAN, expression.columns, arrow=expression.arrow)
 
 
 def _read(node: exp.Expression, scope: Scope) -> Typed:
     expression = _made(node, scope)
     if not node.args.get("negate"):
         return expression
-    return Typed(f"(NOT {expression.sql})", BOOLEAN)
+    return negated(expression)
 
 
 def _made(node: exp.Expression, scope: Scope) -> Typed:
@@ -119,7 +123,8 @@ def _column(node: exp.Column, scope: Scope) -> Typed:
     relation, at, fields = meanings[0].relation, meanings[0].at, meanings[0].path
     column = relation.schema.fields[at]
     scope.used.add(relation.handle(at))
-    value = Typed(relation.handle(at), column.type)
+    handle = relation.handle(at)
+    value = Typed(handle, column.type, arrow=ColumnValue(handle))
     for name in fields:
         value = _part(value, name, node, scope)
     return value
@@ -152,9 +157,14 @@ def _dot(node: exp.Dot, scope: Scope) -> Typed:
     return _part(_read(node.this, scope), node.expression.name, node, scope)
 
 
+def _text(node: exp.Literal | exp.RawString, scope: Scope) -> Typed:
+    value = ConstantValue(node.this, STRING)
+    return Typed(text_literal(node.this), STRING, text=node.this, arrow=value)
+
+
 def _literal(node: exp.Literal, scope: Scope) -> Typed:
     if node.is_string:
-        return Typed(text_literal(node.this), STRING, text=node.this)
+        return _text(node, scope)
     return duckdb_types.number_literal(node.this)
 
 
@@ -163,7 +173,8 @@ def _constant(sql: str, kind: Type | None) -> Callable[[Any, Scope], Typed]:
 
 
 def _boolean(node: exp.Boolean, scope: Scope) -> Typed:
-    return Typed("TRUE" if node.this else "FALSE", BOOLEAN)
+    truth = bool(node.this)
+    return Typed("TRUE" if truth else "FALSE", BOOLEAN, arrow=ConstantValue(truth, BOOLEAN))
 
 
 def _now(node: exp.Expression, scope: Scope) -> Typed:
@@ -184,7 +195,7 @@ _READERS: dict[type[exp.Expression], Reader] = {
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Literal: _literal,
-    exp.RawString: lambda node, scope: Typed(text_literal(node.this), STRING, text=node.this),
+    exp.RawString: _text,
     exp.Boolean: _boolean,
     exp.Null: _constant("NULL", None),
     exp.CurrentTimestamp: _now,
