@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.data.cast import cast_column
 from tablefmt.data.engine import Engine
-from tablefmt.data.evaluation import evaluate
+from tablefmt.data.evaluation import check_carried_out, evaluate
 from tablefmt.data.nested_values import nulls
 from tablefmt.data.overlay import overlaid
 from tablefmt.data.text_lengths import fit_length
@@ -45,6 +45,11 @@ class NewValue:
     over: bool = False
     """Fields that the value's structs lack stay too."""
 
+    @property
+    def is_computed(self) -> bool:
+        """Neither NULL nor a column as it stands."""
+        return self.value.type is not None and self.value.column is None
+
 
 def new_values(
     assignments: Sequence[Assignment], relations: tuple[Relation, ...], now_us: int
@@ -64,6 +69,7 @@ def new_values(
     for field, value in assignments:
         new = _new_value(field, value, relations, now_us, field.name)
         values.append(_with_old(new, relations[0]) if new.parts or new.over else new)
+    check_carried_out([leaf.value for leaf in _leaves(values) if leaf.is_computed])
     return values
 
 
@@ -119,10 +125,10 @@ def computed(
         elif leaf.over and leaf.old is not None:
             given, old = rows[str(leaf.value.column)], cast_column(rows[leaf.old], leaf.field)
             known[leaf.field.id] = overlaid(given, old, leaf.field)
-        elif leaf.value.column is not None:
-            known[leaf.field.id] = cast_column(rows[leaf.value.column], leaf.field)
-        else:
+        elif leaf.is_computed:
             computable.append(leaf)
+        else:
+            known[leaf.field.id] = cast_column(rows[str(leaf.value.column)], leaf.field)
     if computable:
         columns = evaluate(engine, rows, [leaf.value for leaf in computable])
         known |= {v.field.id: column for v, column in zip(computable, columns, strict=True)}

@@ -48,6 +48,8 @@ class MergeCondition:
 
     target: TargetCondition
     equalities: tuple[Equality, ...]
+    complete: bool
+    """There is no other part."""
 
 
 def analyze_merge_condition(
@@ -68,7 +70,8 @@ def analyze_merge_condition(
     tree = parse_tree(text)
     predicates: list[Predicate] = []
     equalities: list[Equality] = []
-    for part in conjuncts_of(tree):
+    parts = list(conjuncts_of(tree))
+    for part in parts:
         analysis = analyze_tree(part, target, source)
         if analysis.unresolved:
             continue
@@ -78,7 +81,8 @@ def analyze_merge_condition(
         elif isinstance(part, exp.EQ | exp.NullSafeEQ):
             equalities += _equality(part, target, source, now_us)
     columns = _columns(analyze_tree(tree, target, source), target)
-    return MergeCondition(_condition(predicates, columns), tuple(equalities))
+    complete = len(equalities) == len(parts)
+    return MergeCondition(_condition(predicates, columns), tuple(equalities), complete)
 
 
 def analyze_target_condition(

@@ -21,6 +21,7 @@ from tablefmt.errors import MergeCardinalityError
 from tablefmt.expressions.clauses import Side
 from tablefmt.model.display import shown_value
 from tablefmt.model.schema import Field
+from tablefmt.operations.merge_join import KeyJoin, clauses_of, key_join
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge
 from tablefmt.session.merge_pairs import (
     ACTIONS,
@@ -85,8 +86,8 @@ def find_matches(merge: PreparedMerge, files: pa.Table) -> Match:
         MergeCardinalityError: MRG-4. InvalidPredicateError: a condition without a result.
         CorruptDataError: DAT-5.
     """
-    columns = _columns(merge)
-    return Match.joined([_joined(merge, chunk) for chunk in _chunks(merge, files, columns)])
+    keys, chunks = key_join(merge), _chunks(merge, files, _columns(merge))
+    return Match.joined([_joined(merge, chunk, keys) for chunk in chunks])
 
 
 def pairs_of(merge: PreparedMerge, match: Match) -> Pairs:
@@ -137,12 +138,42 @@ def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> 
         yield pa.Table.from_batches(held)
 
 
-def _joined(merge: PreparedMerge, chunk: pa.Table) -> Match:
+def _joined(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin | None) -> Match:
     """All pairs of some target rows.
 
     Raises:
         MergeCardinalityError: MRG-4. All rows that match one of them are here, so it can be told.
     """
+    match = None if keys is None else _by_keys(merge, chunk, keys)
+    if match is None:
+        match = _by_engine(merge, chunk)
+    match = match.at((match.source >= 0) | (match.clause != NONE))
+    match = match.at(np.lexsort((match.source, match.position, match.file)))
+    twice = must_not_change(merge.analysis, pairs_of(merge, match))
+    if len(twice):
+        raise _several_changes(merge, match.at(twice), chunk)
+    return match
+
+
+def _by_keys(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin) -> Match | None:
+    """The same, in no order; None if the engine has to be asked."""
+    pairs = keys.pairs(chunk)
+    if pairs is None:
+        return None
+    target, source = pairs
+    if merge.analysis.looks_at_all_targets:
+        alone = np.ones(chunk.num_rows, np.bool_)
+        alone[target] = False
+        target = np.concatenate([target, np.flatnonzero(alone)])
+        source = np.concatenate([source, np.full(len(target) - len(source), -1)])
+    clause = clauses_of(merge, chunk, target, source)
+    if clause is None:
+        return None
+    file, position = (chunk[name].to_numpy()[target] for name in ("f", "p"))
+    return Match(file, position, source, clause)
+
+
+def _by_engine(merge: PreparedMerge, chunk: pa.Table) -> Match:
     needed = sorted(h for h in _used(merge) if h.startswith(merge.source.relation.prefix))
     outer = merge.analysis.looks_at_all_targets
     clause = merge.first_clause(Side.MATCHED)
@@ -153,14 +184,8 @@ def _joined(merge: PreparedMerge, chunk: pa.Table) -> Match:
         f"SELECT f, p, coalesce(r, -1) AS r, CAST({clause} AS SMALLINT) AS c "
         f"FROM target {'LEFT' if outer else 'INNER'} JOIN source ON {merge.on.sql}"
     )
-    rows = merge.engine.query(text, target=chunk, source=merge.source.of(needed))
-    match = Match(*(rows[name].to_numpy() for name in ("f", "p", "r", "c")))
-    match = match.at((match.source >= 0) | (match.clause != NONE))
-    match = match.at(np.lexsort((match.source, match.position, match.file)))
-    twice = must_not_change(merge.analysis, pairs_of(merge, match))
-    if len(twice):
-        raise _several_changes(merge, match.at(twice), chunk)
-    return match
+    rows = merge.engine().query(text, target=chunk, source=merge.source.of(needed))
+    return Match(*(rows[name].to_numpy() for name in ("f", "p", "r", "c")))
 
 
 def _several_changes(merge: PreparedMerge, twice: Match, chunk: pa.Table) -> MergeCardinalityError:

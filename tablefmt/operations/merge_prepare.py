@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tablefmt.data.assignment import NewValue, new_values
-from tablefmt.data.engine import Engine, check_engine, now_us
+from tablefmt.data.engine import LazyEngine, check_engine, now_us
+from tablefmt.data.evaluation import check_carried_out
 from tablefmt.data.spool import spooled
 from tablefmt.expressions.clauses import (
     Action,
@@ -64,7 +65,7 @@ class PreparedMerge:
     target: Relation
     """The table as it is read."""
     source: Source
-    engine: Engine
+    engine: LazyEngine
     memory_limit: int
 
     def conditions(self, *sides: Side) -> list[Translated]:
@@ -99,7 +100,6 @@ def prepared(
     Raises:
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
-    check_engine()
     schema = source_schema(source.schema, pinned.metadata.schema)
     coming = evolving_columns(statement, pinned.target.schema, schema)
     if coming is not None:
@@ -112,7 +112,10 @@ def prepared(
         on = translate_condition(statement.on, (target, relation), now)
     clauses = _clauses(steps, target, relation, now)
     analysis = StatementReader(target, relation, now_us=now).analyze(statement, steps)
-    engine = Engine(memory_limit)
+    if not analysis.joins_by_keys:
+        check_engine()
+    check_carried_out([c.condition for c in clauses if c.condition is not None])
+    engine = LazyEngine(memory_limit)
     with spooled(by_handles(source, relation), memory_limit // SOURCE_PARTS) as rows:
         kept = Source(relation, rows, engine)
         yield PreparedMerge(

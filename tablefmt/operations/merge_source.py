@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tablefmt.conflict.facts import Keys
 from tablefmt.data.cast import cast_to_schema, match_columns
-from tablefmt.data.engine import Engine
+from tablefmt.data.engine import LazyEngine
+from tablefmt.data.evaluation import evaluate
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.source_bounds import SourceValues, values_of
@@ -29,7 +30,7 @@ class Source:
     relation: Relation
     rows: pa.Table
     """Columns by their handles."""
-    engine: Engine
+    engine: LazyEngine
     """Works out what ON equates."""
 
     def of(self, columns: Sequence[str]) -> pa.Table:
@@ -43,7 +44,7 @@ class Source:
         if value.column is not None:
             column = self.rows[value.column]
         else:
-            (column,) = self.engine.evaluate(self.rows, [value])
+            (column,) = evaluate(self.engine, self.rows, [value])
         if value.type == kind:
             return column
         wide, target = column.cast(pa.int64()), arrow_type(kind)

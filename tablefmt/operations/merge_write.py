@@ -21,6 +21,7 @@ from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.merge_find import Match
+from tablefmt.operations.merge_join import first_clauses
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge
 from tablefmt.session.merge_keys import key_hashes
 
@@ -109,7 +110,7 @@ class Writer:
                 rows = rows.take(pa.array(at))
             values = self.merge.clauses[step].values
             both = self._beside(rows, source[at], values)
-            new = computed(lambda: self.merge.engine, both, values)
+            new = computed(self.merge.engine, both, values)
             parts.append(self._row(rows, new))
             order.append(at)
         if len(parts) == 1:
@@ -146,7 +147,7 @@ class Writer:
             for step in np.unique(clause[clause != NONE]).tolist():
                 at = np.flatnonzero(clause == step)
                 chosen = rows.take(pa.array(at)) if len(at) < len(clause) else rows
-                new = computed(lambda: self.merge.engine, chosen, self.merge.clauses[step].values)
+                new = computed(self.merge.engine, chosen, self.merge.clauses[step].values)
                 parts.append(self._whole(new, chosen.num_rows))
                 order.append(at)
             if parts:
@@ -156,14 +157,14 @@ class Writer:
 
     def _clause_of(self, rows: pa.Table) -> NDArray[np.int16]:
         """Of each source row, the clause that inserts it; NONE."""
+        by_arrow = first_clauses(self.merge, Side.NOT_MATCHED, rows)
+        if by_arrow is not None:
+            return by_arrow
         conditions = self.merge.conditions(Side.NOT_MATCHED)
-        if not conditions:
-            sides = [clause.side for clause in self.merge.clauses]
-            return np.full(rows.num_rows, sides.index(Side.NOT_MATCHED), np.int16)
         used = sorted(frozenset().union(*(condition.columns for condition in conditions)))
         text = self.merge.first_clause(Side.NOT_MATCHED)
         looked = rows.select(used) if used else pa.table({"none": pa.nulls(rows.num_rows)})
-        answer = self.merge.engine.query(
+        answer = self.merge.engine().query(
             f"SELECT CAST({text} AS SMALLINT) AS c FROM rows", rows=looked
         )
         clauses: NDArray[np.int16] = answer["c"].to_numpy()

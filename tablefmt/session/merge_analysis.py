@@ -65,6 +65,8 @@ class MergeAnalysis:
     """Of ON, what it says of the target's rows alone."""
     equated: tuple[EquatedColumn, ...]
     clauses: tuple[AnalyzedClause, ...]
+    only_equates: bool = False
+    """ON says nothing but that `equated` are equal."""
 
     def of(self, side: Side) -> tuple[AnalyzedClause, ...]:
         """The clauses about these rows, in order."""
@@ -74,6 +76,13 @@ class MergeAnalysis:
     def looks_at_all_targets(self) -> bool:
         """Rows of the target are looked at that no source row matches."""
         return bool(self.of(Side.NOT_MATCHED_BY_SOURCE))
+
+    @property
+    def joins_by_keys(self) -> bool:
+        """Rows match if their keys are the same values, none of them NULL."""
+        return self.only_equates and not any(
+            each.null_safe or is_float(each.field.type) for each in self.equated
+        )
 
     @property
     def deletes_always(self) -> bool:

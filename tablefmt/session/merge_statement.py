@@ -56,15 +56,18 @@ class StatementReader:
         Raises:
             InvalidPredicateError: a condition that cannot be parsed.
         """
-        on, equated = self._on(statement.on)
+        on, equated, complete = self._on(statement.on)
         keyed = frozenset(each.field.id for each in equated)
         return MergeAnalysis(
-            on=on, equated=equated, clauses=tuple(self._clause(step, keyed) for step in steps)
+            on=on,
+            equated=equated,
+            clauses=tuple(self._clause(step, keyed) for step in steps),
+            only_equates=complete,
         )
 
-    def _on(self, text: Any) -> tuple[AnalyzedCondition, tuple[EquatedColumn, ...]]:
+    def _on(self, text: Any) -> tuple[AnalyzedCondition, tuple[EquatedColumn, ...], bool]:
         if not isinstance(text, str):
-            return not_understood(text), ()
+            return not_understood(text), (), False
         condition = analyze_merge_condition(
             text, self.target, self.source, self.time_zone, self.now_us
         )
@@ -73,7 +76,8 @@ class StatementReader:
             for each in condition.equalities
             if are_comparable(each.field, each.value.type)
         )
-        return _analyzed(text, condition.target), equated
+        complete = condition.complete and len(equated) == len(condition.equalities)
+        return _analyzed(text, condition.target), equated, complete
 
     def _clause(self, step: Step, keyed: frozenset[int]) -> AnalyzedClause:
         clause = step.clause

@@ -76,8 +76,10 @@ class Maker:
     def _on(self) -> Term:
         equal = compared(column("k", "t"), "=", column("k", "s"))
         roll = self.rng.random()
-        if roll < 0.45:
+        if roll < 0.35:
             return equal
+        if roll < 0.45:
+            return both(equal, compared(column("p", "s"), "=", column("p", "t")))
         if roll < 0.6:
             return both(equal, self.condition(("t",)))
         if roll < 0.7:

@@ -67,9 +67,9 @@ def last_entry(table: tablefmt.Table) -> Entry:
     return table.context.view.entries_after(table.version - 1)[0].entry
 
 
-def upsert(table: Any, source: pa.Table) -> MergeBuilder[Any]:
+def upsert(table: Any, source: pa.Table, condition: str | None = None) -> MergeBuilder[Any]:
     builder = table.merge(source, "t.id = s.id")
-    return builder.when_matched_update_all().when_not_matched_insert_all()
+    return builder.when_matched_update_all(condition).when_not_matched_insert_all()
 
 
 # --- UPDATE --------------------------------------------------------------------------------------
@@ -579,7 +579,7 @@ def test_rows_not_in_the_source_are_read_as_far_as_conditions_bound_them() -> No
 def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """SQL-2: by name, with the command."""
+    """SQL-2: by name, with the command, before any work is done."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
     table = three_files()
     table.delete("id = 1 OR v = 'b'")
@@ -587,17 +587,29 @@ def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install
     assert table.scan(where="id BETWEEN 10 AND 12").count() == 1
     table.delete(pc.field("id") == 23)
     for act in (
-        lambda: table.delete("id + 1 = 3"),
-        lambda: table.scan(where="id + 1 = 3"),
-        lambda: table.update({"n": "n + 1"}),
-        lambda: upsert(table, data((1, "a", 1))).execute(),
+        lambda: table.delete("upper(v) = 'B'"),
+        lambda: table.scan(where="upper(v) = 'B'"),
+        lambda: table.update({"v": "upper(v)"}),
+        lambda: table.merge(data((1, "a", 1)), "t.id <=> s.id").when_matched_delete().execute(),
+        lambda: upsert(table, data((1, "a", 1)), "upper(s.v) = 'A'").execute(),
+        lambda: (
+            table.merge(data((1, "a", 1)), "t.id = s.id")
+            .when_not_matched_insert({"v": "upper(v)"})
+            .execute()
+        ),
     ):
         with pytest.raises(
             UnsupportedFeatureError, match=r"pip install 'tablefmt\[sql\]'"
         ) as caught:
             act()
         assert caught.value.features == ["sql:duckdb"]
-    assert rows_of(table, "id") == [(11,), (13,), (21,), (3,)]
+    assert rows_of(table) == [(11, "a", 1), (13, "c", 3), (21, "a", 1), (3, "q", 3)]
+    table.update({"n": "n + 1"}, "id % 10 = 1")
+    upsert(table, data((3, "r", 9), (4, "s", 4)), "t.n < s.n OR s.id = 4").execute()
+    table.delete("id - 10 = 3")
+    assert rows_of(table) == [(11, "a", 2), (21, "a", 2), (3, "r", 9), (4, "s", 4)]
+    with pytest.raises(UnsupportedFeatureError, match="sql"):
+        table.update({"n": "2147483647 + n"})
 
 
 def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type() -> None:
