@@ -25,7 +25,7 @@ from golden_maker import (
 )
 from golden_newer import horizons, newer_writers
 from golden_rows import row_cases
-from golden_schemas import bad_schemas, commented, evolved
+from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned
 
 
 def cases() -> Iterator[Maker]:
@@ -47,6 +47,8 @@ def cases() -> Iterator[Maker]:
     yield from bad_entries()
     yield from bad_files()
     yield from bad_schemas()
+    yield from kept_ids()
+    yield from repartitioned()
     yield from row_cases()
 
 

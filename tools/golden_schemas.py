@@ -80,6 +80,85 @@ def _as_numbered(fields: list[Json], last_id: int) -> Json:
     return {**schema_of(LONG), "schema": {"fields": fields, "last_id": last_id}}
 
 
+def _with_parts(
+    *,
+    element: int = 3,
+    key: int = 5,
+    value: int = 6,
+    inner: int = 9,
+    moved: bool = False,
+    other: list[Json] | None = None,
+) -> list[Json]:
+    """Columns with lists, a map and structs, and the ids of what is in them."""
+    items = field(8, "f", list_of("long", inner))
+    first, second = field(11, "g", "long"), field(12, "h", "long")
+    return [
+        *LONG,
+        *([field(2, "a", list_of("long", element))] if other is None else other),
+        field(4, "m", map_of("string", "long", key, value)),
+        field(7, "s", {"struct": [second if moved else first, items]}),
+        field(10, "t", {"struct": [first if moved else second]}),
+    ]
+
+
+def kept_ids() -> Iterator[Maker]:
+    """Schemas that follow one with lists, a map and structs, as they may and as they must not."""
+    maker = Maker("schema-ids-kept", _with_parts())
+    before: Json = {"x": 1, "a": [1], "m": [("k", 2)], "s": {"g": 3, "f": [4]}, "t": {"h": 5}}
+    maker.append(before)
+    items = field(8, "F", list_of("decimal(20,0)", 9), physical="f")
+    fields = [
+        field(4, "M", map_of("string", "long", 5, 6), physical="m"),
+        field(7, "s", {"struct": [items, field(13, "n", list_of("long", 14))]}),
+        field(10, "t", {"struct": [field(12, "h", "long")]}),
+        *LONG,
+    ]
+    metadata = schema_of(fields)
+    metadata["schema"]["dropped"] = ["a", "g"]
+    maker.commit("METADATA", "ALTER", metadata=metadata)
+    after = {"s": {"F": [Decimal(4)], "n": None}, "x": 1, "M": [("k", 2)], "t": {"h": 5}}
+    why = "What is in columns that are renamed, moved and widened keeps its ids (SCH-4)."
+    yield maker.good(why, rows=plain_rows([after]))
+    bad: dict[str, list[Json]] = {
+        "element-changed": _with_parts(element=13),
+        "key-changed": _with_parts(key=13),
+        "value-changed": _with_parts(value=13),
+        "key-and-value": _with_parts(key=6, value=5),
+        "inner-changed": _with_parts(inner=13),
+        "field-elsewhere": _with_parts(moved=True),
+        "element-as-column": _with_parts(other=[field(3, "y", "long")]),
+    }
+    for name, changed in bad.items():
+        maker = Maker(f"schema-{name}", _with_parts())
+        metadata = schema_of(changed)
+        metadata["schema"] |= {"last_id": 13, "dropped": ["a"]}
+        maker.commit("METADATA", "ALTER", metadata=metadata)
+        why = "An id inside of columns that stay is that of something else (SCH-4)."
+        yield maker.broken(why, CORRUPT, (1, "SCH-4"))
+
+
+def repartitioned() -> Iterator[Maker]:
+    """A table that is partitioned by another column, with all of its files gone and not."""
+    fields = [*LONG, field(2, "p", "string")]
+    other = schema_of([*fields, field(3, "q", "string", initial="old")], (3,))
+    maker = Maker("repartitioned", fields, (2,))
+    maker.append({"x": 1, "p": "a"})
+    maker.metadata = schema_of(fields)
+    first = maker.file([{"x": 2, "p": "a"}], partition={3: None}, written=2)
+    second = maker.file([{"x": 3, "p": "a"}], partition={3: "b"}, written=2)
+    maker.commit("OVERWRITE", "OVERWRITE", (first, second), (1,), metadata=other)
+    rows = [{"x": 2, "p": "a", "q": None}, {"x": 3, "p": "a", "q": "b"}]
+    why = (
+        "Files of before another partitioning go with it (ENT-8); those that come lack the column, "
+        "so it has the value of the entry, NULL too (DAT-8)."
+    )
+    yield maker.good(why, rows=plain_rows(rows))
+    maker = Maker("repartitioned-kept", fields, (2,))
+    maker.append({"x": 1, "p": "a"})
+    maker.commit("METADATA", "ALTER", metadata=schema_of(fields, ()))
+    yield maker.broken("A file of before another partitioning stays.", CORRUPT, (2, "ENT-8"))
+
+
 def bad_schemas() -> Iterator[Maker]:
     """Metadata that breaks a rule of schemas."""
     twice = [field(1, "x", "long"), field(2, "X", "long")]

@@ -73,6 +73,8 @@ class Replay:
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")
             removed[identity] = files.pop(identity)
+        other = set(keys) != set(self.metadata.get("partition_by", keys))
+        require(not (other and files), "ENT-8", "partitions by other columns, and keeps files")
         described = [*self.described, *([version] if "metadata" in entry else ())]
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
         paths = {file["path"] for file in self.files.values()}

@@ -104,6 +104,36 @@ def ids_of(fields: list[Json]) -> list[int]:
     return found
 
 
+def _homes(fields: list[Json]) -> dict[int, tuple[str, int]]:
+    """By id: what it is the id of, and the id of what that is in (0: the table)."""
+    homes: dict[int, tuple[str, int]] = {}
+    stack: list[tuple[Any, int]] = [({"struct": fields}, 0)]
+    while stack:
+        kind, home = stack.pop()
+        if not isinstance(kind, dict):
+            continue
+        for field in kind.get("struct", []):
+            homes[field["id"]] = ("field", home)
+            stack.append((field["type"], field["id"]))
+        inner = kind["map"] if "map" in kind else [kind.get("array")]
+        names = ("key_id", "value_id") if "map" in kind else ("element_id",)
+        for name, each in zip(names, inner, strict=True):
+            if name in kind:
+                homes[kind[name]] = (name, home)
+                stack.append((each, kind[name]))
+    return homes
+
+
+def _check_kept(schema: Json, before: Json) -> None:
+    """Refuse ids that are of something else than before, or that a list or map changed (SCH-4)."""
+    old, new = _homes(before["fields"]), _homes(schema["fields"])
+    moved = [i for i in old.keys() & new.keys() if old[i] != new[i]]
+    require(not moved, "SCH-4", f"gives ids of one thing to another: {sorted(moved)}")
+    parts = {home: i for i, home in old.items() if home[0] != "field"}
+    changed = [i for i, home in new.items() if parts.get(home, i) != i]
+    require(not changed, "SCH-4", f"has other ids in lists or maps that stay: {sorted(changed)}")
+
+
 def _check_values(schema: Json, fields: list[Json]) -> None:
     """Refuse defaults that are none of a flat column (SCH-7)."""
     top = [id(field) for field in schema["fields"]]
@@ -189,6 +219,7 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
         require(schema["last_id"] >= last, "SCH-4", "has a last_id that fell")
         again = [i for i in set(ids).difference(ids_of(old_fields)) if i <= last]
         require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
+        _check_kept(schema, before["schema"])
         for old in old_fields:
             same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
             require(same, "SCH-3", f"changes the physical name of {old['name']!r}")

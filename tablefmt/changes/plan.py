@@ -19,6 +19,7 @@ from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.log.side_files import read_sides
 from tablefmt.model.entry import NOT_LOGICAL, Entry, SideFile, StoredEntry
 from tablefmt.snapshot.deletes import Deltas, with_vectors
+from tablefmt.snapshot.file_columns import of_partitioning
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folding import fold
 from tablefmt.snapshot.load import LogView
@@ -51,6 +52,8 @@ class FileChanges:
     """The entry's commit timestamp, µs UTC."""
     change: str
     """INSERT or DELETE."""
+    partition_ids: frozenset[int]
+    """The partition columns that files had when these came or went: later they may be others."""
     files: pa.Table
     """As `read_files` takes them: those deleted have the rows that were live till then."""
 
@@ -85,7 +88,7 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
             taken_out = _taken_out(entries, sides[1])
             history = _with_earlier(view, before, history, taken_out)
         history = fold(history, [stored.entry for stored in entries], *sides)
-    return _changes(history, times)
+    return _changes(history, times, view)
 
 
 def _check_whole_files(entry: Entry) -> None:
@@ -128,7 +131,7 @@ def _with_earlier(
     return history.with_files(earlier.only(earlier.marked(ids)).as_of(before, totals, metadata))
 
 
-def _changes(history: FileHistory, times: dict[int, int]) -> list[FileChanges]:
+def _changes(history: FileHistory, times: dict[int, int], view: LogView) -> list[FileChanges]:
     """What the commits did whose timestamps are given, to files that are all in the history."""
     if not history.segments:
         return []
@@ -143,8 +146,9 @@ def _changes(history: FileHistory, times: dict[int, int]) -> list[FileChanges]:
             if version in places:
                 # Those that went had the rows they had before.
                 at = version - (change == DELETE)
-                files = _files(whole, deltas, places[version], at)
-                changes.append(FileChanges(version, times[version], change, files))
+                by = frozenset(view.metadata_at(at).partition_by)
+                files = of_partitioning(_files(whole, deltas, places[version], at), by)
+                changes.append(FileChanges(version, times[version], change, by, files))
     return changes
 
 

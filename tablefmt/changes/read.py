@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from tablefmt.changes.plan import CHANGE_COLUMNS, DELETE, FileChanges, plan_changes
+from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges, plan_changes
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
@@ -54,7 +54,6 @@ class Changes(BatchSource):
         self.table_schema = nullable(metadata.schema)
         """The table's columns at the end of the range. Rows of before may be NULL in columns that
         are NOT NULL by then."""
-        self.partition_ids = frozenset(metadata.partition_by)
         self.columns = chosen_columns(self.table_schema, columns)
         clash = [f.name for f in self.columns if f.name.casefold() in CHANGE_COLUMNS.names]
         if clash:
@@ -91,17 +90,12 @@ class Changes(BatchSource):
         """What is read, file by file. Raises UnsupportedFeatureError (INC-4)."""
         return plan_changes(self.view, self.range)
 
-    def partitioned_by(self, change: FileChanges) -> frozenset[int]:
-        """The partition columns that files had when they came or went: later they may be others."""
-        at = change.version - (change.change == DELETE)
-        return frozenset(self.view.metadata_at(at).partition_by)
-
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version deletes before inserts (INC-3)."""
         for change in self.file_changes:
             files = change.files
             if self.predicate is not None:
-                mask = may_match(self.predicate, files, self.partitioned_by(change))
+                mask = may_match(self.predicate, files, change.partition_ids)
                 files = files.filter(pa.array(mask))
             batches = read_files(
                 self.view.store, files, self.table_schema, self.columns, self._condition

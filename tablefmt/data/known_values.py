@@ -27,7 +27,7 @@ THREADS = 16
 _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
 
 Known = Mapping[str, pa.Scalar]
-"""By physical name, the value of a column in all rows of a file. Never NULL."""
+"""By physical name, the value of a column in all rows of a file; NULL is one."""
 
 
 def columns_read(files: pa.Table) -> list[str]:
@@ -40,12 +40,12 @@ def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSyste
     """The files as an Arrow dataset over physical names.
 
     A partition value that the log has is taken from there, whether or not the file has the column;
-    but a float's, of which the log keeps less (VAL-2), only where the file lacks it. What else a
-    file lacks is the column's initial value, or NULL; narrower values are cast (DAT-12).
+    but NULL, and a float's, of which the log keeps less (VAL-2), only where the file lacks it. What
+    else a file lacks is the column's initial value, or NULL; narrower values are cast (DAT-12).
 
     Args:
         data: the bytes of the files.
-        files: `path` and `size`, and `partition.<id>` where the table is partitioned.
+        files: `path` and `size`, and `partition.<id>` of the columns that they are partitioned by.
         schema: the snapshot's.
     """
     filesystem = pyarrow.fs.PyFileSystem(data)
@@ -58,15 +58,16 @@ def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSyste
     columns = [f for f in schema.fields if _is_known(files, f)]
     exact = _values(files, [f for f in columns if not is_float(f.type)])
     floats = _values(files, [f for f in columns if is_float(f.type)])
-    looks = bool(initial) or any(floats)
+    looks = bool(initial) or any(value.is_valid for known in floats for value in known.values())
 
     def fragment(path: str, size: int, always: Known, lacking: Known) -> ds.ParquetFileFragment:
         known = dict(always)
         file = kind.make_fragment(path, filesystem, file_size=size)
         if looks:
             there = frozenset(file.physical_schema.names)
-            absent = {**initial, **lacking}
-            known |= {name: v for name, v in absent.items() if name not in there | known.keys()}
+            absent = {**initial, **lacking, **always}
+            known |= {name: v for name, v in absent.items() if name not in there}
+        known = {name: v for name, v in known.items() if v.is_valid}
         if not known:
             return file
         return kind.make_fragment(path, filesystem, _guarantee(known), file_size=size)
@@ -89,15 +90,11 @@ def _is_known(files: pa.Table, field: Field) -> bool:
 
 
 def _values(files: pa.Table, columns: Sequence[Field]) -> list[dict[str, pa.Scalar]]:
-    """Of every file the partition values that are not NULL.
-
-    A table that was partitioned anew has NULL for what its files are not partitioned by.
-    """
+    """Of every file the partition values."""
     known: list[dict[str, pa.Scalar]] = [{} for _ in range(files.num_rows)]
     for column in columns:
         for at, value in enumerate(files[f"partition.{column.id}"]):
-            if value.is_valid:
-                known[at][column.physical] = value
+            known[at][column.physical] = value
     return known
 
 

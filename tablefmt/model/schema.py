@@ -231,3 +231,29 @@ def all_ids(schema: Schema) -> Iterator[int]:
             elif isinstance(kind, Map):
                 yield kind.key_id
                 yield kind.value_id
+
+
+def id_places(schema: Schema) -> dict[int, tuple[int, str]]:
+    """Of every id the one of what it is in (0: of the schema), and as what it is in there: "field",
+    "element", "key" or "value". Spec: SCH-4.
+    """
+    places: dict[int, tuple[int, str]] = {}
+
+    def enter(kind: Type, parent: int) -> None:
+        if isinstance(kind, Struct):
+            enter_fields(kind.fields, parent)
+        elif isinstance(kind, Array):
+            places[kind.element_id] = (parent, "element")
+            enter(kind.element, kind.element_id)
+        elif isinstance(kind, Map):
+            places[kind.key_id], places[kind.value_id] = (parent, "key"), (parent, "value")
+            enter(kind.key, kind.key_id)
+            enter(kind.value, kind.value_id)
+
+    def enter_fields(fields: tuple[Field, ...], parent: int) -> None:
+        for field in fields:
+            places[field.id] = (parent, "field")
+            enter(field.type, field.id)
+
+    enter_fields(schema.fields, 0)
+    return places

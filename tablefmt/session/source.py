@@ -175,7 +175,8 @@ def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapsho
         operation=operation,
         scope=scope,
         blind=False,
-        replacing=None,
+        # A compaction meanwhile has put rows that go into files that are not known here.
+        replacing=replacing if replaces_columns else None,
         reads=tuple(all_reads),
         removes=removes,
         promises=staged.promises or replaces_columns,

@@ -5,7 +5,7 @@ Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,17 @@ def typed_bounds(files: pa.Table, fields: Iterable[Field]) -> pa.Table:
                 column = _cast(files.column(at), target)
                 files = files.set_column(at, f"{group}.{field.id}", column)
     return files
+
+
+def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table:
+    """The same files without values of columns that they are not partitioned by.
+
+    Beside files of another partitioning they got NULL there; a NULL that stays is the value.
+    Spec: ENT-8, DAT-8.
+    """
+    names = {f"partition.{i}" for i in partition_ids}
+    other = [n for n in files.column_names if n.startswith("partition.") and n not in names]
+    return files.drop_columns(other) if other else files
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

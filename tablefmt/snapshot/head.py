@@ -30,7 +30,7 @@ from tablefmt.model.schema import (
     Struct,
     Type,
     all_fields,
-    all_ids,
+    id_places,
 )
 
 
@@ -84,7 +84,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 
     Raises:
         CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, RPL-6,
-            SCH-3, SCH-4, SCH-8.
+            ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -100,6 +100,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_scope(entry, entry.metadata or head.metadata)
     if entry.metadata is not None:
         _check_schema(entry, head.metadata.schema, entry.metadata.schema)
+        _check_partitioning(entry, head, entry.metadata)
     return Head(
         table=head.table,
         version=entry.version,
@@ -216,9 +217,14 @@ def _check_horizon(entry: Entry, before: int) -> None:
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if after.last_id < before.last_id:
         raise _bad(entry, "SCH-4", "its schema has a last_id that fell")
-    new = set(all_ids(after)).difference(all_ids(before))
-    if new and min(new) <= before.last_id:
+    old, new = id_places(before), id_places(after)
+    given = new.keys() - old.keys()
+    if given and min(given) <= before.last_id:
         raise _bad(entry, "SCH-4", "its schema gives out an id that was given out before")
+    # One element, one key and one value a place; of fields there may be others.
+    single = {place: i for i, place in new.items() if place[1] != "field"}
+    if any(new.get(i, place) != place or single.get(place, i) != i for i, place in old.items()):
+        raise _bad(entry, "SCH-4", "its schema changes an id inside of a column that stays")
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
@@ -247,6 +253,12 @@ def _structs(kind: Type) -> Iterator[Struct]:
     elif isinstance(kind, Map):
         yield from _structs(kind.key)
         yield from _structs(kind.value)
+
+
+def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:
+    same = frozenset(head.metadata.partition_by) == frozenset(after.partition_by)
+    if not same and len(entry.remove) != head.totals.files:
+        raise _bad(entry, "ENT-8", "it partitions by other columns, and keeps files of before")
 
 
 def _check_scope(entry: Entry, metadata: Metadata) -> None:

@@ -20,7 +20,7 @@ from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata, Totals
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas, with_vectors
-from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.segments import FileColumns, Mask, Segment
 
@@ -144,8 +144,9 @@ class Snapshot:
 
     def _columns(self, segment: Segment) -> pa.Table:
         # A later version may have wider types than this one.
+        files = of_partitioning(segment.files.table, self.partition_ids)
         return (
-            typed_bounds(segment.files.table, self.schema.fields)
+            typed_bounds(files, self.schema.fields)
             .append_column("id", pa.array(segment.files.ids))
             .append_column("added", pa.array(segment.files.added))
             .append_column("deleted", pa.array(self._deleted(segment)))

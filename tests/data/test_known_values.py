@@ -86,6 +86,72 @@ def test_a_value_that_a_file_lacks_comes_from_the_entry(tmp_path: Path, first: s
     ]
 
 
+def partitioned_by_what_came_later(uri: str) -> tuple[Table, list[dict[str, Any]]]:
+    """`q` came with 7 for the rows there were, then the table was partitioned by it: versions 0 to
+    2. Version 3 has files of others, without the column, for NULL and 'n'; and its rows.
+    """
+    table = tablefmt.create(uri, "x BIGINT, p STRING", partition_by=["p"])
+    table.append(pa.table({"x": [1, 2], "p": ["a", None]}))
+    table.alter.add_column("q", "STRING", default="old")
+    table.alter.add_column("f", "DOUBLE", default=7.5)
+    table.overwrite(
+        pa.table({"x": [3], "p": ["b"], "q": ["m"], "f": [0.5]}),
+        overwrite_schema=True,
+        partition_by=["q", "f"],
+    )
+    context = table.context
+    metadata = context.view.head.metadata
+    ids = {field.name: field.id for field in metadata.schema.fields}
+    transaction = "e" * 32
+    columns: dict[str, list[Any]] = {"path": [], "size": [], "rows": [1, 1]}
+    for x in (4, 5):
+        path = Path(uri) / data_folder(transaction) / f"{x}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": [x], "p": ["c"]}), path, write_page_checksum=True)
+        columns["path"].append(os.path.relpath(path, uri))
+        columns["size"].append(path.stat().st_size)
+    columns[f"partition.{ids['q']}"] = [None, "n"]
+    columns[f"partition.{ids['f']}"] = [None, "-Infinity"]
+    version = context.view.head.version
+    staged = append_files(transaction, AddedFiles(columns), metadata, read_version=version)
+    commit_staged(context, staged, CommitOptions())
+    rows = [
+        {"x": 3, "p": "b", "q": "m", "f": 0.5},
+        {"x": 4, "p": "c", "q": None, "f": None},
+        {"x": 5, "p": "c", "q": "n", "f": float("-inf")},
+    ]
+    return tablefmt.open(uri), rows
+
+
+def test_null_of_the_log_is_no_initial_value(tmp_path: Path) -> None:
+    """DAT-8, SCH-7: what a file is partitioned by, NULL too; of what it is not, the initial one."""
+    table, rows = partitioned_by_what_came_later(str(tmp_path / "t"))
+    last = table.version
+    assert table.to_arrow().sort_by("x").to_pylist() == rows
+    assert table.to_arrow(where="q IS NULL AND f IS NULL").to_pylist() == [rows[1]]
+    assert table.to_arrow(where="q = 'old' OR f > 1").to_pylist() == []
+    assert table.to_arrow(columns=["f"], where="x = 4").to_pylist() == [{"f": None}]
+    old = [
+        {"x": 1, "p": "a", "q": "old", "f": 7.5},
+        {"x": 2, "p": None, "q": "old", "f": 7.5},
+    ]
+    before = table.to_arrow(version=last - 2).sort_by("x")
+    assert before.to_pylist() == old
+    changed = table.changes(starting_version=1).to_arrow()
+    marks = [(kind, row) for kind, rows in (("insert", old), ("delete", old)) for row in rows]
+    marks += [("insert", row) for row in rows]
+    assert sorted(changed["_change_type"].to_pylist()) == sorted(kind for kind, _ in marks)
+    for kind, row in marks:
+        assert {**row, "_change_type": kind} in changed.select(
+            ["x", "p", "q", "f", "_change_type"]
+        ).to_pylist()
+    for where, expected in (("q = 'old'", 4), ("q IS NULL", 1), ("p IS NULL", 2), ("f = 7.5", 4)):
+        found = table.changes(starting_version=1, where=where).to_arrow()
+        assert found.num_rows == expected, where
+    table.update({"x": "x + 100"}, "q IS NULL")
+    assert table.refresh().to_arrow(where="x = 104").to_pylist() == [{**rows[1], "x": 104}]
+
+
 def test_rows_of_such_files_are_changed_like_others(tmp_path: Path) -> None:
     """DAT-8, DEL-1, INC-3: deletes, updates, and what the append brought."""
     table, rows = without_columns(str(tmp_path / "t"))

@@ -19,6 +19,7 @@ from tablefmt.errors import (
 )
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.create import create
+from tablefmt.session.compaction import stage_compact
 from tablefmt.table import Table
 from tests.tables import Clock, assert_sound, handle, memory
 
@@ -500,3 +501,28 @@ def test_of_two_that_replace_a_table_at_once_one_is_the_first(reads: bool, empty
     table.alter.set_properties({"user.a": "c"})
     with pytest.raises(MetadataChangedException):
         replacing.commit()
+
+
+@pytest.mark.parametrize("by", ["p", "q"])
+def test_a_table_replaced_from_its_own_rows_keeps_no_file_of_a_compaction(by: str) -> None:
+    """SCH-12, ENT-8: one that won meanwhile made files that the replacement did not know."""
+    table = table_of("k INT, p STRING, q STRING", partition_by=["p"])
+    put(table, {"k": 1, "p": "a", "q": "b"})
+    put(table, {"k": 2, "p": "a", "q": "c"})
+    replacing = table.transaction()
+    rows = replacing.scan().to_arrow()
+    with_more = rows.append_column("n", pa.array([10, 20]))
+    replacing.overwrite(with_more, overwrite_schema=True, partition_by=[by])
+    minor = OperationClass.MINOR_COMPACT
+    table.transaction().stage(lambda pinned: stage_compact(pinned, minor, [[1, 2]])).commit()
+    commit = replacing.commit()
+    assert [winner.rule for winner in commit.rebased_over] == ["CFL-13"]
+    assert commit.metrics["numRemovedFiles"] == 1
+    fresh = handle(table.context.store)
+    live = fresh.context.view.snapshot().files
+    assert live["added"].to_pylist() == [4] * live.num_rows
+    assert [name for name in live.column_names if name.startswith("partition.")] == [
+        f"partition.{fresh.context.view.head.metadata.partition_by[0]}"
+    ]
+    assert sorted(seen(table), key=lambda row: row["k"]) == with_more.to_pylist()
+    assert_sound(table.context.store)

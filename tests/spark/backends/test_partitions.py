@@ -15,7 +15,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tests.data.test_known_values import KINDS as LACKING
-from tests.data.test_known_values import without_columns
+from tests.data.test_known_values import partitioned_by_what_came_later, without_columns
 from tests.spark.looking import data_files, frame_from, rows_of, scanned_files
 
 NASTY = [None, "", " ", "/", "..", "%2F", "a=b", "__HIVE_DEFAULT_PARTITION__", "null",
@@ -134,3 +134,56 @@ def test_a_partition_value_that_files_lack_comes_from_the_entry(
     whole = pa.Table.from_pylist(expected, table.schema)
     assert rows_of(table.refresh().to_arrow()) == rows_of(whole)
     assert rows_of(tablefmt.spark.read(spark, uri), table.schema) == rows_of(whole)
+
+
+@pytest.mark.parametrize("backend", ["native", "arrow"])
+def test_null_of_the_log_is_no_initial_value(
+    spark: Any, uri: str, use_backend: Any, backend: str
+) -> None:
+    """DAT-8, SCH-7: of a version, of one before, and of changes over both partitionings."""
+    use_backend(backend)
+    table, rows = partitioned_by_what_came_later(uri)
+    names = ["x", "p", "q"]
+    frame = tablefmt.spark.read(spark, uri).select(*names)
+    assert [row.asDict() for row in frame.orderBy("x").collect()] == [
+        {name: row[name] for name in names} for row in rows
+    ]
+    assert frame.where("q IS NULL").count() == 1
+    assert frame.where("q = 'old'").count() == 0
+    before = tablefmt.spark.read(spark, uri, version=table.version - 2)
+    old = [(1, "a", "old", 7.5), (2, None, "old", 7.5)]
+    assert [tuple(row) for row in before.orderBy("x").collect()] == old
+    changed = tablefmt.spark.open(spark, uri).changes(starting_version=1)
+    seen = changed.select("_change_type", *names).orderBy("_commit_version", *names).collect()
+    assert [tuple(row) for row in seen] == [
+        *(("insert", *row[:3]) for row in old),
+        ("delete", 1, "a", "old"), ("delete", 2, None, "old"), ("insert", 3, "b", "m"),
+        ("insert", 4, "c", None), ("insert", 5, "c", "n"),
+    ]  # fmt: skip
+    assert changed.where("q IS NULL").select("x").collect() == [(4,)]
+    assert changed.where("p IS NULL AND _change_type = 'delete'").select("x").collect() == [(2,)]
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_a_float_that_files_lack_is_refused_where_spark_reads_them(
+    spark: Any, uri: str, use_backend: Any, vectorized: str
+) -> None:
+    """DAT-8, VAL-2: it is neither NULL nor the initial value. Arrow reads it."""
+    table, rows = partitioned_by_what_came_later(uri)
+    refusal = "Required column is missing" if vectorized == "true" else "floating-point column f"
+    use_backend("native")
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    try:
+        opened = tablefmt.spark.open(spark, uri)
+        frames = (tablefmt.spark.read(spark, uri), opened.changes(starting_version=table.version))
+        for frame in frames:
+            with pytest.raises(Exception, match=refusal):
+                frame.select("f").collect()
+            assert frame.where("x > 3").select("x").orderBy("x").collect() == [(4,), (5,)]
+        with pytest.raises(Exception, match=refusal):
+            opened.update({"x": "x + 1"}, "x = 4")
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    use_backend("arrow")
+    read = tablefmt.spark.read(spark, uri).orderBy("x").collect()
+    assert [row.asDict() for row in read] == rows

@@ -55,6 +55,9 @@ only pages of 4,096 rows of which one is gone have bits."""
 RELATIONS_KEPT = 16
 """Snapshots of a context whose relation is built once: it takes a hundred calls into the JVM."""
 
+_IN_EVERY_FILE = "tablefmt.in_every_file"
+"""Says of a column, in its metadata, that a file which lacks it is refused; see SnapshotFormat."""
+
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _BREAK = "\n"
 _JOINED = 1 << 16
@@ -186,7 +189,7 @@ def to_relation(
         "SnapshotRelation",
         index,
         columns,
-        _format(spark, files.schema, columns),
+        _format(spark, files, columns),
         loader.scala_map(spark, {**READ_OPTIONS, **root.settings}),
         spark._jsparkSession,
         uri,
@@ -243,15 +246,31 @@ def _parquet(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 
 
-def _format(spark: Any, schema: Schema, columns: Any) -> Any:
+def _in_every_file(files: Files) -> frozenset[int]:
+    """Partition columns whose values the log keeps less exactly (VAL-2), so that files say them.
+
+    A file that lacks one has the log's value in all rows (DAT-8), which Spark's reader cannot be
+    told: it is to refuse the file as one that lacks a column that is NOT NULL.
+    """
+    grouped = {column["name"] for column in json.loads(group_columns(files))["fields"]}
+    named = {f.id for f in files.schema.fields if f.name not in grouped}
+    return files.partition_ids & named
+
+
+def _format(spark: Any, files: Files, columns: Any) -> Any:
     """Spark's own Parquet, or one that knows the names in the files, and what they lack (SCH-3,
     SCH-7).
     """
-    named = physical(schema)
-    initial = [field for field in named.fields if field.initial is not None]
-    if named == schema and not initial:
+    needed = _in_every_file(files)
+    named = physical(files.schema)
+    initial = [column for column in named.fields if column.initial is not None]
+    if named == files.schema and not initial and not needed:
         return loader.kept(spark, "ParquetFileFormat", lambda: _parquet(spark._jvm))()
     described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
+    for column, one in zip(named.fields, described["fields"], strict=True):
+        if column.id in needed:
+            one["metadata"].pop(EXISTS_DEFAULT, None)
+            one["metadata"][_IN_EVERY_FILE] = True
     inside = loader.java_schema(spark, json.dumps(described))
     return loader.new_instance(spark, "SnapshotFormat", columns, inside)
 

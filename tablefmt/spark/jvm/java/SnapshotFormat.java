@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.util.QuotingUtils$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils$;
 import org.apache.spark.sql.sources.And;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
@@ -44,6 +45,9 @@ public class SnapshotFormat extends ParquetFileFormat {
   // A column that Spark's reader makes itself.
   private static final String ROW_INDEX = "_tmp_metadata_row_index";
 
+  // See relation.py.
+  private static final String IN_EVERY_FILE = "tablefmt.in_every_file";
+
   private final StructType table;
   private final StructType files;
 
@@ -59,6 +63,7 @@ public class SnapshotFormat extends ParquetFileFormat {
   public scala.Function1 buildReaderWithPartitionValues(SparkSession session, StructType data,
       StructType partitions, StructType required, scala.collection.immutable.Seq filters,
       scala.collection.immutable.Map options, Configuration hadoop) {
+    checkReader(session, partitions, required);
     List kept = new ArrayList();
     for (int i = 0; i < filters.size(); i++) {
       Filter renamed = filter((Filter) filters.apply(i));
@@ -80,6 +85,25 @@ public class SnapshotFormat extends ParquetFileFormat {
 
   public int hashCode() {
     return files.hashCode();
+  }
+
+  // Spark's other reader takes a file without such a column for one of NULLs.
+  private void checkReader(SparkSession session, StructType partitions, StructType required) {
+    StructType read = partitions;
+    String named = null;
+    for (StructField field : required.fields()) {
+      read = read.add(field);
+      int at = position(field.name(), table);
+      if (at >= 0 && files.fields()[at].metadata().contains(IN_EVERY_FILE)) {
+        named = field.name();
+      }
+    }
+    if (named != null && !ParquetUtils$.MODULE$.isBatchReadSupportedForSchema(
+        session.sessionState().conf(), read)) {
+      throw new UnsupportedOperationException("the table is partitioned by the floating-point "
+          + "column " + named + ", which Spark can only read with its vectorized Parquet reader; "
+          + "leave spark.sql.parquet.enableVectorizedReader as it is, or read through Arrow");
+    }
   }
 
   private static int position(String name, StructType among) {
@@ -114,7 +138,8 @@ public class SnapshotFormat extends ParquetFileFormat {
 
   // The reader takes a file that lacks a column only where the column may be NULL.
   private static boolean nullable(StructField asked, StructField file) {
-    return asked.nullable() || file.getExistenceDefaultValue().isDefined();
+    return asked.nullable() && !file.metadata().contains(IN_EVERY_FILE)
+        || file.getExistenceDefaultValue().isDefined();
   }
 
   // The value of a column in files that lack it: Spark's reader looks for it here.
