@@ -93,7 +93,7 @@ public class SnapshotFormat extends ParquetFileFormat {
     String named = null;
     for (StructField field : required.fields()) {
       read = read.add(field);
-      int at = position(field.name(), table);
+      int at = field.name().equals(ROW_INDEX) ? -1 : position(field.name(), table);
       if (at >= 0 && files.fields()[at].metadata().contains(IN_EVERY_FILE)) {
         named = field.name();
       }
