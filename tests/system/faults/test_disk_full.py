@@ -43,8 +43,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def small_files() -> Iterator[None]:
-    """No file may grow beyond 64 kB; Python has SIGXFSZ ignored."""
+def small_files(root: Path) -> Iterator[None]:
+    """No file may grow beyond 64 kB from now on; Python has SIGXFSZ ignored."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
     yield
