@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -14,13 +18,18 @@ pytest.register_assert_rewrite("tests.oracle")
 
 from tests.oracle import every_table_agrees  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
-from tests.scheduling import OneSession, rank  # noqa: E402
+from tests.scheduling import OneSession, path_of, rank  # noqa: E402
 
 __all__ = ["every_table_agrees", "s3_server", "s3_uri"]
 
 # JVMs of tests live for seconds: one that compiles quickly and has one collector needs half the
 # time of one that is made for days. Whoever has other wishes has set the variable.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+
+MEMORY_DISK = Path("/dev/shm")
+ROOM_BYTES = 4 << 30
+OF_THE_DISK = ("tests/store/", "tests/system/faults/", "tests/system/processes/")
+"""Tests of what a disk does are on the one that temporary files are on anyhow."""
 
 # The same examples in every run, but for the soak, which says how to have its own again.
 settings.register_profile("fixed", deadline=None, derandomize=True)
@@ -31,11 +40,27 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported: settings are read there."""
     config.addinivalue_line("markers", "broken_tables: damages tables on purpose; no oracle after")
     settings.load_profile("random" if config.option.markexpr == "soak" else "fixed")
+    # Tables wait for the disk at every commit; what they hold is the same in memory.
+    if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long first; within a file as they stand there."""
-    items.sort(key=lambda item: rank(item.nodeid))
+    items.sort(key=lambda item: rank(path_of(item.nodeid)))
+
+
+@pytest.fixture(scope="session")
+def disk() -> Iterator[Path]:
+    with TemporaryDirectory() as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path, disk: Path) -> Path:
+    """A folder of the test's own: in memory, where there is room, if the disk is not its matter."""
+    on_disk = request.node.nodeid.startswith(OF_THE_DISK)
+    return Path(mkdtemp(dir=disk)) if on_disk else tmp_path
 
 
 @pytest.fixture

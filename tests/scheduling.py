@@ -7,6 +7,8 @@ end with a long one.
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdist.scheduler import LoadFileScheduling
 
 SESSION = "tests/spark/"
@@ -17,23 +19,48 @@ LONG = (
     "tests/spark/cluster/",
     "tests/documents/",
     "tests/demo/",
-    "tests/system/simulation/",
+    # From here on 25 seconds of processor time to 4.
+    "tests/system/transactions/test_random_histories.py",
+    "tests/system/transactions/test_cells_file_and_row.py",
+    "tests/system/simulation/test_rules_under_faults.py",
+    "tests/store/test_s3_answers.py",
+    "tests/store/test_contract.py",
+    "tests/store/test_open_probe_wrap.py",
+    "tests/conflict/test_serialisability.py",
+    "tests/snapshot/test_deletes.py",
     "tests/system/stateful/",
+    "tests/expressions/test_prune.py",
+    "tests/expressions/test_arrow_to_predicate.py",
+    "tests/expressions/test_predicate.py",
     "tests/system/transactions/",
+    "tests/system/simulation/",
+    "tests/operations/test_merge_differential.py",
+    "tests/table/test_special_names.py",
+    "tests/session/test_fingerprint.py",
+    "tests/store/",
+    "tests/conflict/test_lineage.py",
+    "tests/data/",
+    "tests/spec/",
 )
-"""What takes long and does not use the session, the longest first."""
+"""What takes long and does not use the session, the longest first. What comes after takes so little
+that both processes end at about one time, whoever runs it."""
 
 
 class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
     """By file, but what uses the session is one piece, and so is what uses the Connect server."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
+        path = path_of(nodeid)
         if rank(path) == 0:
             return SESSION
         return CONNECT if path.startswith(CONNECT) else path
 
 
+def path_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+@cache
 def rank(path: str) -> int:
     """Where a file stands in the order of a run: what uses the session is first."""
     for place, beginning in enumerate(LONG, 1):
