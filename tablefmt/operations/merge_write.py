@@ -24,6 +24,7 @@ from tablefmt.operations.merge_find import Match
 from tablefmt.operations.merge_join import first_clauses
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge
 from tablefmt.session.merge_keys import key_hashes
+from tablefmt.session.row_changes import files_ahead
 
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""
@@ -84,9 +85,9 @@ class Writer:
     def _updated(self, files: pa.Table, match: Match) -> Iterator[pa.Table]:
         places = np.unique(match.file)
         schema, chosen = self.merge.target.schema, files.take(pa.array(places))
-        # Whole rows are wide: one file ahead bounds what the reader holds.
+        ahead = files_ahead(chosen)
         for part in locate_rows(
-            self.merge.pinned.store, chosen, schema, schema.fields, readahead=1
+            self.merge.pinned.store, chosen, schema, schema.fields, readahead=ahead
         ):
             begin, end = np.searchsorted(match.file, [places[part.file], places[part.file] + 1])
             positions = match.position[begin:end]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Ids, Output, Run
+from tablefmt.data.live_rows import READAHEAD
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
@@ -28,6 +29,9 @@ COPY_ON_WRITE = "copy-on-write"
 CHUNK_ROWS = 131_072
 CHUNK_BYTES = 32 << 20
 """New values are worked out for so many rows at once, about."""
+
+AHEAD_BYTES = 64 << 20
+"""Of files, as they are stored, that are decoded ahead."""
 
 Change = Callable[[pa.Table], pa.Table]
 """New rows for old ones, one for one; columns by name. Also called with no rows, for the types."""
@@ -116,11 +120,18 @@ def _rows_of(
     # Where they are is known; the condition is not worked out again.
     ids = files["id"].to_pylist()
     pushed = RowFilter(condition.pushed)
-    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=1):
+    ahead = files_ahead(files)
+    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=ahead):
         here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
         low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
         if low < high:
             yield part.rows.take(pa.array(np.searchsorted(part.positions, here[low:high])))
+
+
+def files_ahead(files: pa.Table) -> int:
+    """How many files are decoded ahead where whole rows are read: wide ones take much memory."""
+    largest = pc.max(files["size"]).as_py() or 1
+    return max(1, min(READAHEAD, AHEAD_BYTES // largest))
 
 
 def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
