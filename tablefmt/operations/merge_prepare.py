@@ -116,8 +116,9 @@ def prepared(
         check_engine()
     check_carried_out([c.condition for c in clauses if c.condition is not None])
     engine = LazyEngine(memory_limit)
-    with spooled(by_handles(source, relation), memory_limit // SOURCE_PARTS) as rows:
-        kept = Source(relation, rows, engine)
+    most = memory_limit // SOURCE_PARTS
+    with spooled(by_handles(source, relation), most) as rows:
+        kept = Source(relation, rows, engine, in_memory=rows.nbytes <= most)
         yield PreparedMerge(
             pinned=pinned,
             analysis=analysis,

@@ -32,6 +32,8 @@ class Source:
     """Columns by their handles."""
     engine: LazyEngine
     """Works out what ON equates."""
+    in_memory: bool
+    """The rows can be looked at when the statement is done too."""
 
     def of(self, columns: Sequence[str]) -> pa.Table:
         """Some columns, and the rows' numbers as `r`."""
@@ -58,11 +60,8 @@ class Source:
 
     def keys(self, analysis: MergeAnalysis) -> Keys | None:
         """Of all its rows, as of `source_keys`."""
-        return source_keys(
-            analysis,
-            self.rows.num_rows,
-            lambda: [self.equated(analysis.equated[at]) for at in analysis.key_parts],
-        )
+        columns = [self.equated(analysis.equated[at]) for at in analysis.key_parts]
+        return source_keys(analysis, self.rows.num_rows, lambda: columns, later=self.in_memory)
 
 
 def source_schema(given: pa.Schema, there: Schema) -> Schema:

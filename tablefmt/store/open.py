@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.local import LocalStore
-from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -59,6 +58,9 @@ def open_store(
             f"the storage options {names} mean nothing for a {scheme or 'local'} table. Drop them."
         )
     if scheme == "memory":
+        # fsspec brings asyncio along.
+        from tablefmt.store.memory import MemoryStore
+
         return MemoryStore(_plain_parts(rest), unsafe_single_writer=unsafe)
     return LocalStore(_local_path(scheme, rest), unsafe_single_writer=unsafe)
 

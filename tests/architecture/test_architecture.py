@@ -323,7 +323,7 @@ import tablefmt
 for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich", "duckdb"):
     assert name not in sys.modules, name
 tablefmt.create(sys.argv[1], "id BIGINT")
-for name in ("pyspark", "s3fs", "duckdb"):
+for name in ("pyspark", "s3fs", "fsspec", "duckdb"):
     assert name not in sys.modules, name
 """
 
