@@ -37,13 +37,13 @@ class ScriptedServer:
     """`says_continue`: whether a client that asks before it sends a body is told to go on."""
 
     def __init__(self, script: Callable[[int, Request], Answer]) -> None:
-        self.seen: list[Request] = []
-        self.says_continue = True
+        self.play(script)
         lock = threading.Lock()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are sent apart: 40 ms in between
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -52,6 +52,7 @@ class ScriptedServer:
                 with lock:
                     index = len(server.seen)
                     server.seen.append(request)
+                    script = server.script
                 reply = script(index, request)
                 time.sleep(reply.hang)
                 if reply.drop:
@@ -82,6 +83,12 @@ class ScriptedServer:
         )
         self._thread.start()
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+
+    def play(self, script: Callable[[int, Request], Answer]) -> None:
+        """From now on answer by this one, as if nothing had been asked before."""
+        self.script = script
+        self.seen: list[Request] = []
+        self.says_continue = True
 
     def close(self) -> None:
         self._server.shutdown()

@@ -23,13 +23,24 @@ Script = Callable[[int, Request], Answer]
 Serve = Callable[..., tuple[Store, ScriptedServer]]
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    servers: list[ScriptedServer] = []
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    """One address for all tests: clients are made, and connections opened, once."""
+    server = ScriptedServer(always(Answer()))
+    yield server
+    server.close()
 
-    def start(script: Script, *, attempts: int = 1, read_timeout: float = 5):
-        server = ScriptedServer(script)
-        servers.append(server)
+
+@pytest.fixture
+def serve(server: ScriptedServer) -> Serve:
+    def start(
+        script: Script,
+        *,
+        attempts: int = 1,
+        read_timeout: float = 5,
+        server: ScriptedServer = server,
+    ):
+        server.play(script)
         options = {
             "key": "canary-key",
             "secret": SECRET,
@@ -42,9 +53,7 @@ def serve() -> Iterator[Serve]:
         }
         return open_store("s3://bucket/table", options), server
 
-    yield start
-    for server in servers:
-        server.close()
+    return start
 
 
 def always(answer: Answer) -> Script:
@@ -133,8 +142,9 @@ def test_a_timeout_is_no_answer(serve: Serve):
 
 def test_a_refused_connection_is_no_answer(serve: Serve):
     """STO-5: nothing listens there."""
-    store, server = serve(always(Answer(200)))
-    server.close()
+    closed = ScriptedServer(always(Answer(200)))
+    store, _ = serve(always(Answer(200)), server=closed)
+    closed.close()
 
     assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
 
