@@ -93,9 +93,11 @@ class Table(ReadableHandle):
         """Add rows; columns by name (DAT-2). No rows and no application: no version is made.
 
         Args:
-            data: a pyarrow Table or reader, pandas, polars, or anything with `__arrow_c_stream__`;
-                or a scan of any table, which of this one, at a version that was not asked for, is a
-                read of it (CFL-8).
+            data: a pyarrow Table or reader, pandas (of the index, levels with a name are columns),
+                polars, or anything with `__arrow_c_stream__` or `__arrow_c_array__`; a dict of
+                columns, or a list of dicts, where a key that is missing is the column's default, or
+                NULL; or a table, or a scan of one, which of this one, at a version that was not
+                asked for, is a read of it (CFL-8).
             merge_schema: columns that the table lacks are added in the same commit, and types
                 become wider where the data's are (SCH-9).
             commit: see the class.
@@ -212,7 +214,8 @@ class Table(ReadableHandle):
 
         def explain(statement: MergeStatement) -> str:
             pinned = self.context.pin(self.context.begin().version)
-            return explain_merge(pinned, source_reader(source), statement, memory_limit)
+            rows = source_reader(source, pinned.target.schema)
+            return explain_merge(pinned, rows, statement, memory_limit)
 
         return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
 

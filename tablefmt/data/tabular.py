@@ -6,45 +6,60 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.data.python_rows import is_python_rows, python_table
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arrow_types import from_arrow_field, is_list
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import Schema
 
 
-def as_reader(data: Any) -> pa.RecordBatchReader:
+def as_reader(data: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
     """Anything tabular as a stream of batches; it can be read once.
 
-    Takes what has `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, …), one record batch, and
-    pandas frames (the index is left out).
+    Takes what has `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, DuckDB's relations, …) or
+    `__arrow_c_array__` (a record batch, an array of structs), pandas and polars frames, dicts of
+    columns and lists of dicts. Of a pandas index the levels that have a name are columns, unless
+    there is a column of that name; a level without one is left out.
+
+    Args:
+        data: the rows.
+        schema: of the table that they are for: see `python_table`.
 
     Raises:
         SchemaMismatchError: it is none of these.
     """
     try:
-        return _reader_of(data)
+        return _reader_of(data, schema)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        first = str(error).splitlines()[0]
+        first = (str(error).splitlines() or [type(error).__name__])[0]
         raise SchemaMismatchError(
             f"the {type(data).__name__} cannot be read as a table: {first}"
         ) from None
 
 
-def _reader_of(data: Any) -> pa.RecordBatchReader:
+def _reader_of(data: Any, schema: Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pa.Table):
-        return data.to_reader()
+    if is_python_rows(data):
+        return python_table(data, schema).to_reader()
     if type(data).__module__.startswith("pandas") and hasattr(data, "columns"):
-        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+        return pa.Table.from_pandas(_with_index(data), preserve_index=False).to_reader()
+    if type(data).__module__.startswith("polars") and hasattr(data, "collect"):
+        data = data.collect()
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)]).to_reader()
     raise SchemaMismatchError(
         f"{type(data).__name__} is not tabular data; pass a pyarrow Table or reader, a polars or "
-        "pandas frame, or anything with __arrow_c_stream__"
+        "pandas frame, a dict of columns, a list of dicts, or anything with __arrow_c_stream__"
     )
+
+
+def _with_index(frame: Any) -> Any:
+    """A pandas frame with the named levels of its index as columns."""
+    levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=levels) if levels else frame
 
 
 def incoming_schema(given: pa.Schema, schema: Schema) -> Schema:

@@ -67,7 +67,7 @@ def append(
         statement = append_statement(data, merge_schema=merge_schema)
         return autocommit(context, statement, options)
     with repeatable(data) as rows:
-        statement = append_statement(rows.reader())
+        statement = append_statement(rows.rows())
         try:
             return autocommit(context, statement, options, refresh=False)
         except (*_MISFITS, MetadataChangedException, ProtocolChangedException) as error:
@@ -75,7 +75,7 @@ def append(
             newest = context.begin().metadata
             if rows.lost or (isinstance(error, _MISFITS) and newest == before):
                 raise
-        return autocommit(context, append_statement(rows.reader()), options, refresh=False)
+        return autocommit(context, append_statement(rows.rows()), options, refresh=False)
 
 
 def append_statement(

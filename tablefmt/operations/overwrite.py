@@ -135,7 +135,14 @@ def overwrite_statement(
             evolved=pinned.evolved,
         )
 
-    return Statement(name=name, stage=stage, text=text, takes_rows=data is not None, source=data)
+    return Statement(
+        name=name,
+        stage=stage,
+        text=text,
+        takes_rows=data is not None,
+        source=data,
+        replaces_columns=overwrite_schema,
+    )
 
 
 def overwrite_files(

@@ -169,7 +169,9 @@ class Transaction:
 
         def explained(statement: MergeStatement) -> str:
             self._check_open()
-            return explain_merge(self._work.pinned, source_reader(source), statement, memory_limit)
+            pinned = self._work.pinned
+            rows = source_reader(source, pinned.target.schema)
+            return explain_merge(pinned, rows, statement, memory_limit)
 
         return begin_merge(on, source_alias, target_alias, merge_schema, staged, explained)
 
@@ -262,7 +264,7 @@ class Transaction:
 
     def _execute(self, statement: Statement) -> Transaction:
         text = (statement.name, *statement.text(self._work.pinned.metadata))
-        content = Content(statement.rows(), text)
+        content = Content(statement.rows(self._work.pinned.target.schema), text)
         self._work.execute(statement, content.rows, content)
         return self
 

@@ -21,10 +21,12 @@ from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
 from tablefmt.conflict.verdict import Conflict
 from tablefmt.data.batch_source import BatchSource
+from tablefmt.data.python_rows import is_python_rows
 from tablefmt.data.spool import Kept
 from tablefmt.data.tabular import as_reader
 from tablefmt.expressions.predicate import any_of
 from tablefmt.model.entry import Metadata, Operation, OperationClass, Scope
+from tablefmt.model.schema import Schema
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
 from tablefmt.session.partitions import partitions_of, scope_of
 from tablefmt.session.readable import ReadableHandle
@@ -37,8 +39,8 @@ from tablefmt.snapshot.load import LogView
 class Repeatable:
     """Rows that can be read more than once."""
 
-    reader: Callable[[], pa.RecordBatchReader]
-    """All rows from the first one on; of several readers only the last may be read."""
+    rows: Callable[[], Any]
+    """All rows from the first one on, as a source; of several readers only the last may be read."""
     kept: Kept | None = None
     """Where rows of a stream are kept that can be read only once."""
 
@@ -53,15 +55,19 @@ def without_handles(source: Any) -> Any:
     return source.scan() if isinstance(source, ReadableHandle) else source
 
 
-def source_reader(source: Any) -> pa.RecordBatchReader:
+def source_reader(source: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
     """Rows as a stream: tabular data, a table, or a scan or changes of any table.
+
+    Args:
+        source: the rows.
+        schema: of the table that they are for: Python's values become its types where they fit.
 
     Raises:
         SchemaMismatchError: it is none of these.
     """
     source = without_handles(source)
     # Not by the stream protocol: what goes wrong would lose its class on the way.
-    return source.to_reader() if isinstance(source, BatchSource) else as_reader(source)
+    return source.to_reader() if isinstance(source, BatchSource) else as_reader(source, schema)
 
 
 @contextmanager
@@ -71,8 +77,11 @@ def repeatable(source: Any) -> Iterator[Repeatable]:
     What somebody holds in memory, or can be scanned again, is not kept here. Of a stream it is what
     was read, on disk beyond a limit. Raises as `source_reader`.
     """
+    source = without_handles(source)
     if isinstance(source, BatchSource):
         yield Repeatable(source.to_reader)
+    elif is_python_rows(source):
+        yield Repeatable(lambda: source)
     elif isinstance(source, pa.Table | pa.RecordBatch) or hasattr(source, "__dataframe__"):
         yield Repeatable(as_reader(source).read_all().to_reader)
     else:

@@ -17,6 +17,7 @@ from tablefmt.commit.plan import Plan, Staged
 from tablefmt.conflict.facts import Read
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property
+from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
@@ -48,13 +49,19 @@ class Statement:
     takes_rows: bool = False
     source: Any = None
     """Where the rows come from, if it takes some: see `source_reader`."""
+    replaces_columns: bool = False
+    """The columns of the rows take the place of the table's."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", without_handles(self.source))
 
-    def rows(self) -> pa.RecordBatchReader | None:
-        """What it takes; None for a statement that takes none. Raises as `source_reader`."""
-        return source_reader(self.source) if self.takes_rows else None
+    def rows(self, schema: Schema) -> pa.RecordBatchReader | None:
+        """What it takes, for a table of those columns; None for a statement that takes none.
+        Raises as `source_reader`.
+        """
+        if not self.takes_rows:
+            return None
+        return source_reader(self.source, None if self.replaces_columns else schema)
 
 
 class Content:
@@ -133,7 +140,7 @@ def autocommit(
     own = own_scan(context.view, statement.source)
     pinned = context.pin(head.version if own is None else own.version)
     text = (statement.name, *statement.text(pinned.metadata))
-    rows, content = statement.rows(), None
+    rows, content = statement.rows(pinned.target.schema), None
     if options.application is not None:
         already = applied_before(context, options, rows, text)
         if already is not None:

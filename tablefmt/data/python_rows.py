@@ -1,0 +1,263 @@
+"""Dicts of columns and lists of dicts as Arrow tables. Pure. Spec: DAT-2, SCH-5, SCH-7.
+
+Arrow takes 1.5 for 1 where it is told that a column is an integer, drops the time of a datetime for
+a date, and fields of a struct that it was not told of. So a type is handed to Arrow only with
+values that are of it as they are; otherwise Arrow finds a type of its own, and whether that fits
+the column is decided as for every other Arrow data.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arrow_types import arrow_type, is_list
+from tablefmt.model.defaults import default_array
+from tablefmt.model.schema import Field, Schema
+
+_WHOLE = (int, np.integer)
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+def is_python_rows(data: Any) -> bool:
+    """Whether data is of the kind that is read here, well made or not."""
+    return isinstance(data, Mapping | list | tuple)
+
+
+def python_table(data: Any, schema: Schema | None = None) -> pa.Table:
+    """Rows that are given as Python values.
+
+    Args:
+        data: a dict of columns by name: lists, or arrays of numpy, pandas, polars or Arrow, of one
+            length; or a list of dicts, of which the keys of all count. A key that a dict lacks is
+            the column's default there, or NULL.
+        schema: of the table that they are for. A column of it has its type, as far as the values
+            are such values, and naive times are UTC for a timestamp; other columns have the type
+            that Arrow finds. None: all have.
+
+    Returns:
+        The columns in the order of the keys. Of no rows without a key: the columns of `schema`.
+
+    Raises:
+        SchemaMismatchError: values of no one type, columns of several lengths, or it is no data.
+    """
+    if isinstance(data, Mapping):
+        arrays = {_named(name): _column(name, values, schema) for name, values in data.items()}
+        return _table(arrays, 0, schema)
+    for at, row in enumerate(data):
+        if not isinstance(row, Mapping):
+            raise SchemaMismatchError(
+                f"row {at} of the {type(data).__name__} is a {type(row).__name__} and no dict; "
+                "rows are dicts by column name"
+            )
+    keys = dict.fromkeys(key for row in data for key in row)
+    arrays = {_named(key): _of_rows(key, data, schema) for key in keys}
+    return _table(arrays, len(data), schema)
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str):
+        raise SchemaMismatchError(f"{name!r:.100} is no name of a column: names are text")
+    return name
+
+
+def _table(arrays: Mapping[str, Any], rows: int, schema: Schema | None) -> pa.Table:
+    if arrays:
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
+            raise SchemaMismatchError(f"the columns have different lengths: {shown:.300}")
+        return pa.table(list(arrays.values()), names=list(arrays))
+    if rows or schema is None:
+        empty = pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.Table.from_batches([empty])
+    fields = [pa.field(f.name, arrow_type(f.type)) for f in schema.fields]
+    return pa.schema(fields).empty_table()
+
+
+def _of_rows(key: str, rows: Sequence[Mapping[str, Any]], schema: Schema | None) -> pa.Array:
+    column = None if schema is None else schema.find(key)
+    absent = None
+    if column is not None and column.default is not None:
+        absent = default_array(column.default, column.type)[0].as_py()
+    return _values(key, [row.get(key, absent) for row in rows], column)
+
+
+def _column(name: str, values: Any, schema: Schema | None) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = values.tolist()
+    if isinstance(values, list | tuple | range):
+        return _values(name, list(values), None if schema is None else schema.find(name))
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values)
+        if hasattr(values, "__array__") or hasattr(values, "__arrow_c_array__"):
+            return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _no_column(name, error) from None
+    raise SchemaMismatchError(
+        f"column {name!r} is a {type(values).__name__}; give a list or an array", [name]
+    )
+
+
+def _values(name: str, values: list[Any], column: Field | None) -> pa.Array:
+    kind = None if column is None else arrow_type(column.type)
+    try:
+        if kind is not None and all(map(_test_of(kind), values)):
+            try:
+                return pa.array(values, kind)
+            except (pa.ArrowInvalid, OverflowError):
+                # A number out of the type's range. What it is says the type that Arrow finds.
+                pass
+        _check_kinds(name, values)
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _no_column(name, error) from None
+
+
+def _no_column(name: str, error: BaseException) -> SchemaMismatchError:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return SchemaMismatchError(
+        f"the values of column {name!r} are of no one type that a column can have: {first:.300}",
+        [name],
+    )
+
+
+Test = Callable[[Any], bool]
+
+
+def _test_of(kind: pa.DataType) -> Test:
+    """What tells of a value whether Arrow, where it is told the type, makes exactly this value of
+    it, or an error.
+    """
+    inner = _inner_test(kind)
+    return lambda value: value is None or inner(value)
+
+
+def _inner_test(kind: pa.DataType) -> Test:
+    for is_kind, classes in _CLASSES:
+        if is_kind(kind):
+            # A bool is an int to Python.
+            return lambda v: isinstance(v, classes) and not isinstance(v, _TRUTHS)
+    types = pa.types
+    if types.is_boolean(kind):
+        return lambda value: isinstance(value, _TRUTHS)
+    if types.is_float32(kind):
+        return lambda v: isinstance(v, _NUMBERS) and not isinstance(v, _TRUTHS) and _is_single(v)
+    if types.is_date(kind):
+        return lambda v: isinstance(v, datetime.date) and not isinstance(v, datetime.datetime)
+    if types.is_timestamp(kind):
+        zoned = kind.tz is not None
+        return lambda v: (
+            isinstance(v, datetime.datetime)
+            and (zoned or v.tzinfo is None)
+            and not getattr(v, "nanosecond", False)
+        )
+    if types.is_struct(kind):
+        return _struct_test(kind)
+    if types.is_map(kind):
+        return _map_test(kind)
+    assert is_list(kind), kind
+    element = _test_of(kind.value_type)
+    return lambda v: isinstance(v, list | tuple | np.ndarray) and all(map(element, v))
+
+
+_TRUTHS = (bool, np.bool_)
+_CLASSES: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
+    (pa.types.is_integer, _WHOLE),
+    (pa.types.is_float64, _NUMBERS),
+    (pa.types.is_decimal, (*_WHOLE, decimal.Decimal)),
+    (pa.types.is_string, (str,)),
+    (pa.types.is_binary, (bytes, bytearray, memoryview)),
+)
+"""Of types that take every value of some classes."""
+
+
+def _is_single(value: Any) -> bool:
+    """Not so large that the number would become infinite."""
+    with np.errstate(over="ignore"):
+        return bool(np.isinf(np.float32(value)) == np.isinf(np.float64(value)))
+
+
+def _struct_test(kind: pa.StructType) -> Test:
+    fields = [kind.field(at) for at in range(kind.num_fields)]
+    tests = {field.name: _test_of(field.type) for field in fields}
+
+    def test(value: Any) -> bool:
+        if not isinstance(value, Mapping) or not value.keys() <= tests.keys():
+            return False
+        return all(tests[name](inner) for name, inner in value.items())
+
+    return test
+
+
+def _map_test(kind: pa.MapType) -> Test:
+    key, item = _test_of(kind.key_type), _test_of(kind.item_type)
+
+    def test(value: Any) -> bool:
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        return isinstance(pairs, list | tuple) and all(
+            isinstance(pair, tuple) and len(pair) == 2 and key(pair[0]) and item(pair[1])
+            for pair in pairs
+        )
+
+    return test
+
+
+def _check_kinds(name: str, values: Sequence[Any]) -> None:
+    """Refuse values that Arrow, where it finds the type, takes for others without a word.
+
+    Raises:
+        SchemaMismatchError: dates beside times, times with and without a zone, text beside bytes;
+            a time finer than µs.
+    """
+    first: dict[str, str] = {}
+    for value in _leaves(values):
+        kind = _kind_of(value)
+        if kind is None:
+            continue
+        if kind != first.setdefault(_LIKE[kind], kind):
+            raise SchemaMismatchError(
+                f"column {name!r} has {first[_LIKE[kind]]} and {kind}; make them one kind", [name]
+            )
+        if getattr(value, "nanosecond", False):
+            raise SchemaMismatchError(
+                f"column {name!r} has the time {value}, and times are kept to the microsecond; "
+                "round it first",
+                [name],
+            )
+
+
+_LIKE = {
+    "a date": "time", "a time with a zone": "time", "a time without a zone": "time",
+    "text": "text", "bytes": "text",
+}  # fmt: skip
+"""Which kinds are taken for one another."""
+
+
+def _leaves(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, Mapping):
+            yield from _leaves(value.values())
+        elif isinstance(value, list | tuple):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _kind_of(value: Any) -> str | None:
+    if isinstance(value, datetime.datetime):
+        return f"a time {'without' if value.tzinfo is None else 'with'} a zone"
+    if isinstance(value, datetime.date):
+        return "a date"
+    if isinstance(value, bytes | bytearray):
+        return "bytes"
+    return "text" if isinstance(value, str) else None
