@@ -1,8 +1,8 @@
 """tablefmt: a log-structured table format on object storage.
 
 One commit is one atomic put-if-absent; there is no server, no catalog, no lock service.
-`tablefmt.create`, `tablefmt.open` and `tablefmt.exists` work with Arrow data in this process;
-`tablefmt.spark` works with PySpark.
+`tablefmt.create`, `tablefmt.write`, `tablefmt.open` and `tablefmt.exists` work with Arrow data in
+this process; `tablefmt.spark` works with PySpark.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from tablefmt import errors
 from tablefmt.session.receipt import Commit
-from tablefmt.table import Table, create, exists, open
+from tablefmt.table import Table, create, exists, open, write
 
 __version__ = "0.1.0"
 
-__all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open"]
+__all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open", "write"]
 
 
 def __getattr__(name: str) -> Any:

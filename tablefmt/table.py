@@ -16,14 +16,16 @@ from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
-from tablefmt.log.names import entry_key
+from tablefmt.expressions.ddl import is_schema
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append
 from tablefmt.operations.create import create as create_table
+from tablefmt.operations.create import is_there
 from tablefmt.operations.delete import delete
+from tablefmt.operations.first_rows import create_from
 from tablefmt.operations.history import history
 from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
@@ -31,6 +33,7 @@ from tablefmt.operations.overwrite import overwrite
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
+from tablefmt.operations.write import write as write_rows
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.readable import ReadableHandle
@@ -38,7 +41,7 @@ from tablefmt.session.receipt import Commit
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import open_store
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.store.protocol import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -333,34 +336,72 @@ def create(
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
-    """Make a table with no rows at `uri`.
+    """Make a table at `uri`, with no rows, or with some.
 
     Args:
         uri: a local path, file://, s3:// (s3a:// is the same) or memory:// (STO-11).
-        schema: pyarrow.Schema, Spark StructType, or DDL text.
+        schema: pyarrow.Schema, Spark StructType, or DDL text. Or data, as of `Table.append`: its
+            columns are the table's, and its rows are version 1. Rows that do not fit make no table.
         partition_by: names of top-level columns that are not nested; one column has to be left.
         properties: table properties by name.
         comment: what people say of it, up to 4,000 characters (ENT-11). Of columns: `COMMENT '…'`
             in DDL text, b"comment" in the metadata of a pyarrow field.
         storage_options: what s3fs takes; by default the environment.
-        exist_ok: open the table that is there, if its definition is the same.
+        exist_ok: open the table that is there, if its definition is the same. Not with data.
 
     Raises:
         TableExistsError: a table is there; with `exist_ok`, one of another definition.
         SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or a property that is none.
         ProtocolChangedException: another creator was first (CFL-4).
+        InvalidRangeError: data and `exist_ok`: `write` appends to a table that is there.
         UnsupportedFeatureError, StoreError: the address or its options.
         UnsafeStoreError: STO-12. CommitRejectedError, CommitUnknownError: CMT-1.
     """
-    context = create_table(
+    store, definition = open_store(uri, storage_options), (partition_by, properties, comment)
+    if is_schema(schema):
+        return Table(create_table(store, schema, *definition, exist_ok=exist_ok))
+    return Table(create_from(store, schema, *definition, exist_ok=exist_ok))
+
+
+def write(
+    data: Any,
+    uri: Uri,
+    *,
+    mode: str = "append",
+    partition_by: Sequence[str] | str | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Unpack[CommitKeywords],
+) -> Commit:
+    """Write rows to the table at `uri`; where there is none, it is made with their columns.
+
+    Args:
+        data: as of `Table.append`.
+        uri: as of `create`, like `storage_options`.
+        mode: append; overwrite, which replaces all rows; error (or errorifexists): only make a new
+            table; ignore: do nothing, as a no-op, if there is a table.
+        partition_by: columns to partition a new table by. For one that is there it has to be left
+            out, or name the same; with `overwrite_schema` as of `Table.overwrite`.
+        merge_schema: as of `Table.append`; with mode append alone.
+        overwrite_schema: as of `Table.overwrite`; with mode overwrite alone.
+        commit: as of `Table`.
+
+    Raises:
+        TableExistsError: mode is error, and a table is there; nothing was read.
+        InvalidRangeError: a mode or an argument that makes no sense.
+        SchemaMismatchError, ConstraintViolationError: as `Table.append`; another partitioning.
+    """
+    options = commit_options(commit)
+    return write_rows(
         open_store(uri, storage_options),
-        schema,
+        data,
+        options,
+        mode=mode,
         partition_by=partition_by,
-        properties=properties,
-        comment=comment,
-        exist_ok=exist_ok,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
     )
-    return Table(context)
 
 
 def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table:
@@ -385,8 +426,4 @@ def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> boo
     Raises:
         UnsupportedFeatureError, StoreError: as `open`.
     """
-    try:
-        open_store(uri, storage_options).size(entry_key(0))
-    except KeyNotFoundError:
-        return False
-    return True
+    return is_there(open_store(uri, storage_options))

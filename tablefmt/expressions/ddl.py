@@ -45,12 +45,23 @@ COMMENT = "comment"
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
+def is_schema(value: Any) -> bool:
+    """Whether it is what `schema_from` reads, well made or not, and not rows."""
+    if isinstance(value, Mapping):
+        # A dict of columns has lists in its place.
+        return isinstance(value.get("type"), str)
+    rows = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    known = isinstance(value, Schema | str) or hasattr(value, "__arrow_c_schema__")
+    return (known and not rows) or callable(getattr(value, "jsonValue", None))
+
+
 def schema_from(value: Any) -> Schema:
     """A schema from what people pass.
 
     Args:
-        value: A `Schema` (returned as it is), pyarrow.Schema, Spark StructType (anything with
-            `jsonValue()`), its JSON form, or DDL text such as `id BIGINT NOT NULL, s STRING`.
+        value: A `Schema` (returned as it is), pyarrow.Schema (anything with `__arrow_c_schema__`),
+            Spark StructType (anything with `jsonValue()`), its JSON form, or DDL text such as
+            `id BIGINT NOT NULL, s STRING`.
 
     Raises:
         SchemaMismatchError: SCH-2 .. SCH-5: names, or types that a table cannot have; `columns`
@@ -66,6 +77,13 @@ def schema_from(value: Any) -> Schema:
         return from_spark_json(value)
     if callable(getattr(value, "jsonValue", None)):
         return from_spark_json(value.jsonValue())
+    if hasattr(value, "__arrow_c_schema__"):
+        try:
+            return from_arrow(pa.schema(value))
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise SchemaMismatchError(
+                f"the {type(value).__name__} is no schema of columns: {error}"
+            ) from None
     raise SchemaMismatchError(
         f"{type(value).__name__} is no schema; pass a pyarrow.Schema, a StructType or DDL text"
     )

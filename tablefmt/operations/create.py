@@ -15,6 +15,7 @@ from tablefmt.errors import (
     TableNotFoundError,
 )
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.given_names import check_new_names
 from tablefmt.model.numbering import check_comments, checked_comment
@@ -25,16 +26,16 @@ from tablefmt.session.context import TableContext
 from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import Store
+from tablefmt.store.protocol import KeyNotFoundError, Store
 
 
 def create(
     store: Store,
     schema: Any,
-    *,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
+    *,
     exist_ok: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
@@ -124,6 +125,15 @@ def definition(
         )
     checked = checked_comment(comment, "the table")
     return Metadata(columns, tuple(ids), check_properties(properties), comment=checked)
+
+
+def is_there(store: Store) -> bool:
+    """Whether there is a table: whether it has a version 0 (LOG-7)."""
+    try:
+        store.size(entry_key(0))
+    except KeyNotFoundError:
+        return False
+    return True
 
 
 def _open(store: Store, environment: Environment) -> TableContext | None:

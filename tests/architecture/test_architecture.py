@@ -289,6 +289,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "errors",
         "exists",
         "open",
+        "write",
     ]
     assert all(hasattr(tablefmt, name) for name in tablefmt.__all__)
     assert (PACKAGE / "py.typed").exists()

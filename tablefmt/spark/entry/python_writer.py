@@ -19,6 +19,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import definition
+from tablefmt.operations.first_rows import check_partitioning
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.staging import commit_staged
@@ -27,7 +28,7 @@ from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.layout import Layout, layout
 from tablefmt.spark.backends.task_results import described, merged, read_back
 from tablefmt.spark.columns.conditions import check_zoned
-from tablefmt.spark.entry.write import check_partitioning, commit_first, evolved, prepare_first
+from tablefmt.spark.entry.write import commit_first, evolved, prepare_first
 from tablefmt.spark.options import WriteOptions, parse_options
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.statements.open_logs import open_context, open_if_there

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tablefmt.commit.environment import SYSTEM
@@ -18,9 +17,12 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
+from tablefmt.operations import first_rows
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.create import create_as, definition
+from tablefmt.operations.create import definition
+from tablefmt.operations.first_rows import Partitions, check_partitioning
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.operations.write import known_mode
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import Measured
@@ -45,11 +47,6 @@ from tablefmt.store.protocol import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-MODES = ("append", "overwrite", "error", "ignore")
-
-Partitions = Sequence[str] | None
-"""Names of columns, or one name; None: not said."""
 
 
 def write(
@@ -225,10 +222,7 @@ def _overwrite(
 
 
 def _mode(mode: str, options: WriteOptions) -> str:
-    folded = mode.casefold()
-    folded = "error" if folded == "errorifexists" else folded
-    if folded not in MODES:
-        raise InvalidRangeError(f"mode {mode!r} is not one of {', '.join(MODES)}")
+    folded = known_mode(mode)
     if folded != "overwrite" and options.overwrite_schema:
         raise InvalidRangeError(
             f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
@@ -240,18 +234,6 @@ def _mode(mode: str, options: WriteOptions) -> str:
             "use mode='overwrite'"
         )
     return folded
-
-
-def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
-    """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
-    names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
-    known = there.partition_names
-    if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
-        raise SchemaMismatchError(
-            f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
-            f"{', '.join(map(repr, names))}; leave partition_by out",
-            names,
-        )
 
 
 def _files(
@@ -338,19 +320,12 @@ def commit_first(
         TableExistsError: another one was made meanwhile; the files are removed.
         As `append_files`.
     """
-    try:
-        context = create_as(store, metadata, exist_ok=exist_ok)
-        context.measured = measured
-        if context.view.head.metadata != metadata:
-            raise TableExistsError(store.uri, "made meanwhile, with other columns")
-        # Who made it meanwhile may have been this very write.
-        already = context.applied(options.commit, None, NAME)
-    except Exception:
-        TransactionFiles(store, transaction).discard()
-        raise
-    if already is not None:
-        TransactionFiles(store, transaction).discard()
-        return already
-    version = context.view.head.version
-    staged = append_files(transaction, added, metadata, read_version=version)
-    return commit_staged(context, staged, options.commit)
+    return first_rows.commit_first(
+        store,
+        metadata,
+        transaction,
+        added,
+        options.commit,
+        exist_ok=exist_ok,
+        measured=measured,
+    )[1]

@@ -1,0 +1,94 @@
+"""Rows to a place, by a mode: what is missing is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tablefmt.errors import (
+    InvalidRangeError,
+    ProtocolChangedException,
+    TableExistsError,
+    TableNotFoundError,
+)
+from tablefmt.operations.append import NAME, append
+from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
+from tablefmt.operations.overwrite import overwrite
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.source import repeatable, source_reader
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+MODES = ("append", "overwrite", "error", "ignore")
+
+
+def known_mode(mode: str) -> str:
+    """One of MODES, in lower case; `errorifexists` is `error`.
+
+    Raises:
+        InvalidRangeError: it is none.
+    """
+    folded = mode.casefold() if isinstance(mode, str) else mode
+    folded = "error" if folded == "errorifexists" else folded
+    if folded not in MODES:
+        raise InvalidRangeError(f"mode {mode!r} is not one of {', '.join(MODES)}")
+    return folded
+
+
+def write(
+    store: Store,
+    data: Any,
+    options: CommitOptions,
+    *,
+    mode: str = "append",
+    partition_by: Partitions = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+) -> Commit:
+    """Append rows, or put them in place of what is there; without a table, make one of them.
+
+    Of several writers that find no table, one makes it. What the others do is what they would have
+    done had they come later; the rows are kept for that, on disk beyond a limit.
+
+    Arguments and errors as of `tablefmt.write`.
+    """
+    mode = known_mode(mode)
+    for argument, given, meant in (
+        ("overwrite_schema", overwrite_schema, "overwrite"),
+        ("merge_schema", merge_schema, "append"),
+    ):
+        if given and mode != meant:
+            raise InvalidRangeError(f"{argument} means nothing with mode={mode!r}")
+
+    def into(context: TableContext, rows: Any) -> Commit:
+        if mode == "error":
+            raise TableExistsError(store.uri)
+        if mode == "ignore":
+            return context.no_op(context.environment.nonce(), NAME)
+        if overwrite_schema:
+            names = [partition_by] if isinstance(partition_by, str) else partition_by
+            return overwrite(context, rows, options, overwrite_schema=True, partition_by=names)
+        check_partitioning(context.view.head.metadata, partition_by)
+        if mode == "append":
+            return append(context, rows, options, merge_schema=merge_schema)
+        return overwrite(context, rows, options)
+
+    try:
+        there = TableContext(store, LogView.open(store))
+    except TableNotFoundError:
+        pass
+    else:
+        return into(there, data)
+    with repeatable(data) as rows:
+        try:
+            reader = source_reader(rows.rows())
+            append_to_equal = mode == "append"
+            return create_with_rows(
+                store, reader, options, partition_by=partition_by, exist_ok=append_to_equal
+            )[1]
+        except (TableExistsError, ProtocolChangedException):
+            # Another writer was first.
+            if rows.lost:
+                raise
+        return into(TableContext(store, LogView.open(store)), rows.rows())
