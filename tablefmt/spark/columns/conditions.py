@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze, depends_on_zone
+from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.names import Relation, check_qualifiers
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
@@ -64,6 +65,16 @@ def is_plain(given: str | Column | None) -> bool:
         return given is None
     analysis = analyze(given)
     return analysis.is_plain and not analysis.calls
+
+
+def without_filters(where: Any, schema: Schema) -> Any:
+    """The same condition; but filter tuples as SQL text, which means the same in a session of any
+    time zone.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `filters_to_predicate`.
+    """
+    return to_sql(filters_to_predicate(where, schema)) if is_filters(where) else where
 
 
 def analyzed_text(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
+from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -24,6 +25,7 @@ from tablefmt.spark.columns.conditions import (
     as_column,
     is_plain,
     session_zone,
+    without_filters,
 )
 from tablefmt.spark.columns.evolution import note
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
@@ -85,7 +87,7 @@ class SparkTable:
         self,
         df: DataFrame,
         *,
-        where: str | None = None,
+        where: str | Filters | None = None,
         dynamic_partitions: bool = False,
         **options: Unpack[WriteKeywords],
     ) -> Commit:
@@ -93,7 +95,7 @@ class SparkTable:
 
         Args:
             df: the new rows; every one has to make `where` TRUE (MRG-6).
-            where: SQL text; the same as the option replaceWhere.
+            where: SQL text, the same as the option replaceWhere; or filter tuples.
             dynamic_partitions: the same as partitionOverwriteMode=dynamic.
             options: as `tablefmt.spark.write`.
 
@@ -102,18 +104,23 @@ class SparkTable:
             ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
                 append-only.
         """
-        if where is not None:
+        if isinstance(where, str):
             options["replaceWhere"] = where
+        elif where is not None:
+            schema = self.table.context.begin().metadata.schema
+            options["replaceWhere"] = without_filters(where, schema)
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
         return overwrite_rows(self.table.context, df, parse_options(options))
 
-    def truncate(self, where: str | None = None, **commit: Unpack[CommitKeywords]) -> Commit:
+    def truncate(
+        self, where: str | Filters | None = None, **commit: Unpack[CommitKeywords]
+    ) -> Commit:
         """Take out every row, or those of a condition: an overwrite with nothing.
 
         Args:
             where: SQL text that is understood without Spark; times without a zone are those of the
-                session (SQL-4).
+                session (SQL-4). Or filter tuples.
             commit: as `Table.truncate`.
 
         Raises:
@@ -123,19 +130,22 @@ class SparkTable:
         if where is None:
             return self.table.truncate(**commit)
         schema = self.table.context.begin().metadata.schema
-        target = analyzed_text(where, schema, session_zone(self.spark))
+        text = without_filters(where, schema)
+        target = analyzed_text(text, schema, session_zone(self.spark))
         if not target.exact:
             raise UnsupportedFeatureError(
-                f"only Spark understands all of the condition {where[:200]}; use delete",
+                f"only Spark understands all of the condition {text[:200]}; use delete",
                 ["truncate:condition"],
             )
         return self.table.truncate(target.text, **commit)
 
-    def delete(self, where: str | Column | None = None, **options: Unpack[WriteKeywords]) -> Commit:
+    def delete(
+        self, where: str | Filters | Column | None = None, **options: Unpack[WriteKeywords]
+    ) -> Commit:
         """Take out the rows for which a condition is true; all of them for None.
 
         Args:
-            where: SQL text, or a Column.
+            where: SQL text, filter tuples as of `Table.scan`, or a Column.
             options: as `tablefmt.spark.write`.
 
         Raises:
@@ -150,7 +160,7 @@ class SparkTable:
     def update(
         self,
         set: Mapping[str, str | Column],
-        where: str | Column | None = None,
+        where: str | Filters | Column | None = None,
         **options: Unpack[WriteKeywords],
     ) -> Commit:
         """Give the rows for which a condition is true new values.
@@ -219,9 +229,10 @@ class SparkTable:
 
         return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
 
-    def _where(self, given: str | Column | None) -> SparkCondition:
+    def _where(self, given: str | Filters | Column | None) -> SparkCondition:
         context = self.table.context
         schema = context.begin().metadata.schema
+        given = without_filters(given, schema)
         if given is None or isinstance(given, str):
             target = analyzed_text(given, schema, session_zone(self.spark))
             return SparkCondition(target, None if given is None else _column(self.spark, given))

@@ -100,6 +100,33 @@ def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     assert done.metrics["numDeletedRows"] == len(gone)
 
 
+def test_filter_tuples_are_conditions_too(spark: Any, table: SparkTable) -> None:
+    """As of `Table`: nulls are outside of a set that does not name them, and `!=` leaves them out;
+    the entry holds the same text.
+    """
+    outside = [("v", "not in", [0.5]), ("id", "<", 9)]
+    table.delete(outside)
+    text = table.table.history(1)["operationParameters"].to_pylist()
+    rest = live(lambda row: not (row[2] != 0.5 and row[0] < 9))
+    same(table, rest)
+
+    table.update({"p": "'z'"}, [[("v", "!=", 10.0), ("id", ">=", 20)], [("id", "=", 1)]])
+    changes = [
+        (i, "z" if i == 1 or (i >= 20 and v not in (None, 10.0)) else p, v) for i, p, v in rest
+    ]
+    same(table, changes)
+    table.overwrite(source(spark, [(1, "y", None)]), where=[("id", "in", [1])])
+    same(table, [row if row[0] != 1 else (1, "y", None) for row in changes])
+
+    other = tablefmt.create(f"memory://filters-{id(table)}", SCHEMA)
+    other.append(arrow(start()))
+    other.delete(outside)
+    assert other.history(1)["operationParameters"].to_pylist() == text
+    for verb in (table.delete, table.truncate):
+        with pytest.raises(InvalidPredicateError, match="filters have an empty list"):
+            verb([])
+
+
 def test_a_file_of_which_every_row_goes_is_removed(table: SparkTable) -> None:
     done = table.delete("id BETWEEN 10 AND 19 OR id = 20")
     same(table, live(lambda r: not 10 <= r[0] <= 20))
