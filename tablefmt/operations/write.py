@@ -7,6 +7,7 @@ from typing import Any
 from tablefmt.errors import (
     InvalidRangeError,
     ProtocolChangedException,
+    SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
 )
@@ -54,6 +55,8 @@ def write(
     Arguments and errors as of `tablefmt.write`.
     """
     mode = known_mode(mode)
+    if data is None:
+        raise SchemaMismatchError("None is not tabular data; give an empty list for no rows")
     for argument, given, meant in (
         ("overwrite_schema", overwrite_schema, "overwrite"),
         ("merge_schema", merge_schema, "append"),

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Read
 from tablefmt.data.read import RowFilter
-from tablefmt.data.selection import Condition, select_rows
+from tablefmt.data.selection import Condition, RowSelection, select_rows
 from tablefmt.expressions.predicate import Predicate, fields, to_sql
 from tablefmt.expressions.prune import decided_by_partitions
 from tablefmt.model.schema import Schema
@@ -88,5 +88,12 @@ def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
         return AnalyzedCondition("TRUE", None, None, True)
     predicate, exact = selection.predicate, selection.exact
     text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
-    reasoned = exact or selection.columns is not None
-    return AnalyzedCondition(text, predicate, selection.rows, exact, reasoned, selection.columns)
+    return condition_of(selection, text)
+
+
+def condition_of(selection: RowSelection, text: str = "") -> AnalyzedCondition:
+    """The condition that selects those rows; its text only for who shows it."""
+    predicate, rows, exact, columns = (
+        selection.predicate, selection.rows, selection.exact, selection.columns
+    )  # fmt: skip
+    return AnalyzedCondition(text, predicate, rows, exact, exact or columns is not None, columns)

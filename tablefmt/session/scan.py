@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidPredicateError
-from tablefmt.expressions.filter_tuples import is_filters
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.cached import cached_property
 from tablefmt.model.integers import whole_from_0
@@ -45,10 +43,9 @@ class Scan(BatchSource):
         self.limit = None if limit is None else whole_from_0(limit)
         if limit is not None and self.limit is None:
             raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
-        selection = select_rows(where, snapshot.schema)
-        self.predicate, self._condition = selection.predicate, selection.rows
-        # A list may be another one by the time a commit relies on it.
-        self.where = deepcopy(where) if is_filters(where) else where
+        self.selection = select_rows(where, snapshot.schema)
+        """The rows asked for, as the condition was then: a list may be another one later."""
+        self.predicate, self._condition = self.selection.predicate, self.selection.rows
 
     @property
     def version(self) -> int:

