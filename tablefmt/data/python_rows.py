@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def _column(name: str, values: Any, schema: Schema | None) -> pa.Array | pa.Chun
 def _values(name: str, values: list[Any], column: Field | None) -> pa.Array:
     kind = None if column is None else arrow_type(column.type)
     try:
-        if kind is not None and all(map(_test_of(kind), values)):
+        if kind is not None and _fit(values, kind):
             try:
                 return pa.array(values, kind)
             except (pa.ArrowInvalid, OverflowError):
@@ -134,26 +135,43 @@ def _no_column(name: str, error: BaseException) -> SchemaMismatchError:
 Test = Callable[[Any], bool]
 
 
+def _fit(values: Sequence[Any], kind: pa.DataType) -> bool:
+    """Whether Arrow, where it is told the type, makes exactly these values of them, or an error."""
+    right = _class_test(kind)
+    if right is not None:
+        return all(map(right, set(map(type, values)) - {type(None)}))
+    return all(map(_test_of(kind), values))
+
+
 def _test_of(kind: pa.DataType) -> Test:
-    """What tells of a value whether Arrow, where it is told the type, makes exactly this value of
-    it, or an error.
-    """
-    inner = _inner_test(kind)
-    return lambda value: value is None or inner(value)
+    """The same of one value."""
+    right = _class_test(kind)
+    test = _value_test(kind) if right is None else lambda value: right(type(value))
+    return lambda value: value is None or test(value)
 
 
-def _inner_test(kind: pa.DataType) -> Test:
-    for is_kind, classes in _CLASSES:
-        if is_kind(kind):
-            # A bool is an int to Python.
-            return lambda v: isinstance(v, classes) and not isinstance(v, _TRUTHS)
+def _class_test(kind: pa.DataType) -> Callable[[type], bool] | None:
+    """What tells by the class of a value; None for a type where that is not enough."""
     types = pa.types
     if types.is_boolean(kind):
-        return lambda value: isinstance(value, _TRUTHS)
-    if types.is_float32(kind):
-        return lambda v: isinstance(v, _NUMBERS) and not isinstance(v, _TRUTHS) and _is_single(v)
+        return lambda cls: issubclass(cls, _TRUTHS)
     if types.is_date(kind):
-        return lambda v: isinstance(v, datetime.date) and not isinstance(v, datetime.datetime)
+        return lambda cls: issubclass(cls, datetime.date) and not issubclass(cls, datetime.datetime)
+    for is_kind, classes in _CLASSES:
+        if is_kind(kind):
+            return partial(_is_class, classes)
+    return None
+
+
+def _is_class(classes: tuple[type, ...], cls: type) -> bool:
+    # A bool is an int to Python.
+    return issubclass(cls, classes) and not issubclass(cls, _TRUTHS)
+
+
+def _value_test(kind: pa.DataType) -> Test:
+    types = pa.types
+    if types.is_float32(kind):
+        return lambda v: _is_class(_NUMBERS, type(v)) and _is_single(v)
     if types.is_timestamp(kind):
         zoned = kind.tz is not None
         return lambda v: (
