@@ -103,6 +103,7 @@ WORDS: dict[str, str] = {
              "what_became verdict answer resolve commit lost",
     "CMT-10": "wait jitter back-off backoff repeat delay pause sleep",
     "CMT-11": "wait lock reader thread deadline line",
+    "CMT-12": "judge damage unreadable garbage newer reject unknown",
     "CFL-1": "first check order applies decides conflict "
              "judged exception class scope look winner others",
     "CFL-2": "transaction granular cell matri",

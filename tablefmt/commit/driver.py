@@ -6,7 +6,6 @@ Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -35,13 +34,13 @@ from tablefmt.commit.protocol import (
     Next,
     Put,
     Reply,
+    Unreadable,
     Winner,
     start,
     step,
     wait_seconds,
 )
 from tablefmt.commit.queue import keep_newest, queue_of
-from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -52,6 +51,7 @@ from tablefmt.commit.results import (
     Unknown,
 )
 from tablefmt.commit.side_files import SideFileWriter
+from tablefmt.commit.winners import WinnerReader
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import (
     CorruptTableError,
@@ -60,12 +60,10 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.header import entry_headers
 from tablefmt.log.names import entry_key
-from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.times import MICROS_MAX
-from tablefmt.snapshot.head import Head, advance, check_writable, same_table, skip_to
+from tablefmt.snapshot.head import Head, advance, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
 
@@ -76,10 +74,6 @@ DEADLINE_SECONDS = 600.0
 
 CLOCK_AHEAD_MAX_US = 600_000_000
 """TIM-3: ten minutes."""
-
-
-FOLLOWING = 4
-"""Versions asked for at once after a guess that was too low; each that is not there costs one."""
 
 SENT_WITHIN_US = 600_000_000
 """CMT-8, INC-2: ten minutes."""
@@ -97,7 +91,7 @@ class Done:
     left_out: list[str] = field(default_factory=list)
     """Paths of files of the plan that did not come: compactions that won have done their work."""
     refused: TablefmtError | None = None
-    """Why no entry could be made, if `outcome` is Rejected for that."""
+    """Why no entry could be made, or what is wrong with one in the way; None: neither ended it."""
 
 
 class Driver:
@@ -115,9 +109,7 @@ class Driver:
         self.plan = plan
         self.environment = environment
         self.view = view
-        self.head = view.head if view is not None else None
-        """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
-        self.resolver = ConflictResolver(store, plan)
+        self.winners = WinnerReader(store, plan, view)
         self.side_files = SideFileWriter(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
@@ -127,10 +119,6 @@ class Driver:
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
         self.beside: MachineQueue | None = None
         """The turn of this commit, once it contests a version."""
-        self.read_others = 0
-        """Entries of others that were read from the store."""
-        self.met: deque[tuple[int, bytes]] = deque()
-        """The last entries read or made on the way, by version."""
 
     def run(self) -> Done:
         """Contest versions until one is decided. See `commit`."""
@@ -145,11 +133,15 @@ class Driver:
             late = turn.waited and self.environment.monotonic() >= self.expires
             if turn.expired or late:
                 return Done(Rejected(DEADLINE))
-            self._take_over(self.view, turn.found)
-            head = self.head = self.view.head
-            early = self._overtaken(self.view, head)
+            try:
+                self._take_over(self.view, turn.found)
+                head = self.winners.head = self.view.head
+                early = self._overtaken(head)
+            except (CorruptTableError, UnsupportedFeatureError) as error:
+                # Nothing of ours was sent.
+                return Done(Rejected(_text(error)), refused=error)
             done = Done(early) if early else self._contest(head.version + 1)
-            turn.left.extend(self.met)
+            turn.left.extend(self.winners.met)
         return done
 
     def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
@@ -162,14 +154,14 @@ class Driver:
         if entries[0].entry.previous == head.digest:
             view.absorb(entries)
 
-    def _overtaken(self, view: LogView, head: Head) -> Outcome | None:
+    def _overtaken(self, head: Head) -> Outcome | None:
         """CMT-6: what this handle took in since the transaction read counts like a lost race."""
         if self.plan.read_version is None:
             return None
         try:
-            winners = self._judged(view.entries_after(self.plan.read_version, head.version))
+            winners = self.winners.known(self.plan.read_version, head.version)
         except StoreError as error:
-            return Rejected(str(error).rstrip("."))
+            return Rejected(_text(error))
         for winner in winners:
             if winner.verdict is ALREADY_APPLIED:
                 return AlreadyApplied(winner.version)
@@ -182,7 +174,7 @@ class Driver:
         view = self.view
         crowded = view is not None and view.others + view.crowd > 0
         attempt, following = start(self.plan.transaction, version, look=crowded)
-        with MachineQueue(self.store, self.met) as self.beside:
+        with MachineQueue(self.store, self.winners.met) as self.beside:
             while isinstance(following, Put | Get):
                 if following.backoff:
                     self.beside.end()
@@ -196,10 +188,10 @@ class Driver:
             if isinstance(following, Committed):
                 self._made(following.version)
         if view is not None:
-            view.others = self.read_others
+            view.others = self.winners.read_others
             if self.beside.had_slate:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
-        passed = self.resolver.passed
+        passed = self.winners.resolver.passed
         if isinstance(following, Conflicted):
             return Done(_stopped(following.conflict), None, passed)
         if not isinstance(following, Committed):
@@ -207,10 +199,10 @@ class Driver:
         try:
             stored = self._committed(following.version)
         except StoreError as error:
-            return Done(Unknown(following.version, str(error).rstrip(".")), None, passed)
+            return Done(Unknown(following.version, _text(error)), None, passed)
         add = self.plan.add
         paths = [] if add is None else add.columns["path"]
-        dropped = left_out(self.plan, self.resolver.pending)
+        dropped = left_out(self.plan, self.winners.resolver.pending)
         return Done(following, stored, passed, [paths[index] for index in dropped])
 
     def _wait(self, attempt: Attempt) -> None:
@@ -228,11 +220,11 @@ class Driver:
             try:
                 body = self._bytes(request.version)
             except StoreError as error:
-                return Refused(str(error).rstrip("."))
+                return Refused(_text(error))
             except TablefmtError as error:
                 # No entry of ours can go on this head: nothing of it was sent (CMT-7).
                 self.refused = error
-                return Refused(str(error).rstrip("."))
+                return Refused(_text(error))
             reply = self.store.put_if_absent(entry_key(request.version), body)
             self.written = isinstance(reply, Written)
             if isinstance(reply, NoAnswer):
@@ -244,19 +236,19 @@ class Driver:
 
     def _is_known_free(self) -> bool:
         """Whether those who take turns left nothing new, and nobody else was met of late."""
-        beside, view, head = self.beside, self.view, self.head
+        beside, view, head = self.beside, self.view, self.winners.head
         if beside is None or beside.slate is None or view is None or head is None:
             return False
-        return view.others + self.read_others == 0 and not beside.after(head)
+        return view.others + self.winners.read_others == 0 and not beside.after(head)
 
     def _bytes(self, version: int) -> bytes:
         """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
         if version not in self.entries:
-            head = self.head
+            head = self.winners.head
             if head is not None:
                 check_writable(head)
             entry = entry_on(
-                self.plan, self.resolver.pending, head, self._removed(), self._now_us()
+                self.plan, self.winners.resolver.pending, head, self._removed(), self._now_us()
             )
             if entry.timestamp > MICROS_MAX:
                 raise StoreError("the commit would be after the year 9999; set the clock right.")
@@ -282,12 +274,12 @@ class Driver:
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
-        ids = removed_ids(self.resolver.pending)
-        if self.view is None or self.head is None:
+        ids = removed_ids(self.winners.resolver.pending)
+        if self.view is None or self.winners.head is None:
             return NOTHING
         if self.plan.replacing is None and len(ids) == 0:
             return NOTHING
-        snapshot = self.view.snapshot(self.head.version)
+        snapshot = self.view.snapshot(self.winners.head.version)
         if self.plan.replacing is not None:
             return removed_from(snapshot.in_scope(self.plan.replacing.predicate))
         files = snapshot.files
@@ -297,93 +289,25 @@ class Driver:
 
     def _winners(self, version: int) -> Reply:
         try:
-            winners = self._read(version)
+            head = self.winners.head
+            handed = self.beside.after(head) if self.beside and head else []
+            found = self.winners.read(version, handed)
+            return Found(found) if found else Missing()
         except StoreError as error:
-            return NoAnswer(str(error)) if error.retryable else Refused(str(error).rstrip("."))
-        if not winners:
-            return Missing()
-        return Found(winners)
+            return NoAnswer(str(error)) if error.retryable else Refused(_text(error))
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            return self._unreadable(version, error)
 
-    def _read(self, version: int) -> tuple[Winner, ...]:
-        """The entries from `version` on, taken in by the view and judged.
-
-        No more than a window of them is held at a time, and none is read beyond what decides.
-        """
-        handed = self.beside.after(self.head) if self.beside and self.head else []
-        if handed:
-            return self._taken_in(handed, version)
-        winners: list[Winner] = []
+    def _unreadable(self, version: int, error: TablefmtError) -> Reply:
+        """What is ours is committed, whatever is wrong above it (CMT-4)."""
+        known = self.entries.get(version)
         try:
-            # As many as last time, and one that is free: with luck one round is all.
-            others = self.view.others if self.view is not None else 0
-            for bodies in tail_windows(self.store, version, 1 + others, FOLLOWING):
-                self.read_others += len(bodies)
-                winners.extend(self._taken_in(bodies, version + len(winners)))
-                last = winners[-1]
-                if last.verdict is not None or any(map(self._is_own, winners[-len(bodies) :])):
-                    break
-        except StoreError:
-            # What was read before counts: the next request meets the rest.
-            if not winners:
-                raise
-        except (CorruptTableError, UnsupportedFeatureError):
-            # What is ours is committed, whatever is wrong above it (CMT-4).
-            known = self.entries.get(version)
-            if known is None or self.store.get_many([entry_key(version)]) != [known[0]]:
-                raise
-            return self._judged([known[1]])
-        return tuple(winners)
-
-    def _is_own(self, winner: Winner) -> bool:
-        return winner.transaction == self.plan.transaction
-
-    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
-        keep_newest(self.met, enumerate(bodies, first))
-        if self.view is None or self.head is None:
-            return self._judged([decode(body, at) for at, body in enumerate(bodies, first)])
-        if self.resolver.goes_by_headers:
-            passed = self._skipped(self.view, self.head, bodies, first)
-            if passed:
-                return passed
-        entries = [decode(body, version) for version, body in enumerate(bodies, first)]
-        same_table(self.head, entries[0])
-        # First judged: if that cannot be done now, the head stays where the next request begins.
-        judged = self._judged(entries)
-        head = self.head
-        for stored in entries:
-            if stored.version > head.version:
-                head = advance(head, stored)
-        self.view.absorb(entries)
-        self.head = head
-        return judged
-
-    def _skipped(
-        self, view: LogView, head: Head, bodies: Sequence[bytes], first: int
-    ) -> tuple[Winner, ...]:
-        """The entries after the head, unread but for the last; none if they have to be read."""
-        if first != head.version + 1:
-            return ()
-        seen = entry_headers(bodies, first, head.digest)
-        if any(one.transaction == self.plan.transaction for one in seen):
-            return ()
-        if seen:
-            last = decode(bodies[-1], seen[-1].version)
-            view.skip(bodies, last)
-            self.head = skip_to(head, last)
-            self.resolver.follow_headers(seen)
-        return tuple(Winner(one.version, one.transaction) for one in seen)
-
-    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Winner, ...]:
-        judged: list[Winner] = []
-        decided = False
-        for stored in entries:
-            entry = stored.entry
-            # What is above an own entry, or above what stands in the way, decides nothing.
-            decided = decided or entry.transaction == self.plan.transaction
-            verdict = None if decided else self.resolver.judge(entry)
-            decided = decided or verdict is not None
-            judged.append(Winner(entry.version, entry.transaction, verdict))
-        return tuple(judged)
+            if known is not None and self.store.get_many([entry_key(version)]) == [known[0]]:
+                return Found((Winner(version, self.plan.transaction),))
+        except StoreError as silent:
+            return NoAnswer(str(silent)) if silent.retryable else Refused(_text(silent))
+        self.refused = error
+        return Unreadable(_text(error))
 
     def _committed(self, version: int) -> StoredEntry:
         known = self.entries.get(version)
@@ -401,8 +325,8 @@ class Driver:
     def _made(self, version: int) -> None:
         """Count one's own entry, now that it is in the log, among those met."""
         known = self.entries.get(version)
-        if known is not None and (not self.met or self.met[-1][0] < version):
-            keep_newest(self.met, [(version, known[0])])
+        if known is not None and (not self.winners.met or self.winners.met[-1][0] < version):
+            keep_newest(self.winners.met, [(version, known[0])])
 
     def _far_clock(self) -> str | None:
         """TIM-3: a clock far ahead of the store's would bind every later timestamp."""
@@ -411,6 +335,10 @@ class Driver:
         if ahead <= CLOCK_AHEAD_MAX_US:
             return None
         return f"this machine's clock is {ahead // 1_000_000} s ahead of the store's; set it right"
+
+
+def _text(error: TablefmtError) -> str:
+    return str(error).rstrip(".")
 
 
 def _stopped(verdict: object) -> Outcome:
@@ -434,10 +362,7 @@ def commit(
         deadline_seconds: give up after this long; by default DEADLINE_SECONDS.
 
     Returns:
-        One of the outcomes of commit/results.py. Nothing is raised for what the store does.
-
-    Raises:
-        CorruptTableError: the log has damage where the winners are.
-        UnsupportedFeatureError: ENT-7, a winner needs a feature this version lacks.
+        One of the outcomes of commit/results.py. Nothing is raised for what the store does, nor for
+        what is in the log: an entry that cannot be judged is in `Done.refused`.
     """
     return Driver(store, plan, environment, view, deadline_seconds).run()

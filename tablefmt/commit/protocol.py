@@ -87,6 +87,16 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The reply to a `Get` that found the contested version taken, by what nobody can judge here.
+
+    It is damaged, or a newer version's; in any case other bytes than were put for this version.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     """Given instead of making the request: the caller's time is up, or it gives up."""
 
@@ -110,7 +120,7 @@ class Get:
 
 
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
-Reply: TypeAlias = Union[PutReply, Found, Missing, Expired]  # noqa: UP007
+Reply: TypeAlias = Union[PutReply, Found, Missing, Unreadable, Expired]  # noqa: UP007
 Next: TypeAlias = Union[Put, Get, Outcome]  # noqa: UP007
 
 
@@ -128,6 +138,8 @@ class Attempt:
     """True if the request under way is a `Get`, False if it is a `Put`."""
     maybe_sent: bool = False
     """True if a put at `version` may have been applied or may still arrive."""
+    unanswered: bool = False
+    """True if a put at `version` had no answer."""
     backoffs: int = 0
     """How often a request was repeated at `version`."""
     races: int = 0
@@ -171,7 +183,7 @@ def _after_put(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
         # The client library may have repeated the put by itself and met our own entry.
         return _answered(attempt, reading=True, maybe_sent=True), Get(version)
     assert isinstance(reply, NoAnswer), f"{reply} is no reply to a put"
-    attempt = _answered(attempt, maybe_sent=True, backoffs=attempt.backoffs + 1)
+    attempt = _answered(attempt, maybe_sent=True, unanswered=True, backoffs=attempt.backoffs + 1)
     return attempt, Put(version, backoff=True)
 
 
@@ -179,6 +191,10 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     version = attempt.version
     if isinstance(reply, Found):
         return _after_lost_race(attempt, reply.winners)
+    if isinstance(reply, Unreadable):
+        # What is damaged may be our own, if one was sent of which we do not know what came of it.
+        ended = Unknown(version, reply.reason) if attempt.unanswered else Rejected(reply.reason)
+        return _answered(attempt), ended
     backoffs = attempt.backoffs + 1
     if isinstance(reply, Missing):
         if not attempt.maybe_sent:
@@ -204,7 +220,13 @@ def _after_lost_race(attempt: Attempt, winners: tuple[Winner, ...]) -> tuple[Att
     # What a look found is new: nobody is known to be after the version above it.
     look = attempt.maybe_sent and races > FREE_RACES
     attempt = _answered(
-        attempt, version=version, reading=look, maybe_sent=False, backoffs=0, races=races
+        attempt,
+        version=version,
+        reading=look,
+        maybe_sent=False,
+        unanswered=False,
+        backoffs=0,
+        races=races,
     )
     return attempt, Get(version, backoff=True) if look else Put(version)
 

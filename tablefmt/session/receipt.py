@@ -52,7 +52,9 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
 
     Raises:
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError; what says why no
-        entry could be made: UnsupportedFeatureError (ENT-2, ENT-7), CorruptTableError.
+        entry could be made, or what is wrong with one in the way: UnsupportedFeatureError (ENT-2,
+        ENT-7), CorruptTableError. With these the files are removed too, unless the entry may be in
+        the log.
     """
     outcome = done.outcome
     if isinstance(outcome, Committed):
@@ -60,7 +62,8 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
         delete_keys(store, done.left_out)
         return committed(done.entry, tuple(done.rebased_over))
     if isinstance(outcome, Unknown):
-        raise CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
+        unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
+        raise done.refused or unknown
     TransactionFiles(store, plan.transaction).discard()
     if isinstance(outcome, Rejected):
         raise done.refused or CommitRejectedError(outcome.reason)

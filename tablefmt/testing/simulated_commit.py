@@ -11,24 +11,32 @@ Spec: CMT-1 .. CMT-9 (spec/commit.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, Union
+from typing import TypeAlias
 
 from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Attempt, Expired, Found, Get, Missing, Next, Put, Reply, Winner
+from tablefmt.commit.protocol import Expired, Found, Missing, Winner
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
     Conflicted,
     NotCommitted,
-    Outcome,
     Rejected,
     Resolution,
     Unknown,
 )
 from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
+from tablefmt.testing.simulated_writers import (
+    Entry,
+    Outcomes,
+    PutEntry,
+    ReadLog,
+    Request,
+    Writer,
+    WriterPlan,
+)
 
 MOVES_MAX = 200
 """A schedule with more moves than this is taken for one that never ends."""
@@ -50,62 +58,7 @@ CONTRACT_FAULTS = tuple(Fault)
 _AT_TAKEN_KEY = (Fault.LOST_ANSWER, Fault.REFUSED, Fault.CRASH)
 _AT_READ = (Fault.LOST_ANSWER, Fault.REFUSED, Fault.CRASH)
 
-
-class Entry(NamedTuple):
-    """What a simulated put carries: enough to judge the log afterwards."""
-
-    transaction: str
-    version: int
-    previous: str | None
-    """Transaction of the entry below; None at version 0."""
-    base: int
-    """Version that the writer had read; everything between was judged by it."""
-
-
-class PutEntry(NamedTuple):
-    """Put `entry` at its version if absent. Answered by Written, Exists or NoAnswer."""
-
-    entry: Entry
-
-
-class ReadLog(NamedTuple):
-    """Read entries from `version` on. Answered by a tuple of Entry (>= 1), Missing or NoAnswer."""
-
-    version: int
-    whole: bool = False
-    """True: the answer is one moment's listing. False: newer entries may be missing from it."""
-
-
-Request: TypeAlias = Union[PutEntry, ReadLog]  # noqa: UP007
-Outcomes: TypeAlias = dict[str, Outcome]
-Writer: TypeAlias = Generator[Request, Any, None]
-Step: TypeAlias = Callable[[Attempt, Reply], tuple[Attempt, Next]]
 Resolve: TypeAlias = Callable[[str, "int | None", "Found | Missing | NoAnswer"], Resolution]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterPlan:
-    """What one writer does, as data that can go to another process."""
-
-    transactions: tuple[str, ...]
-    """Nonces, committed one after the other; the first that is not Committed ends it."""
-    conflicts_with: frozenset[str] = frozenset()
-    """Transactions that, met as winners, stand in the way. Empty: a blind INSERT."""
-    same_application: frozenset[str] = frozenset()
-    """Transactions that, met as winners, are this one's content already applied."""
-    run: Callable[[WriterPlan, Entry | None, Outcomes], Writer] = field(
-        default_factory=lambda: protocol_writer
-    )
-    """Makes the generator from the plan, the entry at the head, and where outcomes go."""
-    step: Step = protocol.step
-    looks: bool = False
-    """True: each transaction begins with a look at the log."""
-
-    def verdict(self, winner: str) -> object:
-        """What the conflict engine of this writer says of a winner."""
-        if winner in self.conflicts_with:
-            return winner
-        return protocol.ALREADY_APPLIED if winner in self.same_application else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,36 +76,6 @@ class Scenario:
     created: bool = True
     """False: the table is not there yet and all writers race for version 0."""
     resolve: Resolve = protocol.resolve_found
-
-
-def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Writer:
-    """Drive the protocol's step function, with `plan.step` in its place for mutants."""
-    for transaction in plan.transactions:
-        base = head.version if head else -1
-        below = head.transaction if head else None
-        attempt, request = protocol.start(transaction, base + 1, look=plan.looks)
-        decision: Next = request
-        while True:
-            if isinstance(decision, Put):
-                entry = Entry(transaction, decision.version, below, base)
-                reply = yield PutEntry(entry)
-            elif isinstance(decision, Get):
-                reply = yield ReadLog(decision.version)
-                if type(reply) is tuple:
-                    below = reply[-1].transaction
-                    reply = Found(
-                        tuple(
-                            Winner(e.version, e.transaction, plan.verdict(e.transaction))
-                            for e in reply
-                        )
-                    )
-            else:
-                break
-            attempt, decision = plan.step(attempt, reply)
-        outcomes[transaction] = decision
-        if not isinstance(decision, Committed):
-            return
-        head = entry
 
 
 _WRITTEN = Written()
@@ -414,7 +337,8 @@ class Simulation:
         elif isinstance(outcome, Committed):
             fine = version == outcome.version
         elif isinstance(outcome, Rejected):
-            fine = version is None and index in self.disturbed
+            met = index in self.disturbed or bool(plan.cannot_read & places.keys())
+            fine = version is None and met
         elif isinstance(outcome, Conflicted):
             fine = version is None and outcome.conflict in plan.conflicts_with & places.keys()
         elif isinstance(outcome, AlreadyApplied):

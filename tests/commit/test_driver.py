@@ -10,18 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
 from tablefmt.commit.driver import commit
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Plan, Replacing
 from tablefmt.commit.results import Committed
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
+    ConcurrentModificationException,
     ConcurrentTransactionException,
     ConcurrentWriteException,
-    CorruptTableError,
+    CorruptEntryError,
     IdempotenceError,
     InvalidRangeError,
     MetadataChangedException,
@@ -34,7 +36,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.log import codec
-from tablefmt.log.codec import decode
+from tablefmt.log.codec import decode, digest
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
@@ -45,6 +47,7 @@ from tablefmt.store.protocol import NoAnswer, Store, Written
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table, open_at
 from tablefmt.testing.faults import FaultyStore
+from tests.log.test_codec import signed
 from tests.tables import (
     Clock,
     assert_sound,
@@ -339,24 +342,86 @@ def test_damage_above_an_own_entry_hides_no_commit() -> None:
     assert behind(table, SpoiltAbove(store)).append(rows(3)).version == 2
 
 
-def test_damage_in_a_winner_stops_the_commit_and_keeps_the_files() -> None:
-    """ENT-1, CMT-6: bytes that are no entry let nobody pass."""
+GARBAGE, NEWER = "garbage", "newer"
+
+
+def unreadable(kind: str, above: bytes) -> bytes:
+    """An entry on top of another that nobody here can judge."""
+    if kind == GARBAGE:
+        return b"garbage"
+    document = orjson.loads(above)
+    del document["checksum"]
+    later = {"version": document["version"] + 1, "previous": digest(above), "transaction": "e" * 32}
+    return signed({**document, **later, "zebra": 1})
+
+
+WHY = {GARBAGE: (CorruptEntryError, "is torn"), NEWER: (UnsupportedFeatureError, "field:zebra")}
+
+
+@pytest.mark.parametrize("kind", [GARBAGE, NEWER])
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_an_entry_that_cannot_be_judged_ends_the_commit_and_its_files_go(
+    kind: str, before: int
+) -> None:
+    """ENT-1, CMT-6, CMT-12: whatever was read below it, and however much."""
     table, store, _ = one_row()
-    store.put(entry_key(2), b"garbage")
-    with pytest.raises(CorruptTableError):
-        table.append(rows(3))
+    late = behind(table, store)
+    extend(store, table, before)
+    top = entry_key(1 + before)
+    store.put(entry_key(2 + before), unreadable(kind, store.get(top)))
+    files = data_files(store)
+    error, why = WHY[kind]
+    with pytest.raises(error, match=why):
+        late.append(rows(3))
+    assert data_files(store) == files
+
+
+@pytest.mark.parametrize("kind", [GARBAGE, NEWER])
+@pytest.mark.parametrize("fault", ["lost_answer", "lost_request", "late"])
+def test_files_stay_if_what_cannot_be_judged_may_be_ones_own(kind: str, fault: str) -> None:
+    """CMT-1, CMT-12: a put had no answer. The error is the same."""
+    table, store, _ = one_row()
+
+    class SpoiltAfter(ForwardingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            reply = super().put_if_absent(key, body)
+            if isinstance(reply, NoAnswer):
+                store.put(key, unreadable(kind, store.get(entry_key(1))))
+            return reply
+
+    late, failing = faulty(table, fault, None)
+    late.context.store = late.context.view.store = SpoiltAfter(failing)
+    error, why = WHY[kind]
+    with pytest.raises(error, match=why):
+        late.append(rows(3))
     assert len(data_files(store)) == 2
 
 
+@pytest.mark.parametrize("kind", [GARBAGE, NEWER])
+def test_what_cannot_be_judged_hides_no_conflict_below_it(kind: str) -> None:
+    """CMT-6, CMT-12: the first that stands in the way decides."""
+    table, store, _ = one_row()
+    late = behind(table, store).transaction()
+    late.delete("id = 1")
+    table.update({"p": "'z'"}, "id = 1")
+    store.put(entry_key(3), unreadable(kind, store.get(entry_key(2))))
+    files = data_files(store)
+    with pytest.raises(ConcurrentModificationException):
+        late.commit()
+    assert data_files(store) == files
+
+
 def test_an_entry_of_another_table_stops_the_commit() -> None:
-    """LOG-3."""
-    table, _, _ = one_row()
+    """LOG-3, CMT-12."""
+    table, store, _ = one_row()
     other = new_table()
     other.append(rows(9))
     other.append(rows(9))
     table.context.store.put(entry_key(2), other.context.store.get(entry_key(2)))
+    files = data_files(store)
     with pytest.raises(TableReplacedError, match="now holds table"):
         table.append(rows(3))
+    assert data_files(store) == files
 
 
 def test_an_application_version_is_applied_once() -> None:
@@ -478,9 +543,13 @@ def changed(name: str) -> Metadata:
 
 def change_metadata(store: Store, metadata: Metadata) -> None:
     table = handle(store)
+    anew = metadata.partition_by != table.context.view.head.metadata.partition_by
+    cls = OperationClass.OVERWRITE if anew else OperationClass.METADATA
     plan = Plan(
         transaction=table.context.environment.nonce(),
-        operation=Operation(name="SET", cls=OperationClass.METADATA),
+        operation=Operation(name="SET", cls=cls),
+        # ENT-8: no file of another partitioning stays.
+        replacing=Replacing(None) if anew else None,
         written_under=table.context.view.head.metadata,
         read_version=table.version,
         metadata=metadata,
@@ -541,6 +610,7 @@ def test_an_append_from_a_head_that_was_only_remembered_begins_again(
 ) -> None:
     """CFL-5: once; the schema of now decides, and what was written under the other one goes."""
     table, store, _ = one_row()
+    before = data_files(store)
 
     class ChangedMeanwhile(ForwardingStore):
         left = 1
@@ -559,13 +629,15 @@ def test_an_append_from_a_head_that_was_only_remembered_begins_again(
         with pytest.raises(error):
             late.append(rows(3))
     else:
-        assert (late.append(rows(3)).version, ids(late)) == (3, [1, 3])
-    assert data_files(store) == live_files(store)
+        kept = [] if name == "partitioned" else [1]
+        assert (late.append(rows(3)).version, ids(late)) == (3, [*kept, 3])
+    assert data_files(store) == sorted({*before, *live_files(store)})
 
 
 def test_an_append_that_began_again_fails_by_a_change_that_comes_then() -> None:
     """CFL-5: what it began from is known then, so the change is concurrent."""
     table, store, _ = one_row()
+    before = data_files(store)
     names = iter(["partitioned", "NOT NULL", "renamed"])
 
     class ChangedMeanwhile(ForwardingStore):
@@ -576,7 +648,7 @@ def test_an_append_that_began_again_fails_by_a_change_that_comes_then() -> None:
     with pytest.raises(MetadataChangedException) as caught:
         behind(table, ChangedMeanwhile(store)).append(rows(3))
     assert (caught.value.winner_version, next(names)) == (3, "renamed")
-    assert data_files(store) == live_files(store)
+    assert data_files(store) == before
 
 
 def test_an_overwrite_is_refused_by_any_change_of_metadata() -> None:
@@ -831,7 +903,7 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
         decoded.append(version)
         return decode(body, version)
 
-    for module in ("tablefmt.commit.driver", "tablefmt.snapshot.load", "tablefmt.log.reader"):
+    for module in ("tablefmt.commit.winners", "tablefmt.snapshot.load", "tablefmt.log.reader"):
         monkeypatch.setattr(f"{module}.decode", counted)
     receipt = late.append(rows(9))
     assert decoded == [2, 6, 8]

@@ -18,6 +18,7 @@ from tablefmt.commit.protocol import (
     Get,
     Missing,
     Put,
+    Unreadable,
     Winner,
     backoff_seconds,
     resolve_found,
@@ -75,6 +76,17 @@ def test_an_own_entry_below_other_entries_is_a_commit_at_its_version():
     found = Found((Winner(7, "mine", "ignored"), Winner(8, "their-0", "conflict")))
 
     assert run(TIMEOUT, Exists(), found)[-1] == Committed(7)
+
+
+def test_what_cannot_be_judged_ends_it():
+    """CMT-12: nothing of ours can be there, unless a put had no answer."""
+    assert run(Unreadable("garbage"), look=True) == [Get(7), Rejected("garbage")]
+    assert run(Exists(), Unreadable("garbage"))[-1] == Rejected("garbage")
+    assert run(Exists(), TIMEOUT, Missing(), Exists(), Unreadable("x"))[-1] == Rejected("x")
+    for silent in ([TIMEOUT], [TIMEOUT, TIMEOUT], [Exists(), Missing(), TIMEOUT]):
+        assert run(*silent, Exists(), Unreadable("garbage"))[-1] == Unknown(7, "garbage")
+    lost = [TIMEOUT, Exists(), theirs(None), Exists()]
+    assert run(*lost, Unreadable("garbage"))[-1] == Rejected("garbage")
 
 
 def test_the_own_nonce_counts_before_any_verdict():

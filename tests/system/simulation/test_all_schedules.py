@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from tablefmt.testing.scheduler import Exploration, explore_states
-from tablefmt.testing.simulated_commit import Fault, Scenario, WriterPlan
+from tablefmt.testing.simulated_commit import Fault, Scenario
+from tablefmt.testing.simulated_writers import WriterPlan
 
 
 def insert(*transactions: str, looks: bool = False) -> WriterPlan:
@@ -35,6 +36,12 @@ CONFLICTING = (
     WriterPlan(transactions=("overwrite",), conflicts_with=frozenset({"metadata"})),
     WriterPlan(transactions=("metadata",)),
 )
+
+
+def unable(transaction: str, *cannot_read: str) -> WriterPlan:
+    """A blind INSERT that cannot judge what these wrote."""
+    return WriterPlan(transactions=(transaction,), cannot_read=frozenset(cannot_read))
+
 
 SCENARIOS = (
     Scenario(
@@ -118,6 +125,26 @@ SCENARIOS = (
         name="overwrite and metadata, two faults, a deadline",
         writers=CONFLICTING[1:],
         faults=2,
+        deadlines=1,
+    ),
+    Scenario(
+        name="an insert beside those of a newer version, two faults, a deadline",
+        writers=(unable("a", "new"), insert("new")),
+        faults=2,
+        deadlines=1,
+    ),
+    Scenario(
+        name="an insert beside two of which one is of a newer version, one fault, a deadline",
+        writers=(unable("a", "new"), insert("b"), insert("new")),
+        faults=1,
+        deadlines=1,
+    ),
+    Scenario(
+        name="two inserts whose entries are damaged, two faults, a deadline",
+        writers=(unable("a", "a", "b"), unable("b", "a", "b")),
+        faults=2,
+        # Of an own entry that is damaged, after a client library's retry, nobody could tell.
+        kinds=tuple(kind for kind in Fault if kind is not Fault.SDK_RETRY),
         deadlines=1,
     ),
 )

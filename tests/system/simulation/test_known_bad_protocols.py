@@ -16,6 +16,8 @@ from tablefmt.commit.protocol import (
     Get,
     Missing,
     Put,
+    Unreadable,
+    Winner,
     resolve_found,
     step,
 )
@@ -33,12 +35,11 @@ from tablefmt.testing.scheduler import (
     explore_states,
     replay,
 )
-from tablefmt.testing.simulated_commit import (
+from tablefmt.testing.simulated_commit import Fault, Scenario
+from tablefmt.testing.simulated_writers import (
     Entry,
-    Fault,
     PutEntry,
     ReadLog,
-    Scenario,
     WriterPlan,
     protocol_writer,
 )
@@ -141,6 +142,18 @@ def trusts_what_a_look_finds(attempt, reply):
     """Judges only the winners that it lost a race to."""
     if isinstance(reply, Found) and not attempt.maybe_sent:
         reply = Found(tuple(replace(winner, verdict=None) for winner in reply.winners))
+    return step(attempt, reply)
+
+
+def unreadable_means_rejected(attempt, reply):
+    if isinstance(reply, Unreadable):
+        return attempt, Rejected(reply.reason)
+    return step(attempt, reply)
+
+
+def passes_over_what_it_cannot_read(attempt, reply):
+    if isinstance(reply, Unreadable):
+        reply = Found((Winner(attempt.version, "somebody"),))
     return step(attempt, reply)
 
 
@@ -273,6 +286,28 @@ def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
 
     assert found.violation is not None
     assert "CMT-6" in found.violation.message
+
+
+def test_an_entry_on_top_of_what_nobody_could_judge_is_caught():
+    """CMT-5, CMT-12."""
+    plan = WriterPlan(
+        transactions=("a",),
+        cannot_read=frozenset({"new"}),
+        step=passes_over_what_it_cannot_read,
+    )
+    found = explored(Scenario(name="newer", writers=(plan, WriterPlan(transactions=("new",)))))
+
+    assert found.violation is not None
+    assert "CMT-5" in found.violation.message
+
+
+def test_damage_after_a_lost_answer_may_be_of_ones_own_entry():
+    """CMT-1, CMT-12: rejected, and in the log all the same."""
+    scenario = two_inserts(cannot_read=frozenset("ab"), step=unreadable_means_rejected)
+    found = explored(replace(scenario, kinds=(Fault.LOST_ANSWER,)))
+
+    assert found.violation is not None
+    assert "Rejected" in found.violation.message
 
 
 def test_a_look_is_judged_like_a_lost_race():

@@ -25,13 +25,12 @@ from tablefmt.conflict.verdict import Conflict, Same
 from tablefmt.expressions.predicate import Comparison
 from tablefmt.model.entry import Application, OperationClass
 from tablefmt.testing.scheduler import Choices, run_one
-from tablefmt.testing.simulated_commit import (
+from tablefmt.testing.simulated_commit import Scenario, Simulation
+from tablefmt.testing.simulated_writers import (
     Entry,
     Outcomes,
     PutEntry,
     ReadLog,
-    Scenario,
-    Simulation,
     Writer,
     WriterPlan,
 )

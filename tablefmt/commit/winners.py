@@ -1,0 +1,149 @@
+"""The entries of others that a commit meets: read, judged in order, and taken in by the view.
+
+Spec: CMT-4 .. CMT-6 (spec/commit.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from tablefmt.commit.plan import Plan
+from tablefmt.commit.protocol import Winner
+from tablefmt.commit.queue import keep_newest
+from tablefmt.commit.resolver import ConflictResolver
+from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureError
+from tablefmt.log.codec import decode
+from tablefmt.log.header import entry_headers
+from tablefmt.log.reader import tail_windows
+from tablefmt.model.entry import StoredEntry
+from tablefmt.snapshot.head import advance, same_table, skip_to
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+FOLLOWING = 4
+"""Versions asked for at once after a guess that was too low; each that is not there costs one."""
+
+
+class WinnerReader:
+    """Follows the log for one transaction."""
+
+    def __init__(self, store: Store, plan: Plan, view: LogView | None) -> None:
+        self.resolver = ConflictResolver(store, plan)
+        self.head = view.head if view is not None else None
+        """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
+        self.read_others = 0
+        """Entries of others that were read from the store."""
+        self.met: deque[tuple[int, bytes]] = deque()
+        """The last sound entries read, or made, on the way, by version."""
+        self._store = store
+        self._view = view
+        self._transaction = plan.transaction
+
+    def known(self, since: int, last: int) -> tuple[Winner, ...]:
+        """Those above `since`, up to `last`, which the view knew before. Raises as `read`."""
+        assert self._view is not None
+        return self._judged(self._view.entries_after(since, last))
+
+    def read(self, version: int, handed: Sequence[bytes] = ()) -> tuple[Winner, ...]:
+        """The entries from `version` on, taken in by the view and judged; none if it is free.
+
+        No more than a window of them is held at a time, and none is read beyond what decides.
+
+        Args:
+            version: the one contested.
+            handed: what a neighbour met from there on: read already.
+
+        Raises:
+            CorruptTableError, UnsupportedFeatureError: the first one cannot be judged.
+            StoreError: it cannot be read now.
+        """
+        if handed:
+            return self._take_in(handed, version)
+        winners: list[Winner] = []
+        try:
+            # As many as last time, and one that is free: with luck one round is all.
+            others = self._view.others if self._view is not None else 0
+            for bodies in tail_windows(self._store, version, 1 + others, FOLLOWING):
+                self.read_others += len(bodies)
+                fresh = self._take_in(bodies, version + len(winners))
+                winners.extend(fresh)
+                decided = winners[-1].verdict is not None or any(map(self._is_own, fresh))
+                if decided or len(fresh) < len(bodies):
+                    break
+        except (StoreError, CorruptTableError, UnsupportedFeatureError):
+            # What was read before counts: the next request meets the rest.
+            if not winners:
+                raise
+        return tuple(winners)
+
+    def _is_own(self, winner: Winner) -> bool:
+        return winner.transaction == self._transaction
+
+    def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+        """All of them, or those before the first that cannot be judged; at least one."""
+        try:
+            return self._taken_in(bodies, first)
+        except (CorruptTableError, UnsupportedFeatureError):
+            if len(bodies) == 1:
+                raise
+        winners: list[Winner] = []
+        for version, body in enumerate(bodies, first):
+            try:
+                winners.extend(self._taken_in([body], version))
+            except (CorruptTableError, UnsupportedFeatureError):
+                if not winners:
+                    raise
+                break
+            if winners[-1].verdict is not None or self._is_own(winners[-1]):
+                break
+        return tuple(winners)
+
+    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+        judged = self._skipped(bodies, first) or self._all_judged(bodies, first)
+        keep_newest(self.met, enumerate(bodies, first))
+        return judged
+
+    def _all_judged(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+        entries = [decode(body, version) for version, body in enumerate(bodies, first)]
+        if self._view is None or self.head is None:
+            return self._judged(entries)
+        same_table(self.head, entries[0])
+        # First judged: if that cannot be done now, the head stays where the next request begins.
+        judged = self._judged(entries)
+        head = self.head
+        for stored in entries:
+            if stored.version > head.version:
+                head = advance(head, stored)
+        self._view.absorb(entries)
+        self.head = head
+        return judged
+
+    def _skipped(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+        """The entries after the head, unread but for the last; none if they have to be read."""
+        view, head = self._view, self.head
+        if view is None or head is None or not self.resolver.goes_by_headers:
+            return ()
+        if first != head.version + 1:
+            return ()
+        seen = entry_headers(bodies, first, head.digest)
+        if any(one.transaction == self._transaction for one in seen):
+            return ()
+        if seen:
+            last = decode(bodies[-1], seen[-1].version)
+            view.skip(bodies, last)
+            self.head = skip_to(head, last)
+            self.resolver.follow_headers(seen)
+        return tuple(Winner(one.version, one.transaction) for one in seen)
+
+    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Winner, ...]:
+        judged: list[Winner] = []
+        decided = False
+        for stored in entries:
+            entry = stored.entry
+            # What is above an own entry, or above what stands in the way, decides nothing.
+            decided = decided or entry.transaction == self._transaction
+            verdict = None if decided else self.resolver.judge(entry)
+            decided = decided or verdict is not None
+            judged.append(Winner(entry.version, entry.transaction, verdict))
+        return tuple(judged)
