@@ -55,7 +55,8 @@ class WinnerReader:
             handed: what a neighbour met from there on: read already.
 
         Raises:
-            CorruptTableError, UnsupportedFeatureError: the first one cannot be judged.
+            CorruptTableError, UnsupportedFeatureError: the first one cannot be judged, or one is
+                missing below others (LOG-2), so that its place must not be taken.
             StoreError: it cannot be read now.
         """
         if handed:
@@ -71,7 +72,7 @@ class WinnerReader:
                 decided = winners[-1].verdict is not None or any(map(self._is_own, fresh))
                 if decided or len(fresh) < len(bodies):
                     break
-        except (StoreError, CorruptTableError, UnsupportedFeatureError):
+        except StoreError:
             # What was read before counts: the next request meets the rest.
             if not winners:
                 raise

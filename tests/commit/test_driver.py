@@ -26,6 +26,7 @@ from tablefmt.errors import (
     CorruptEntryError,
     IdempotenceError,
     InvalidRangeError,
+    LogGapError,
     MetadataChangedException,
     ProtocolChangedException,
     SchemaMismatchError,
@@ -412,7 +413,7 @@ def test_what_cannot_be_judged_hides_no_conflict_below_it(kind: str) -> None:
 
 
 def test_an_entry_of_another_table_stops_the_commit() -> None:
-    """LOG-3, CMT-12."""
+    """LOG-3, CMT-12: it cannot be judged, so the outcome is rejected."""
     table, store, _ = one_row()
     other = new_table()
     other.append(rows(9))
@@ -972,3 +973,15 @@ def test_a_writer_that_keeps_losing_waits_looks_and_puts_once_more() -> None:
     assert clock.sleeps == [0.005]
     puts = [key for verb, key in racing.requests if verb == "put_if_absent"]
     assert puts == [entry_key(2), entry_key(3), entry_key(5)]
+
+
+def test_the_place_of_a_missing_entry_is_not_taken() -> None:
+    """LOG-2, CMT-12: who lost a race finds it out, is rejected, and removes its files."""
+    table, store, _ = one_row()
+    late = behind(table, store)
+    extend(store, table, 5)
+    store.delete(entry_key(3))
+    files = data_files(store)
+    with pytest.raises(LogGapError, match="not version 3"):
+        late.append(rows(3))
+    assert (data_files(store), store.get_many([entry_key(3)])) == (files, [None])
