@@ -2,7 +2,8 @@
 
 One commit is one atomic put-if-absent; there is no server, no catalog, no lock service.
 `tablefmt.create`, `tablefmt.write`, `tablefmt.open` and `tablefmt.exists` work with Arrow data in
-this process; `tablefmt.spark` works with PySpark.
+this process; `tablefmt.spark` works with PySpark, `tablefmt.duckdb` and `tablefmt.polars` with
+those.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ __all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open
 
 
 def __getattr__(name: str) -> Any:
-    """`tablefmt.spark` on first use: it needs the extra of that name."""
-    if name == "spark":
-        return importlib.import_module("tablefmt.spark")
+    """`tablefmt.spark`, `.duckdb` and `.polars` on first use: each needs an extra."""
+    if name in ("duckdb", "polars", "spark"):
+        return importlib.import_module(f"tablefmt.{name}")
     raise AttributeError(f"module 'tablefmt' has no attribute {name!r}")
 
 

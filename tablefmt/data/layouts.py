@@ -1,0 +1,135 @@
+"""What other engines have to know of data files before they read them: that their ends are what was
+written, and which columns each one has. Spec: ADD-7, DAT-4, DAT-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tablefmt.data.checksum import End, read_ends
+from tablefmt.data.damage import DAMAGE, check_file, described, is_no_answer
+from tablefmt.errors import CorruptDataError, StoreError
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.schema import Field
+from tablefmt.store.protocol import Store
+
+GROUP_FILES = 256
+"""Files whose ends are in memory at once."""
+
+THREADS = 4
+"""Footers read at once."""
+
+_File = tuple[str, int, int, int | None]  # evaluated at run time in 3.10
+"""Path, size, rows, and the checksum of the footer if the log has it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlikeFiles:
+    """Files that a reader treats alike."""
+
+    files: pa.Table
+    """The log's columns of them."""
+    columns: pa.Schema
+    """What they hold, with their physical names."""
+    known: dict[int, pa.Scalar]
+    """By field id: the value, or NULL, that the log has of a column that they lack (DAT-8)."""
+
+
+def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list[AlikeFiles]:
+    """The files, sorted by what columns they have; each one's end is what was written.
+
+    Args:
+        store: where they are.
+        files: `path`, `size`, `rows`, perhaps `footer`, and the partition values.
+        columns: those that will be read.
+
+    Raises:
+        CorruptDataError: DAT-5, ADD-7, a file is missing, of another length or number of rows, or
+            its end is not what was written.
+        StoreError: the store gives no answer.
+    """
+    layouts: dict[pa.Schema, int] = {}
+    of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files)]
+    groups = []
+    for layout, number in layouts.items():
+        same = files.filter(pa.array(np.array(of_file) == number))
+        there = frozenset(layout.names)
+        lacking = [c for c in columns if c.physical not in there and _is_known(same, c)]
+        groups += [AlikeFiles(part, layout, known) for part, known in _by_values(same, lacking)]
+    return groups
+
+
+def _schemas(store: Store, files: pa.Table) -> Iterator[pa.Schema]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        for start in range(0, files.num_rows, GROUP_FILES):
+            group = described(files.slice(start, GROUP_FILES))
+            ends = _ends(store, group)
+            bodies = [
+                end.body if end is not None and end.is_sound(size, footer) else b""
+                for end, (_, size, _, footer) in zip(ends, group, strict=True)
+            ]
+            for schema, one in zip(pool.map(_layout, bodies, group), group, strict=True):
+                if schema is None:
+                    raise _damage(store, one)
+                yield schema
+
+
+def _ends(store: Store, group: Sequence[_File]) -> Sequence[End | None]:
+    try:
+        return read_ends(store, [(path, size) for path, size, _, _ in group])
+    except StoreError as error:
+        if is_no_answer(store, error):
+            raise
+        # A link or a folder: one by one they tell which it is.
+        return [None] * len(group)
+
+
+def _layout(body: bytes, file: _File) -> pa.Schema | None:
+    """The columns by a footer; None if it is not that of the file."""
+    try:
+        footer = pq.read_metadata(pa.BufferReader(body))
+        if footer.num_rows != file[2]:
+            return None
+        return footer.schema.to_arrow_schema().remove_metadata()
+    except DAMAGE:
+        return None
+
+
+def _damage(store: Store, file: _File) -> CorruptDataError:
+    path, size, rows, footer = file
+    try:
+        problem = check_file(store, path, size, rows, deep=True, footer=footer)
+    except DAMAGE as error:
+        if is_no_answer(store, error):
+            raise
+        problem = str(error)
+    return CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
+
+
+def _is_known(files: pa.Table, field: Field) -> bool:
+    name = f"partition.{field.id}"
+    return name in files.column_names and files[name].type == arrow_type(field.type)
+
+
+def _by_values(
+    files: pa.Table, lacking: Sequence[Field]
+) -> Iterator[tuple[pa.Table, dict[int, pa.Scalar]]]:
+    """Files with the values that the log has of columns that they lack."""
+    if not lacking:
+        yield files, {}
+        return
+    field, rest = lacking[0], lacking[1:]
+    values = files[f"partition.{field.id}"].combine_chunks()
+    codes: NDArray[np.int64] = pc.dictionary_encode(values, "encode").indices.to_numpy()
+    for code in np.unique(codes):
+        same = np.flatnonzero(codes == code)
+        for part, known in _by_values(files.take(pa.array(same)), rest):
+            yield part, {field.id: values[int(same[0])], **known}

@@ -1,0 +1,193 @@
+"""The query that reads live files with DuckDB's own reader. Pure.
+
+Columns are looked up by their physical names; what a file lacks is a constant. Files of which rows
+are gone are joined with the bits of those, one row a file; the others pay nothing.
+Spec: DAT-4, DAT-8, DAT-12, DEL-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.data.layouts import AlikeFiles
+from tablefmt.engines.duckdb_types import (
+    constant,
+    is_read_exactly,
+    renamed,
+    text,
+    type_text,
+)
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+)
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.defaults import default_array
+from tablefmt.model.positions import unpack_positions
+from tablefmt.model.schema import Field, Primitive, Type, is_float
+
+GONE = pa.schema([("branch", pa.int64()), ("file", pa.uint64()), ("bits", pa.binary())])
+"""The rows that are gone: part of the query, place of the file in it, and a bit a row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveRows:
+    """A query, and what it is joined with."""
+
+    sql: str
+    """Columns `c0`, `c1`, … in the order asked for."""
+    gone: pa.Table
+    """GONE; without rows, the query does not name it."""
+
+
+def live_rows(
+    groups: Sequence[AlikeFiles],
+    columns: Sequence[Field],
+    address: Callable[[str], str],
+    gone_name: str,
+) -> LiveRows:
+    """All live rows of files.
+
+    Args:
+        groups: the files; `vector`, packed positions of rows that are gone, where there are any.
+        columns: what is read.
+        address: where DuckDB finds the file of a key; no pattern.
+        gone_name: what the table of GONE is called in the query, as it is written there.
+
+    Raises:
+        UnsupportedFeatureError: DuckDB's reader would not give the values that are in a file.
+    """
+    parts: list[str] = []
+    gone: list[tuple[int, int, bytes]] = []
+    for group in groups:
+        whole, pierced = _sorted_out(group.files)
+        if whole.num_rows:
+            parts.append(_branch(group, whole, columns, address, None))
+        if pierced.num_rows:
+            branch = len(parts)
+            joined = f"{gone_name} AS g WHERE g.branch = {branch}"
+            parts.append(_branch(group, pierced, columns, address, joined))
+            vectors = zip(pierced["vector"].to_pylist(), pierced["rows"].to_pylist(), strict=True)
+            gone += [(branch, at, _bits(*one)) for at, one in enumerate(vectors)]
+    if not parts:
+        values = ", ".join(f"{_null(c.type)} AS c{at}" for at, c in enumerate(columns))
+        parts.append(f"SELECT {values} LIMIT 0")
+    arrays = zip(*gone, strict=True) if gone else [(), (), ()]
+    table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, GONE, strict=True)], GONE)
+    return LiveRows("\nUNION ALL\n".join(parts), table)
+
+
+def _sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Files of which no row is gone, and the others."""
+    if "vector" not in files.column_names:
+        return files, files.slice(0, 0)
+    whole = pc.is_null(files["vector"])
+    return files.filter(whole), files.filter(pc.invert(whole))
+
+
+def _bits(vector: bytes, rows: int) -> bytes:
+    """A bit for each row, the first one highest, as DuckDB counts them."""
+    flags = np.zeros(rows, bool)
+    flags[np.asarray(unpack_positions(vector).to_array(), np.int64)] = True
+    return np.packbits(flags).tobytes()
+
+
+def _branch(
+    group: AlikeFiles,
+    files: pa.Table,
+    columns: Sequence[Field],
+    address: Callable[[str], str],
+    gone: str | None,
+) -> str:
+    folded = [name.lower() for name in group.columns.names]
+    values, entries = [], []
+    for at, column in enumerate(columns):
+        place = group.columns.get_field_index(column.physical)
+        if place < 0:
+            values.append(f"{_absent(group, column)} AS c{at}")
+            continue
+        stored = group.columns.field(place).type
+        if folded.count(column.physical.lower()) > 1 or not is_read_exactly(stored, column.type):
+            raise UnsupportedFeatureError(
+                f"DuckDB's reader does not read column {column.name!r} ({column.type}) of "
+                f"{files['path'][0].as_py()!r}, where it is {stored}, as it is; read it with "
+                "tablefmt.open(uri).scan(), which DuckDB takes as a variable",
+                ["duckdb:column"],
+            )
+        kind = type_text(column.type)
+        entries.append(
+            f"{text(column.physical)}: {{'name': 'c{at}', 'type': {text(kind)}, "
+            "'default_value': NULL}"
+        )
+        values.append(renamed(f"f.c{at}", column.type) + f" AS c{at}")
+    paths = ", ".join(text(_no_pattern(address(path))) for path in files["path"].to_pylist())
+    schema = f", schema = MAP {{{', '.join(entries)}}}" if entries else ""
+    source = f"read_parquet([{paths}], hive_partitioning = false{schema}) AS f"
+    query = f"SELECT {', '.join(values)} FROM {source}"
+    if gone is None:
+        return query
+    bits = f"(SELECT g.file, CAST(g.bits AS BIT) AS bits FROM {gone})"
+    return (
+        f"{query} JOIN {bits} AS gone ON gone.file = f.file_index "
+        "WHERE get_bit(gone.bits, CAST(f.file_row_number AS INTEGER)) = 0"
+    )
+
+
+def _absent(group: AlikeFiles, column: Field) -> str:
+    """The value of a column in files that lack it. Spec: DAT-4, DAT-8, SCH-7."""
+    if column.id in group.known:
+        return constant(group.known[column.id], column.type)
+    if column.initial is None:
+        return _null(column.type)
+    return constant(default_array(column.initial, column.type)[0], column.type)
+
+
+def _null(kind: Type) -> str:
+    return renamed(f"CAST(NULL AS {type_text(kind)})", kind)
+
+
+def _no_pattern(path: str) -> str:
+    """A path in which nothing is a wildcard."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def condition_text(predicate: Predicate, name: Callable[[Field], str]) -> str:
+    """A condition with DuckDB's meaning, which has the same order of floats and of text (PRN-2)."""
+    if isinstance(predicate, And | Or):
+        word = " AND " if isinstance(predicate, And) else " OR "
+        return "(" + word.join(condition_text(item, name) for item in predicate.items) + ")"
+    if isinstance(predicate, Not):
+        return f"(NOT {condition_text(predicate.item, name)})"
+    if isinstance(predicate, Constant):
+        return {True: "TRUE", False: "FALSE", None: "CAST(NULL AS BOOLEAN)"}[predicate.value]
+    column = name(predicate.field)
+    if isinstance(predicate, IsNull):
+        return f"({column} IS NULL)"
+    if isinstance(predicate, IsNaN):
+        return f"coalesce(isnan({column}), FALSE)"
+    if isinstance(predicate, Like):
+        return f"({column} LIKE {text(predicate.pattern)} ESCAPE '\\')"
+    kind = Primitive("double") if is_float(predicate.field.type) else predicate.field.type
+    if isinstance(predicate, In):
+        return f"({column} IN ({', '.join(_literal(v, kind) for v in predicate.values)}))"
+    assert isinstance(predicate, Comparison)
+    op = "IS NOT DISTINCT FROM" if predicate.op == "<=>" else predicate.op
+    return f"({column} {op} {_literal(predicate.value, kind)})"
+
+
+def _literal(value: object, kind: Type) -> str:
+    return constant(pa.scalar(value, arrow_type(kind)), kind)

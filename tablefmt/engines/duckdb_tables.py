@@ -1,0 +1,145 @@
+"""Versions of tables as relations and views of DuckDB."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import tablefmt.table
+from tablefmt.data.engine import now_us
+from tablefmt.data.frames import missing_extra
+from tablefmt.data.layouts import alike_files
+from tablefmt.data.selection import Condition, select_rows
+from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
+from tablefmt.engines.duckdb_types import quoted, text
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
+from tablefmt.expressions.names import Relation
+from tablefmt.expressions.predicate import fields
+from tablefmt.expressions.sql_to_duckdb import translate_condition
+from tablefmt.model.schema import Field
+from tablefmt.model.times import Time
+from tablefmt.session.scan import Scan
+from tablefmt.store.local import LocalStore
+from tablefmt.store.protocol import Store
+from tablefmt.store.readable import SCHEME, StoreFiles, address_of
+
+_GONE_NAME = "tablefmt_gone"
+"""What the table of rows that are gone is called in a relation's query."""
+
+
+def relation(
+    uri: tablefmt.table.Uri,
+    *,
+    connection: Any = None,
+    version: int | None = None,
+    timestamp: Time | None = None,
+    storage_options: dict[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    where: Condition = None,
+) -> Any:
+    """A DuckDBPyRelation over the live rows of one version; see `tablefmt.duckdb.relation`."""
+    duckdb = _duckdb()
+    connection = duckdb.default_connection() if connection is None else connection
+    table = tablefmt.table.open(uri, storage_options=storage_options)
+    scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
+    live, query = _query(connection, scan, _GONE_NAME)
+    return _over(connection, query, live.gone)
+
+
+def _over(connection: Any, query: str, tablefmt_gone: pa.Table) -> Any:
+    # DuckDB finds the rows that are gone by the name of the argument, and keeps them.
+    return connection.sql(query)
+
+
+def attach(
+    connection: Any,
+    name: str,
+    uri: tablefmt.table.Uri,
+    *,
+    version: int | None = None,
+    timestamp: Time | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """A temporary view over the live rows of one version; see `tablefmt.duckdb.attach`."""
+    _duckdb()
+    table = tablefmt.table.open(uri, storage_options=storage_options)
+    scan = table.scan(version=version, timestamp=timestamp)
+    # Other than those of the view that is replaced: it stays whole until it is.
+    prefix = f"tablefmt:{name}:"
+    gone_name = f"{prefix}{uuid.uuid4().hex}"
+    live, query = _query(connection, scan, f"temp.{quoted(gone_name)}")
+    if live.gone.num_rows:
+        _keep(connection, live.gone, gone_name)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {query}")
+    known = "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, "
+    for (other,) in connection.execute(f"{known}{text(prefix)})").fetchall():
+        if other != gone_name:
+            connection.execute(f"DROP TABLE temp.{quoted(other)}")
+
+
+def _keep(connection: Any, gone: pa.Table, name: str) -> None:
+    arriving = f"{name}:arriving"
+    connection.register(arriving, gone)
+    try:
+        connection.execute(f"CREATE TEMP TABLE {quoted(name)} AS FROM {quoted(arriving)}")
+    finally:
+        connection.unregister(arriving)
+
+
+def _query(connection: Any, scan: Scan, gone_name: str) -> tuple[LiveRows, str]:
+    """The live rows of a scan, and the whole query over them."""
+    if not scan.columns:
+        raise SchemaMismatchError("a relation has at least one column; name some", [])
+    schema, store = scan.snapshot.schema, scan.store
+    selection = select_rows(scan.where, schema)
+    translated = None
+    looked_at: list[Field] = []
+    if scan.where is not None and selection.exact and selection.predicate is not None:
+        looked_at = [schema.by_id(i) for i in sorted(fields(selection.predicate))]
+    elif isinstance(scan.where, str):
+        translated = translate_condition(scan.where, (Relation(schema),), now_us())
+        looked_at = [f for at, f in enumerate(schema.fields) if f"t{at}" in translated.columns]
+    elif scan.where is not None:
+        raise InvalidPredicateError("DuckDB takes no such condition; give SQL text")
+    columns = list({c.id: c for c in [*scan.columns, *looked_at]}.values())
+    place = {c.id: f"c{at}" for at, c in enumerate(columns)}
+    files = scan.snapshot.with_vectors(scan.survivors)
+    groups = alike_files(store, files, columns)
+    base = _base(connection, store)
+    live = live_rows(groups, columns, lambda key: base + key, gone_name)
+    rows = f"(\n{live.sql}\n)"
+    condition = ""
+    if translated is not None:
+        # Instants are wall clocks of UTC there, as for the engine of UPDATE and MERGE.
+        handles = [
+            place[c.id]
+            + (" AT TIME ZONE 'UTC'" if str(c.type) == "timestamp" else "")
+            + f" AS t{schema.fields.index(c)}"
+            for c in looked_at
+        ]
+        rows = f"(SELECT {', '.join(['*', *handles])} FROM {rows})"
+        condition = f" WHERE {translated.sql}"
+    elif selection.predicate is not None:
+        condition = " WHERE " + condition_text(selection.predicate, lambda f: place[f.id])
+    named = ", ".join(f"{place[c.id]} AS {quoted(c.name)}" for c in scan.columns)
+    return live, f"SELECT {named} FROM {rows}{condition}"
+
+
+def _base(connection: Any, store: Store) -> str:
+    """What the addresses of a table's files begin with; DuckDB can open them from then on."""
+    if isinstance(store, LocalStore):
+        return f"{store.uri}/"
+    if SCHEME not in connection.list_filesystems():
+        connection.register_filesystem(StoreFiles())
+    return address_of(store)
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise missing_extra("sql", error) from None
+    return duckdb
