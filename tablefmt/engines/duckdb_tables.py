@@ -40,7 +40,29 @@ def relation(
     columns: Sequence[str] | None = None,
     where: Condition = None,
 ) -> Any:
-    """A DuckDBPyRelation over the live rows of one version; see `tablefmt.duckdb.relation`."""
+    """The live rows of one version as a DuckDBPyRelation, which reads them when it is run.
+
+    A relation stays at the version that it was made for. What it selects by `where` leaves out
+    files by the log and the rest by DuckDB; conditions put on it afterwards are DuckDB's alone.
+
+    Args:
+        uri: as of `tablefmt.open`.
+        connection: DuckDB's; None: the default one. A relation is of use to it alone.
+        version: a whole number; None: the newest.
+        timestamp: instead of it, the time of day at which the table is shown (TIM-4).
+        storage_options: as of `tablefmt.open`.
+        columns: names, at least one, in the order of the answer; None: all.
+        where: as of `Table.scan`, but no pyarrow expression that does not become a predicate.
+
+    Raises:
+        CorruptDataError: DAT-5, ADD-7, a live file is missing, of another length or number of rows,
+            or its end is not what was written.
+        UnsupportedFeatureError: DuckDB is not installed, or would read a file's column otherwise
+            than it is; the condition cannot be evaluated exactly.
+        InvalidPredicateError, SchemaMismatchError: the condition or the columns do not fit.
+        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as of `tablefmt.open` and
+            `Table.scan`.
+    """
     duckdb = _duckdb()
     connection = duckdb.default_connection() if connection is None else connection
     table = tablefmt.table.open(uri, storage_options=storage_options)
@@ -63,7 +85,20 @@ def attach(
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    """A temporary view over the live rows of one version; see `tablefmt.duckdb.attach`."""
+    """Make or replace a temporary view over the live rows of one version.
+
+    The view stays at that version: attach again for a newer one. It goes with the connection, and
+    with it a temporary table of the rows that are gone, if there are any.
+
+    Args:
+        connection: DuckDB's.
+        name: of the view, one identifier, whatever characters it has. It hides a table of that
+            name.
+        uri: as of `relation`; so are the others, and what is raised.
+        version: as there.
+        timestamp: as there.
+        storage_options: as there.
+    """
     _duckdb()
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(version=version, timestamp=timestamp)
