@@ -12,7 +12,7 @@ import tablefmt.table
 from tablefmt.data.engine import now_us
 from tablefmt.data.frames import missing_extra
 from tablefmt.data.layouts import alike_files
-from tablefmt.data.selection import Condition, select_rows
+from tablefmt.data.selection import Condition
 from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
 from tablefmt.engines.duckdb_types import quoted, text
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
@@ -67,7 +67,7 @@ def relation(
     connection = duckdb.default_connection() if connection is None else connection
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
-    live, query = _query(connection, scan, _GONE_NAME)
+    live, query = _query(connection, scan, where, _GONE_NAME)
     return _over(connection, query, live.gone)
 
 
@@ -105,7 +105,7 @@ def attach(
     # Other than those of the view that is replaced: it stays whole until it is.
     prefix = f"tablefmt:{name}:"
     gone_name = f"{prefix}{uuid.uuid4().hex}"
-    live, query = _query(connection, scan, f"temp.{quoted(gone_name)}")
+    live, query = _query(connection, scan, None, f"temp.{quoted(gone_name)}")
     if live.gone.num_rows:
         _keep(connection, live.gone, gone_name)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {query}")
@@ -124,20 +124,20 @@ def _keep(connection: Any, gone: pa.Table, name: str) -> None:
         connection.unregister(arriving)
 
 
-def _query(connection: Any, scan: Scan, gone_name: str) -> tuple[LiveRows, str]:
+def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tuple[LiveRows, str]:
     """The live rows of a scan, and the whole query over them."""
     if not scan.columns:
         raise SchemaMismatchError("a relation has at least one column; name some", [])
     schema, store = scan.snapshot.schema, scan.store
-    selection = select_rows(scan.where, schema)
+    selection = scan.selection
     translated = None
     looked_at: list[Field] = []
-    if scan.where is not None and selection.exact and selection.predicate is not None:
+    if where is not None and selection.exact and selection.predicate is not None:
         looked_at = [schema.by_id(i) for i in sorted(fields(selection.predicate))]
-    elif isinstance(scan.where, str):
-        translated = translate_condition(scan.where, (Relation(schema),), now_us())
+    elif isinstance(where, str):
+        translated = translate_condition(where, (Relation(schema),), now_us())
         looked_at = [f for at, f in enumerate(schema.fields) if f"t{at}" in translated.columns]
-    elif scan.where is not None:
+    elif where is not None:
         raise InvalidPredicateError("DuckDB takes no such condition; give SQL text")
     columns = list({c.id: c for c in [*scan.columns, *looked_at]}.values())
     place = {c.id: f"c{at}" for at, c in enumerate(columns)}
