@@ -13,7 +13,7 @@ Change = Callable[[Json], Any]
 
 
 def newer_writers() -> Iterator[Maker]:
-    """What this version must refuse by name, never as damage (ENT-3, ENT-7, VER-2)."""
+    """What this version must refuse by name, never as damage (ENT-3, ENT-7, VER-2, VER-4)."""
     maker = three("newer-format")
     maker.append({"x": 5}, change=lambda entry: entry.update(format=2))
     yield _newer(maker, "Format 2.", ["format:2"], (3, "ENT-3"))
@@ -27,6 +27,10 @@ def newer_writers() -> Iterator[Maker]:
     maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": [], "writer": ["zigzag"]})
     why = "A writer feature that nobody knows yet: reading works, writing is refused (ENT-7)."
     yield maker.good(why, write_error=UNSUPPORTED)
+
+    maker = three("writer-feature-class")
+    maker.commit("INSERT", "WRITE", protocol={"reader": [], "writer": ["zigzag"]})
+    yield maker.broken("A feature comes with an entry of rows.", CORRUPT, (3, "VER-4"))
 
     changes: dict[str, tuple[list[str], Change]] = {
         "field": (["field:zebra"], lambda e: e.update(zebra=1)),

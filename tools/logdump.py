@@ -61,6 +61,9 @@ class Replay:
         protocol = entry.get("protocol", self.protocol)
         unknown = protocol["reader"]
         require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
+        added = [n for n in protocol["writer"] if n not in self.protocol.get("writer", ())]
+        classed = not added or entry["operation"]["class"] == "PROTOCOL"
+        require(classed, "VER-4", f"adds {added}, and is not of the class PROTOCOL")
         metadata, fields = entry.get("metadata", self.metadata), self.fields
         if "metadata" in entry:
             fields = check_metadata(metadata, self.metadata or None)

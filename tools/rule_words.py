@@ -126,6 +126,7 @@ WORDS: dict[str, str] = {
     "CFL-19": "scope partition disjoint overlap",
     "CFL-20": "look read wide known",
     "CFL-21": "look reason by file understood understands whole files",
+    "CFL-23": "digest byte fingerprint stream text form",
     "CFL-22": "source query scan constant itself of the table",
     "TIM-1": "time clock stamp",
     "TIM-2": "time logical compact",

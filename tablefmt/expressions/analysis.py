@@ -134,11 +134,6 @@ class Analysis:
         """Whether it may say one thing once and another the next time."""
         return not self.kinds.isdisjoint({Kind.CHANCE, Kind.SUBQUERY, Kind.UNKNOWN})
 
-    @property
-    def may_need_rows(self) -> bool:
-        """Whether it may have no value for a row by itself, or several."""
-        return not self.kinds.isdisjoint({Kind.SEVERAL_ROWS, Kind.UNKNOWN})
-
 
 def unknown(relations: int = 1) -> Analysis:
     """What is known of an expression that nobody here can read."""

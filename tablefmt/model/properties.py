@@ -14,9 +14,13 @@ from tablefmt.errors import SchemaMismatchError
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its default, and a test that a value given as text has to pass."""
+    """One property: its default, and a test that a value given as text has to pass.
 
-    default: str
+    Spec: PTY-2.
+    """
+
+    default: str | None
+    """What holds where it is not set; None: what no text says (`statsColumns`: PRN-11)."""
     accepts: Callable[[str], bool]
     wants: str
     """What a value looks like, for people."""
@@ -66,7 +70,7 @@ PROPERTIES: dict[str, Property] = {
     ),
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
-    "statsColumns": Property("", lambda text: True, "column names, separated by commas"),
+    "statsColumns": Property(None, lambda text: True, "column names, separated by commas"),
 }
 
 USER_PREFIX = "user."
@@ -95,5 +99,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def get_property(properties: Mapping[str, str], name: str) -> str:
-    """The value in force: what is set, else the default."""
-    return properties.get(name, PROPERTIES[name].default)
+    """The value in force: what is set, else the default, of a property that has one."""
+    default = PROPERTIES[name].default
+    assert default is not None, name
+    return properties.get(name, default)

@@ -1,4 +1,6 @@
-"""What a statement was given, as one digest: equal content, equal digest. Spec: CFL-6, CFL-7.
+"""What a statement was given, as one digest: equal content, equal digest.
+
+Spec: CFL-6, CFL-7, CFL-23.
 
 Rows go in by their values, in their order: columns by name, case ignored, whatever their places.
 How Arrow holds a value makes no difference: chunks, slices, dictionaries, views, widths, units,
@@ -181,7 +183,7 @@ class _Values:
         return _INTEGER
 
     def _floats(self, values: NDArray[np.float64]) -> NDArray[np.uint8]:
-        whole = (np.abs(values) < 2.0**63) & (np.floor(values) == values)
+        whole = (values >= -(2.0**63)) & (values < 2.0**63) & (np.floor(values) == values)
         self._add("integers", values[whole].astype("<i8"))
         rest = values[~whole]
         self._add("floats", np.where(np.isnan(rest), np.nan, rest).astype("<f8"))

@@ -7,6 +7,7 @@ Spec: MRG-1 .. MRG-5, CFL-8, CFL-17, CFL-18.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -187,15 +188,21 @@ def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClau
 
 
 def merge_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
-    """The statement's text but for its name, all of it that decides what it does."""
+    """The statement's texts but for its name, all that decides what it does. Spec: CFL-23."""
     decisive = (
         statement.on,
         statement.source_alias,
         statement.target_alias,
         statement.merge_schema,
-        *statement.clauses,
     )
-    return tuple(map(str, decisive))
+    return (*map(str, decisive), *map(_clause_text, statement.clauses))
+
+
+def _clause_text(clause: Clause) -> str:
+    condition = None if clause.condition is None else str(clause.condition)
+    values = None if clause.values is None else [[n, str(v)] for n, v in clause.values.items()]
+    said = [clause.side.value, clause.action.value, condition, values]
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
 def _any_of(bounds: Sequence[Predicate | None]) -> Predicate | None:

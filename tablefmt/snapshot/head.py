@@ -65,6 +65,7 @@ def first_head(stored: StoredEntry) -> Head:
     _check_times(entry, None)
     _check_totals(entry, before)
     _check_readable(entry.protocol)
+    _check_features(entry, ProtocolFeatures())
     _check_scope(entry, entry.metadata)
     return Head(
         table=entry.table,
@@ -84,7 +85,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 
     Raises:
         CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, RPL-6,
-            ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8.
+            ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8, VER-4.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -97,6 +98,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_totals(entry, head.totals)
     protocol = entry.protocol or head.protocol
     _check_readable(protocol)
+    _check_features(entry, head.protocol)
     _check_scope(entry, entry.metadata or head.metadata)
     if entry.metadata is not None:
         _check_schema(entry, head.metadata.schema, entry.metadata.schema)
@@ -168,6 +170,16 @@ def _check_readable(protocol: ProtocolFeatures) -> None:
     unknown = sorted(set(protocol.reader) - READER_FEATURES)
     if unknown:
         raise needs_newer("the table", unknown)
+
+
+def _check_features(entry: Entry, before: ProtocolFeatures) -> None:
+    """Refuse a feature that comes with anything but a change of the protocol."""
+    if entry.protocol is None or entry.operation.cls is OperationClass.PROTOCOL:
+        return
+    now = entry.protocol
+    added = {*now.reader}.difference(before.reader) | {*now.writer}.difference(before.writer)
+    if added:
+        raise _bad(entry, "VER-4", f"it adds {sorted(added)}, and its class is not PROTOCOL")
 
 
 def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:

@@ -46,7 +46,7 @@ def test_what_goes_by_named_columns_is_known_by_exactly_these(text: str) -> None
     found = analyze(text, TARGET)
     assert found.columns == (ids(ROW[text]),)
     assert found.follows_from_columns
-    assert (found.may_query, found.may_be_chance, found.may_need_rows) == (False, False, False)
+    assert (found.may_query, found.may_be_chance) == (False, False)
 
 
 OTHER = {
@@ -87,7 +87,6 @@ def test_what_goes_by_more_than_the_row_says_so(text: str) -> None:
     unknown = kind is Kind.UNKNOWN
     assert found.may_query == (kind is Kind.SUBQUERY or unknown)
     assert found.may_be_chance == (kind in (Kind.CHANCE, Kind.SUBQUERY) or unknown)
-    assert found.may_need_rows == (kind is Kind.SEVERAL_ROWS or unknown)
 
 
 @pytest.mark.parametrize(

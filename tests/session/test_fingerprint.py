@@ -6,9 +6,13 @@ Spec: CFL-6, CFL-7.
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import hashlib
+import re
+import struct
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,8 @@ from tablefmt.errors import IdempotenceError
 from tablefmt.model.fingerprints import differ
 from tablefmt.session.fingerprint import digest_of
 from tests.tables import handle, new_table, rows
+
+ROOT = Path(__file__).resolve().parents[2]
 
 LEAVES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-3, 3) | st.sampled_from([2**62, -(2**63)])),
@@ -339,3 +345,162 @@ def test_rows_with_an_application_version_are_not_all_held(monkeypatch: pytest.M
     assert table.append(older, application=("job", 1)).already_applied
     assert older.read_all().num_rows == 3
     assert handle(table.context.store).scan().count() == 3
+
+
+def framed(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "little") + part
+
+
+def eight(number: int) -> bytes:
+    return number.to_bytes(8, "little", signed=True)
+
+
+class Streams:
+    """The values of a column as CFL-23 has them: one by one, without Arrow."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, bytes] = {}
+        self.parts: dict[str, Streams] = {}
+
+    def add(self, name: str, more: bytes) -> None:
+        self.streams[name] = self.streams.get(name, b"") + more
+
+    def part(self, name: str) -> Streams:
+        return self.parts.setdefault(name, Streams())
+
+    def digest(self) -> bytes:
+        raw = b""
+        for name in sorted(self.streams):
+            if self.streams[name]:
+                raw += framed(name.encode()) + hashlib.sha256(self.streams[name]).digest()
+        for name in sorted(self.parts):
+            if self.parts[name].streams["kinds"].strip(b"\0"):
+                raw += framed(f".{name}".encode()) + self.parts[name].digest()
+        return hashlib.sha256(raw).digest()
+
+    def take(self, value: Any, kind: pa.DataType) -> None:
+        self.add("kinds", bytes([0 if value is None else self.present(value, kind)]))
+
+    def present(self, value: Any, kind: pa.DataType) -> int:
+        if pa.types.is_struct(kind):
+            for field in kind:
+                self.part(field.name.casefold()).take(value[field.name], field.type)
+            return 13
+        if pa.types.is_map(kind):
+            self.add("lengths", eight(len(value)))
+            for key, item in value:
+                self.part("key").take(key, kind.key_type)
+                self.part("value").take(item, kind.item_type)
+            return 14
+        if pa.types.is_list(kind):
+            self.add("lengths", eight(len(value)))
+            for item in value:
+                self.part("element").take(item, kind.value_type)
+            return 12
+        return self.flat(value)
+
+    def flat(self, value: Any) -> int:
+        if isinstance(value, str | bytes):
+            raw = value.encode() if isinstance(value, str) else value
+            self.add("lengths", eight(len(raw)))
+            self.add("bytes", raw)
+            return 5 if isinstance(value, str) else 6
+        if isinstance(value, bool):
+            self.add("booleans", bytes([value]))
+            return 1
+        if isinstance(value, dt.datetime):
+            epoch = dt.datetime(1970, 1, 1, tzinfo=value.tzinfo)
+            self.add("times", eight((value - epoch) // dt.timedelta(microseconds=1)))
+            return 10 if value.tzinfo is None else 8
+        if isinstance(value, dt.date):
+            days = (value - dt.date(1970, 1, 1)).days
+            self.add("dates", days.to_bytes(4, "little", signed=True))
+            return 7
+        if value == value and abs(value) <= 2**63 and value % 1 == 0 and value < 2**63:
+            self.add("integers", eight(int(value)))
+            return 2
+        if isinstance(value, Decimal):
+            self.add("decimals", int(value.scaleb(38)).to_bytes(32, "little", signed=True))
+            return 4
+        raw = struct.pack("<d", value) if value == value else bytes.fromhex("000000000000f87f")
+        self.add("floats", raw)
+        return 3
+
+
+def by_the_page(table: pa.Table, *texts: str) -> str:
+    """The digest of rows as spec/conflicts.md says it."""
+    raw = table.num_rows.to_bytes(8, "little")
+    for field in sorted(table.schema, key=lambda field: field.name.casefold().encode()):
+        column = Streams()
+        for value in table[field.name].to_pylist():
+            column.take(value, field.type)
+        raw += framed(field.name.casefold().encode() + b"\x000") + column.digest()
+    return "rows:" + hashlib.sha256(raw + "\0".join(texts).encode()).hexdigest()
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(), st.lists(st.sampled_from(["", "WRITE", "é", "a = 1"]), max_size=2))
+def test_who_has_only_the_page_makes_the_same_digest(table: pa.Table, texts: list[str]) -> None:
+    """CFL-23: every byte of it."""
+    with decimal.localcontext(prec=100):
+        assert digest_of(table.to_reader(), *texts) == by_the_page(table, *texts)
+        odd = table.rename_columns(["Ünï Straße", "N"])
+        assert digest_of(odd.to_reader(), *texts) == by_the_page(odd, *texts)
+
+
+def test_digests_that_are_published() -> None:
+    """CFL-23: its examples, whatever the page and the code agree on some day."""
+    page = (ROOT / "spec" / "conflicts.md").read_text(encoding="utf-8")
+    table = pa.table({"id": pa.array([1, None], pa.int64()), "p": ["a", "é"]})
+    published = re.findall(r"`((?:rows|text):[0-9a-f]{64})`", page)
+    assert published == [digest_of(table.to_reader(), "WRITE"), digest_of(None, "DELETE", "TRUE")]
+
+
+@pytest.mark.parametrize(
+    ("change", "texts"),
+    [
+        (lambda t, a: t.append(rows(2), application=a), None),
+        (lambda t, a: t.delete("id  = 1", application=a), ["DELETE", "`id` = 1"]),
+        (lambda t, a: t.delete(application=a), ["DELETE", "TRUE"]),
+        (
+            lambda t, a: t.update({"p": "'x'", "id": "id + 1"}, "id = 1", application=a),
+            ["UPDATE", "`id` = 1", "p\0'x'", "id\0id + 1"],
+        ),
+        (lambda t, a: t.truncate(application=a), ["TRUNCATE", "None", "False"]),
+        (
+            lambda t, a: t.alter.set_properties({"user.b": "é", "user.a": 1}, application=a),
+            ["SET TBLPROPERTIES", '{"properties":{"user.a":"1","user.b":"é"}}'],
+        ),
+    ],
+)
+def test_texts_of_statements_are_those_of_the_page(change: Any, texts: list[str] | None) -> None:
+    """CFL-23."""
+    table = new_table()
+    table.append(rows(1))
+    change(table, ("app", 1))
+    digest = handle(table.context.store).context.view.head.applications["app"][0].digest
+    whole = by_the_page(rows(2), "WRITE")
+    if texts is not None:
+        whole = "text:" + hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    assert digest == whole
+
+
+def test_texts_of_a_merge_and_of_an_overwrite_are_those_of_the_page() -> None:
+    """CFL-23."""
+    table = new_table(partitioned=True)
+    table.append(rows(1))
+    merge = table.merge(rows(1), "t.id = s.id").when_matched_update({"p": "'é'"}, "t.id > 0")
+    merge.when_not_matched_insert_all().execute(application=("merge", 1))
+    table.overwrite(rows(5), where="p = 'a'", application=("where", 1))
+    table.overwrite(rows(5), dynamic_partitions=True, application=("dynamic", 1))
+    applied = handle(table.context.store).context.view.head.applications
+    clauses = [
+        '["matched","update","t.id > 0",[["p","\'é\'"]]]',
+        '["not_matched","insert",null,null]',
+    ]
+    assert applied["merge"][0].digest == by_the_page(
+        rows(1), "MERGE", "t.id = s.id", "s", "t", "False", *clauses
+    )
+    replaced = ("OVERWRITE", "p = 'a'", "False"), ("OVERWRITE", "None", "True")
+    for name, texts in zip(("where", "dynamic"), replaced, strict=True):
+        assert applied[name][0].digest == by_the_page(rows(5), *texts)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
+from tablefmt.data.bounds import STATS_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.properties import DECISIVE, PROPERTIES, check_properties, duration_seconds
 from tests.spec.published import DDL, fenced, parquet_type, parquet_types, row_cells
@@ -29,9 +30,13 @@ SHAPES = {
 
 
 def test_every_property_is_published_with_its_default() -> None:
-    """PTY-2: an absent `statsColumns` is not an empty one (PRN-11)."""
-    published = {name: row[2].strip("`") for name, row in PROPERTY_ROWS.items()}
-    assert published == {name: known.default for name, known in PROPERTIES.items()}
+    """PTY-2, PRN-11: an absent `statsColumns` is not an empty one, nor any other text."""
+    cells = {name: row[2] for name, row in PROPERTY_ROWS.items()}
+    texts = {name: c.strip("`") if c.startswith("`") else None for name, c in cells.items()}
+    assert texts == {name: known.default for name, known in PROPERTIES.items()}
+    assert [cell for name, cell in cells.items() if texts[name] is None] == [
+        f"the first {STATS_COLUMNS}"
+    ]
 
 
 @pytest.mark.parametrize("name", PROPERTIES)

@@ -28,7 +28,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import encode
 from tablefmt.log.names import entry_key
-from tablefmt.model.entry import ProtocolFeatures
+from tablefmt.model.entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.operations.create import create
 from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import PutReply, Written
@@ -155,6 +155,7 @@ def test_unknown_features_are_named() -> None:
         totals = table.context.view.head.totals
         entry = next_entry(
             table.context.view,
+            operation=Operation(name="UPGRADE", cls=OperationClass.PROTOCOL),
             protocol=ProtocolFeatures(reader, writer),
             totals=type(totals)(
                 files=totals.files,
