@@ -7,6 +7,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
     HOUR,
@@ -49,6 +50,7 @@ def cases() -> Iterator[Maker]:
     yield from bad_schemas()
     yield from kept_ids()
     yield from repartitioned()
+    yield from file_shapes()
     yield from row_cases()
 
 

@@ -158,12 +158,17 @@ class Maker:
         """The name of an entry."""
         return f"_log/{version:020d}.json"
 
-    def file(self, rows: list[Json], path: str = "", **other: Any) -> Json:
-        """Write a data file of these rows (by physical name) for the next commit."""
+    def file(
+        self, rows: list[Json], path: str = "", *, shape: Json | None = None, **other: Any
+    ) -> Json:
+        """Write a data file of these rows (by physical name) for the next commit.
+
+        `shape`: what is written otherwise than as the oldest files are.
+        """
         arrow = pa.schema([arrow_field(f) for f in self.metadata["schema"]["fields"]])
         sink = io.BytesIO()
         table = pa.Table.from_pylist(rows, schema=arrow)
-        pq.write_table(table, sink, write_page_checksum=True, store_schema=False)
+        pq.write_table(table, sink, write_page_checksum=True, store_schema=False, **(shape or {}))
         transaction = hex_of(self.name, len(self.documents))
         number = sum(key.startswith(f"data/{transaction}/") for key in self.objects)
         path = path or f"data/{transaction}/{number}.parquet"

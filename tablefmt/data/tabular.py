@@ -40,6 +40,8 @@ def as_reader(data: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
 def _reader_of(data: Any, schema: Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if isinstance(data, pa.Table):
+        return data.to_reader()
     if is_python_rows(data):
         return python_table(data, schema).to_reader()
     if type(data).__module__.startswith("pandas") and hasattr(data, "columns"):

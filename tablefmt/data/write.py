@@ -1,39 +1,44 @@
 """Arrow data to Parquet files: split by partition, bounded in memory, durable when it returns.
 
-Spec: DAT-1 .. DAT-6, ADD-1 .. ADD-5, ADD-7.
+Spec: DAT-2, DAT-3, DAT-6, ADD-1 .. ADD-5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain, count
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tablefmt.data.bounds import file_bounds, nan_counts
 from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.checks import Checks
-from tablefmt.data.checksum import footer_checksum
+from tablefmt.data.file_output import write_file
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.schema import Field, Schema, is_float, is_nested, walk
+from tablefmt.model.schema import Field, is_float
 from tablefmt.model.values import encode
 from tablefmt.store.protocol import Store
 
 FLUSH_BYTES = 256 << 20
 """Rows are held in memory up to this many bytes of Arrow data, then written."""
 
-TINY_BYTES = 2048
-"""Below this a file is not compressed: setting zstd up takes longer than it saves."""
-
 THREADS = 8
-"""Files written at once: enough to hide a remote store's latency."""
+"""Files of one chunk written at once: enough to hide a remote store's latency."""
+
+HELD_FILES = max(2, min(4, pa.cpu_count()))
+"""Whole chunks of rows in memory written at once: encoding takes a core each."""
+
+_Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
+"""A file to write: its key, its rows, and its partition values as columns of ADD-1."""
+_J = TypeVar("_J")
+_R = TypeVar("_R")
 
 
 @dataclass(slots=True)
@@ -68,6 +73,7 @@ def write_data(
     prefix: str = "",
     compression: str = "zstd",
     rows_max: int | None = None,
+    in_memory: bool = False,
 ) -> AddedFiles | None:
     """Write every row of `reader` under the transaction's folder.
 
@@ -80,6 +86,8 @@ def write_data(
         prefix: of the files' names: keeps several writers of one transaction apart.
         compression: a codec of Parquet's, by Arrow's name for it.
         rows_max: of a file, from 1 on; None for no bound.
+        in_memory: somebody holds all the rows anyway, so that several files at once need no more
+            memory.
 
     Returns:
         The files, none without rows; None if there were no rows.
@@ -92,48 +100,75 @@ def write_data(
     positions = match_columns(reader.schema, metadata.schema)
     shape = file_schema(metadata.schema)
     gathered, checks = Gathered(), Checks(metadata)
-    for chunk in _chunks(reader):
+
+    numbers = count()
+
+    def jobs(chunk: pa.Table) -> Iterator[_Job]:
         rows = cast_to_schema(chunk, positions, metadata.schema, shape)
         checks.check(rows)
-        parts = list(_bounded(_split(rows, metadata), rows_max))
-        keys = [
-            f"{data_folder(transaction)}{prefix}{gathered.count + i}.parquet"
-            for i in range(len(parts))
-        ]
-        jobs = [(key, part, values) for key, (part, values) in zip(keys, parts, strict=True)]
+        for part, values in _bounded(_split(rows, metadata), rows_max):
+            yield f"{data_folder(transaction)}{prefix}{next(numbers)}.parquet", part, values
 
-        def write(job: tuple[str, pa.Table, dict[str, Any]]) -> dict[str, Any]:
-            key, part, values = job
-            return {**_write_file(store, key, part, metadata, stats, compression), **values}
+    def write(job: _Job) -> dict[str, Any]:
+        key, rows, values = job
+        return {**write_file(store, key, rows, metadata.schema, stats, compression), **values}
 
-        for row in _run(write, jobs):
-            gathered.take(row)
+    # By map, which lets go of a chunk before it asks for the next one.
+    chunks = map(jobs, _chunks(reader))
+    if in_memory:
+        written = side_by_side(write, chain.from_iterable(chunks), HELD_FILES)
+    else:
+        written = chain.from_iterable(side_by_side(write, each, THREADS) for each in chunks)
+    for row in written:
+        gathered.take(row)
     return gathered.added()
 
 
-def _run(write: Any, jobs: list[Any]) -> Iterable[dict[str, Any]]:
-    if len(jobs) <= 1:
-        return map(write, jobs)
-    with ThreadPoolExecutor(min(THREADS, len(jobs))) as pool:
-        return list(pool.map(write, jobs))
+def side_by_side(work: Callable[[_J], _R], jobs: Iterator[_J], most: int) -> Iterator[_R]:
+    """The results in order; of jobs, at most `most` are there at once, each in a thread.
+
+    If one fails, those begun are finished before the exception leaves. One alone takes no thread.
+    """
+    first, second = next(jobs, None), next(jobs, None)
+    if first is None or second is None:
+        yield from map(work, () if first is None else (first,))
+        return
+    with ThreadPoolExecutor(most) as pool:
+        running = deque([pool.submit(work, first), pool.submit(work, second)])
+        del first, second
+        for job in jobs:
+            if len(running) >= most:
+                yield running.popleft().result()
+            running.append(pool.submit(work, job))
+            del job
+        while running:
+            yield running.popleft().result()
 
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of about FLUSH_BYTES, none of them empty."""
+    """Tables of FLUSH_BYTES at most, none of them empty; nobody else holds what was yielded."""
     held: list[pa.RecordBatch] = []
     size = 0
+
+    def taken() -> pa.Table:
+        whole = pa.Table.from_batches(held)
+        held.clear()
+        return whole
+
     for whole in reader:
         # A table that is given as one batch may be of any size.
         rows = max(1, whole.num_rows * FLUSH_BYTES // max(whole.nbytes, 1))
         for start in range(0, whole.num_rows, rows):
             batch = whole.slice(start, rows)
+            if held and size + batch.nbytes > FLUSH_BYTES:
+                yield taken()
+                size = 0
             held.append(batch)
             size += batch.nbytes
-            if size >= FLUSH_BYTES:
-                yield pa.Table.from_batches(held)
-                held, size = [], 0
+            del batch
+        del whole
     if held:
-        yield pa.Table.from_batches(held)
+        yield taken()
 
 
 def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
@@ -177,49 +212,3 @@ def _bounded(
         step = rows_max or rows.num_rows
         for start in range(0, rows.num_rows, step):
             yield rows.slice(start, step), values
-
-
-def _write_file(
-    store: Store,
-    key: str,
-    rows: pa.Table,
-    metadata: Metadata,
-    stats: Sequence[Field],
-    compression: str,
-) -> dict[str, Any]:
-    """One Parquet file (DAT-1), and its row of ADD-1's columns."""
-    sink = pa.BufferOutputStream()
-    footers: list[pq.FileMetaData] = []
-    nans = nan_counts(rows, metadata.schema.fields)
-    with pq.ParquetWriter(
-        sink,
-        rows.schema,
-        compression=compression if rows.nbytes > TINY_BYTES else "none",
-        write_page_checksum=True,
-        store_schema=False,
-        write_statistics=_with_statistics(metadata.schema, nans),
-        metadata_collector=footers,
-    ) as writer:
-        writer.write_table(rows)
-    body = sink.getvalue().to_pybytes()
-    store.put(key, body)
-    footer = footer_checksum(body)
-    row = {"path": key, "size": len(body), "rows": rows.num_rows, "footer": footer}
-    row.update(file_bounds(footers[0], metadata.schema, stats))
-    row.update({f"nans.{f.id}": nans[f.id] for f in stats if f.id in nans})
-    return row
-
-
-def _with_statistics(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
-    """The columns whose statistics may stand in the file (DAT-9); True for all.
-
-    Statistics leave NaN out, and readers that order NaN above all, Spark among them, would drop
-    row groups that hold it.
-    """
-    nested = [f for f in schema.fields if is_nested(f.type)]
-    hiding = any(is_float(kind) for f in nested for kind in walk(f.type))
-    if not hiding and not any(nans.values()):
-        return True
-    flat = [f for f in schema.fields if not is_nested(f.type) and not nans.get(f.id)]
-    # A dotted name could be taken for a path into a struct.
-    return [f.physical for f in flat if not (nested and "." in f.physical)]

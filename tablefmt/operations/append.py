@@ -25,7 +25,7 @@ from tablefmt.session.partitions import partition_scope
 from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot, joined
-from tablefmt.session.source import repeatable, without_handles
+from tablefmt.session.source import is_in_memory, repeatable, without_handles
 from tablefmt.session.staging import Statement, autocommit
 
 NAME = "WRITE"
@@ -93,7 +93,7 @@ def append_statement(
         schema = pinned.target.schema
         if merge_schema:
             pinned.target = merged(pinned.target, incoming_schema(rows.schema, schema))
-        added = pinned.write(rows)
+        added = pinned.write(rows, in_memory=is_in_memory(data))
         earlier = None if before is None else before.add
         if earlier is not None:
             earlier = rebound(earlier, schema, pinned.target.schema)

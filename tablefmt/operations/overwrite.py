@@ -43,6 +43,7 @@ from tablefmt.session.options import CommitOptions
 from tablefmt.session.partitions import partition_scope, partitions_of
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.source import is_in_memory
 from tablefmt.session.staging import Statement, autocommit
 from tablefmt.snapshot.file_columns import added_table
 
@@ -126,7 +127,7 @@ def overwrite_statement(
             pinned.target = replaced(pinned.metadata, from_arrow(rows.schema), partition_by)
         return overwrite_files(
             pinned.transaction,
-            None if rows is None else pinned.write(rows),
+            None if rows is None else pinned.write(rows, in_memory=is_in_memory(data)),
             pinned.metadata,
             read_version=pinned.version,
             where=where,

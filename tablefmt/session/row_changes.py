@@ -172,7 +172,7 @@ def rewrite(
     batches = read_files(pinned.store, chosen, snapshot.schema, columns)
     reader = pa.RecordBatchReader.from_batches(answer_schema(columns), batches)
     if sort is not None:
-        added = pinned.write(sort(reader.read_all()).to_reader(), carried=True)
+        added = pinned.write(sort(reader.read_all()).to_reader(), carried=True, in_memory=True)
         return added, ((),) * (0 if added is None else len(added))
     added = pinned.write(reader, carried=True)
     inputs = [

@@ -59,12 +59,15 @@ class TransactionSnapshot:
         """The table property in force at `version`."""
         return get_property(self.metadata.properties, name)
 
-    def write(self, reader: pa.RecordBatchReader, *, carried: bool = False) -> AddedFiles | None:
+    def write(
+        self, reader: pa.RecordBatchReader, *, carried: bool = False, in_memory: bool = False
+    ) -> AddedFiles | None:
         """Write rows, columns by name, to files of the transaction; None if there are none.
 
         Args:
             reader: the rows.
             carried: they are in the table as they are, so constraints were checked (DAT-13).
+            in_memory: as of `write_data`.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
@@ -73,7 +76,15 @@ class TransactionSnapshot:
         self._writes += 1
         target = replace(self.target, constraints={}) if carried else self.target
         stats = stats_of(target)
-        return write_data(self.store, self.transaction, reader, target, stats, prefix=prefix)
+        return write_data(
+            self.store,
+            self.transaction,
+            reader,
+            target,
+            stats,
+            prefix=prefix,
+            in_memory=in_memory,
+        )
 
     @contextmanager
     def staging(self) -> Iterator[None]:

@@ -50,6 +50,11 @@ class Repeatable:
         return self.kept is not None and self.kept.lost
 
 
+def is_in_memory(source: Any) -> bool:
+    """Whether whoever gave the rows holds all of them as Arrow data."""
+    return isinstance(source, pa.Table | pa.RecordBatch)
+
+
 def without_handles(source: Any) -> Any:
     """The same; but for a handle on a table, the scan of all its rows that it stands for."""
     return source.scan() if isinstance(source, ReadableHandle) else source
@@ -82,8 +87,9 @@ def repeatable(source: Any) -> Iterator[Repeatable]:
         yield Repeatable(source.to_reader)
     elif is_python_rows(source):
         yield Repeatable(lambda: source)
-    elif isinstance(source, pa.Table | pa.RecordBatch) or hasattr(source, "__dataframe__"):
-        yield Repeatable(as_reader(source).read_all().to_reader)
+    elif is_in_memory(source) or hasattr(source, "__dataframe__"):
+        table = source if isinstance(source, pa.Table) else as_reader(source).read_all()
+        yield Repeatable(lambda: table)
     else:
         with Kept(as_reader(source)) as kept:
             yield Repeatable(kept.reader, kept)

@@ -446,7 +446,7 @@ def test_a_large_source_becomes_several_files_of_bounded_size(
             yield batch
 
     stream = pa.RecordBatchReader.from_batches(rows.schema, batches())
-    for source, count in ((rows, 16), (stream, 14)):
+    for source, count in ((rows, 16), (stream, 20)):
         table = tablefmt.create(fresh(), rows.schema, partition_by=["k"])
         table.append(source)
         files = table.scan().files()

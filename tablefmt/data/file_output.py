@@ -1,0 +1,113 @@
+"""One Parquet file, as the engines that read it do best with it.
+
+Rows come in row groups of which an engine skips those that its condition rules out; decimals of up
+to 18 digits are integers, as Spark and Delta write them. There is no page index: no checksum would
+cover all of it, and the one engine that skips pages by it would not notice (decision 0020).
+
+Spec: DAT-1, DAT-5, DAT-9, DAT-15, DAT-16, ADD-1, ADD-7.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.checksum import footer_checksum
+from tablefmt.model.schema import Field, Schema, is_float, is_nested, walk
+from tablefmt.store.protocol import Store
+
+GROUP_ROWS = 128 << 10
+"""Most rows of a row group: what a reader of one row decodes, and what two readers share."""
+
+GROUP_BYTES = 128 << 20
+"""Most bytes of Arrow data of a row group, as far as rows are alike."""
+
+DICTIONARY_BYTES = 128 << 10
+"""Most bytes of a column's dictionary in a row group. Values that are mostly different take less
+room, and less time, without one; by Arrow's own bound of 1 MiB a whole row group would fit."""
+
+TINY_BYTES = 2048
+"""Below this a file is not compressed: setting zstd up takes longer than it saves."""
+
+
+def write_file(
+    store: Store,
+    key: str,
+    rows: pa.Table,
+    schema: Schema,
+    stats: Sequence[Field],
+    compression: str,
+) -> dict[str, Any]:
+    """Write rows as one file; durable when it returns.
+
+    Args:
+        store: where to.
+        key: the file's.
+        rows: at least one; columns by physical name, cast and checked.
+        schema: what they are written under.
+        stats: columns to keep bounds of.
+        compression: a codec of Parquet's, by Arrow's name for it.
+
+    Returns:
+        The file's row of ADD-1's columns, partition values left out.
+
+    Raises:
+        StoreError: the store refused it.
+    """
+    nans = nan_counts(rows, schema.fields)
+    body, footer = _encoded(rows, _statistics(schema, nans), compression)
+    store.put(key, body)
+    row = {"path": key, "size": len(body), "rows": rows.num_rows}
+    row["footer"] = footer_checksum(body)
+    row.update(file_bounds(footer, schema, stats))
+    row.update({f"nans.{f.id}": nans[f.id] for f in stats if f.id in nans})
+    return row
+
+
+def _encoded(
+    rows: pa.Table, statistics: bool | list[str], compression: str
+) -> tuple[bytes, pq.FileMetaData]:
+    width = rows.nbytes
+    tiny = width <= TINY_BYTES
+    # The bytes of a BytesIO are had without a copy; a few are had faster from Arrow.
+    sink = pa.BufferOutputStream() if tiny else io.BytesIO()
+    footers: list[pq.FileMetaData] = []
+    with pq.ParquetWriter(
+        sink,
+        rows.schema,
+        compression="none" if tiny else compression,
+        dictionary_pagesize_limit=DICTIONARY_BYTES,
+        store_decimal_as_integer=True,
+        write_page_checksum=True,
+        store_schema=False,
+        write_statistics=statistics,
+        metadata_collector=footers,
+    ) as writer:
+        writer.write_table(rows, group_rows(rows.num_rows, width))
+    body = sink.getvalue() if isinstance(sink, io.BytesIO) else sink.getvalue().to_pybytes()
+    return body, footers[0]
+
+
+def group_rows(rows: int, width: int) -> int:
+    """Rows of each row group (DAT-16), for so many rows of so many bytes of Arrow data. Pure."""
+    return max(1, min(GROUP_ROWS, rows * GROUP_BYTES // max(width, 1)))
+
+
+def _statistics(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
+    """The columns whose statistics may stand in the file (DAT-9); True for all.
+
+    Statistics leave NaN out, and readers that order NaN above all, Spark among them, would drop
+    row groups that hold it.
+    """
+    nested = [f for f in schema.fields if is_nested(f.type)]
+    hiding = any(is_float(kind) for f in nested for kind in walk(f.type))
+    if not hiding and not any(nans.values()):
+        return True
+    flat = [f for f in schema.fields if not is_nested(f.type) and not nans.get(f.id)]
+    # A dotted name could be taken for a path into a struct.
+    return [f.physical for f in flat if not (nested and "." in f.physical)]
