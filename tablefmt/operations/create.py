@@ -65,7 +65,7 @@ def create_as(
     store: Store, metadata: Metadata, *, exist_ok: bool = False, environment: Environment = SYSTEM
 ) -> TableContext:
     """`create` by a definition that was made before."""
-    existing = _open(store, environment)
+    existing = open_if_there(store, environment)
     if existing is not None:
         return _joined(existing, metadata, exist_ok)
     ensure_safe(store, environment.nonce(), environment.sleep)
@@ -80,7 +80,7 @@ def create_as(
     try:
         receipt(store, plan, done, None)
     except ProtocolChangedException:
-        winner = _open(store, environment) if exist_ok else None
+        winner = open_if_there(store, environment) if exist_ok else None
         if winner is None:
             raise
         return _joined(winner, metadata, exist_ok)
@@ -136,7 +136,8 @@ def is_there(store: Store) -> bool:
     return True
 
 
-def _open(store: Store, environment: Environment) -> TableContext | None:
+def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
+    """The table at its newest version; None if there is none. Raises as `LogView.open`."""
     try:
         return TableContext(store, LogView.open(store), environment)
     except TableNotFoundError:

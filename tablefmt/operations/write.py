@@ -9,9 +9,9 @@ from tablefmt.errors import (
     ProtocolChangedException,
     SchemaMismatchError,
     TableExistsError,
-    TableNotFoundError,
 )
 from tablefmt.operations.append import NAME, append
+from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.session.context import TableContext
@@ -77,11 +77,8 @@ def write(
             return append(context, rows, options, merge_schema=merge_schema)
         return overwrite(context, rows, options)
 
-    try:
-        there = TableContext(store, LogView.open(store))
-    except TableNotFoundError:
-        pass
-    else:
+    there = open_if_there(store)
+    if there is not None:
         return into(there, data)
     with repeatable(data) as rows:
         try:
