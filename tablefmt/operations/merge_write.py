@@ -29,6 +29,9 @@ from tablefmt.session.row_changes import files_ahead
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""
 
+UPDATE_ROWS = 65_536
+"""The same of rows that are matched, where nothing of the table's is read."""
+
 
 @dataclass(slots=True)
 class Inserted:
@@ -83,12 +86,17 @@ class Writer:
         return inserted
 
     def _updated(self, files: pa.Table, match: Match) -> Iterator[pa.Table]:
+        columns = self._columns_read(match)
+        if not columns:
+            for start in range(0, len(match), UPDATE_ROWS):
+                here = slice(start, start + UPDATE_ROWS)
+                none = pa.table({"none": pa.nulls(len(match.source[here]))})
+                yield self._changed(none, match.source[here], match.clause[here])
+            return
         places = np.unique(match.file)
         schema, chosen = self.merge.target.schema, files.take(pa.array(places))
-        ahead = files_ahead(chosen)
-        for part in locate_rows(
-            self.merge.pinned.store, chosen, schema, schema.fields, readahead=ahead
-        ):
+        ahead, handles = files_ahead(chosen), list(map(self._handle, columns))
+        for part in locate_rows(self.merge.pinned.store, chosen, schema, columns, readahead=ahead):
             begin, end = np.searchsorted(match.file, [places[part.file], places[part.file] + 1])
             positions = match.position[begin:end]
             low, high = np.searchsorted(positions, [part.positions[0], part.positions[-1] + 1])
@@ -96,19 +104,39 @@ class Writer:
                 continue
             at = np.searchsorted(part.positions, positions[low:high])
             here = slice(int(begin + low), int(begin + high))
-            old = part.rows.take(pa.array(at))
+            old = pa.Table.from_batches([part.rows.take(pa.array(at))]).rename_columns(handles)
             yield self._changed(old, match.source[here], match.clause[here])
 
+    def _handle(self, column: Field) -> str:
+        return self.merge.target.handle(self.merge.target.schema.fields.index(column))
+
+    def _columns_read(self, match: Match) -> list[Field]:
+        """Of the target, what some clause does not set, or sets to something it looks at."""
+        clauses = [self.merge.clauses[step].values for step in np.unique(match.clause).tolist()]
+        looked_at = frozenset[str]().union(*(v.value.columns for vs in clauses for v in vs))
+        set_always = frozenset.intersection(
+            *(frozenset(value.field.id for value in values) for values in clauses)
+        )
+        return [
+            column
+            for column in self.merge.target.schema.fields
+            if column.id not in set_always or self._handle(column) in looked_at
+        ]
+
     def _changed(
-        self, old: pa.RecordBatch, source: NDArray[np.int64], clause: NDArray[np.int16]
+        self, old: pa.Table, source: NDArray[np.int64], clause: NDArray[np.int16]
     ) -> pa.Table:
-        """New rows for old ones, in order."""
+        """New rows for old ones, in order.
+
+        Args:
+            old: the columns that were read, by their handles.
+            source: rows of the source, as many.
+            clause: what applies to each.
+        """
         parts, order = [], []
         for step in np.unique(clause).tolist():
             at = np.flatnonzero(clause == step)
-            rows = pa.Table.from_batches([old])
-            if len(at) < len(clause):
-                rows = rows.take(pa.array(at))
+            rows = old.take(pa.array(at)) if len(at) < len(clause) else old
             values = self.merge.clauses[step].values
             both = self._beside(rows, source[at], values)
             new = computed(self.merge.engine, both, values)
@@ -124,11 +152,7 @@ class Writer:
     ) -> pa.Table:
         """Both sides' columns that the values look at, by their handles."""
         used = frozenset().union(*(value.value.columns for value in values))
-        columns = {
-            self.merge.target.handle(at): old.column(at)
-            for at in range(old.num_columns)
-            if self.merge.target.handle(at) in used
-        }
+        columns = {name: old[name] for name in old.column_names if name in used}
         needed = sorted(h for h in used if h.startswith(self.merge.source.relation.prefix))
         if needed:
             taken = self.merge.source.rows.select(needed).take(pa.array(source))
@@ -137,8 +161,9 @@ class Writer:
 
     def _row(self, old: pa.Table, new: dict[int, pa.ChunkedArray]) -> pa.Table:
         """Whole rows: what is set, else what was there."""
-        fields = enumerate(self.merge.target.schema.fields)
-        return self._whole({f.id: old.column(at) for at, f in fields} | new, old.num_rows)
+        fields = [(column, self._handle(column)) for column in self.merge.target.schema.fields]
+        there = {c.id: old[handle] for c, handle in fields if handle in old.column_names}
+        return self._whole(there | new, old.num_rows)
 
     def _inserted(self, numbers: NDArray[np.int64]) -> Iterator[pa.Table]:
         for start in range(0, len(numbers), INSERT_ROWS):

@@ -18,6 +18,7 @@ from tablefmt.expressions.assignments import Expression, assigned
 from tablefmt.expressions.names import Relation
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import Metadata
+from tablefmt.model.schema import Field
 from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
@@ -92,16 +93,22 @@ def stage_set(
     values_set = new_values(assigned(values, schema), (relation,), now_us())
     engine = LazyEngine()
 
-    def change(rows: pa.Table) -> pa.Table:
-        handles = [relation.handle(at) for at in range(len(schema.fields))]
-        for field_id, column in computed(engine, rows.rename_columns(handles), values_set).items():
-            at = schema.fields.index(schema.by_id(field_id))
-            field = pa.field(schema.fields[at].name, column.type)
-            rows = rows.set_column(at, field, column)
-        return rows
-
+    handles = {relation.handle(at): column for at, column in enumerate(schema.fields)}
+    set_ids = {value.field.id for value in values_set}
+    looked_at = frozenset[str]().union(*(value.value.columns for value in values_set))
+    # What is set without being looked at need not be read; a column has to be, to count the rows.
+    read = {h: c for h, c in handles.items() if h in looked_at or c.id not in set_ids}
+    read = read or dict(list(handles.items())[:1])
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
-    return stage_update(pinned, where, change, [value.field.name for value in values_set], shape)
+
+    def change(rows: pa.Table) -> pa.Table:
+        old = rows.rename_columns(list(read))
+        new = computed(engine, old, values_set)
+        columns = [new[c.id] if c.id in new else old[h] for h, c in handles.items()]
+        return pa.table(columns, [field.name for field in shape])
+
+    names = [value.field.name for value in values_set]
+    return stage_update(pinned, where, change, names, shape, list(read.values()))
 
 
 def stage_update(
@@ -110,6 +117,7 @@ def stage_update(
     change: Change,
     columns: Sequence[str] | None,
     shape: pa.Schema | None = None,
+    read: Sequence[Field] | None = None,
 ) -> Staged:
     """The same with new values from a function over Arrow rows.
 
@@ -119,6 +127,7 @@ def stage_update(
         change: gives new rows for old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
         shape: of what it gives; None: it is asked.
+        read: columns that it gets; None: all.
 
     Raises: as `stage_set`.
     """
@@ -126,7 +135,7 @@ def stage_update(
     schema = pinned.metadata.schema
     target = analyzed_condition(where, schema)
     selected = select(pinned, target)
-    written = change_rows(pinned, selected, change, shape) if selected.rows else None
+    written = change_rows(pinned, selected, change, shape, read) if selected.rows else None
     fields = [schema.find(name) for name in columns or ()]
     set_ids = tuple(sorted(field.id for field in fields if field is not None))
     changed = Changed(

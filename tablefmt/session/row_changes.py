@@ -20,6 +20,7 @@ from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import pack_positions
+from tablefmt.model.schema import Field
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.snapshot import TransactionSnapshot, joined
@@ -76,7 +77,11 @@ def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
 
 
 def change_rows(
-    pinned: TransactionSnapshot, selected: Selected, change: Change, shape: pa.Schema | None = None
+    pinned: TransactionSnapshot,
+    selected: Selected,
+    change: Change,
+    shape: pa.Schema | None = None,
+    read: Sequence[Field] | None = None,
 ) -> AddedFiles | None:
     """Write the new versions of the rows selected, marked as such (ENT-9).
 
@@ -85,24 +90,25 @@ def change_rows(
         selected: the rows.
         change: makes the new ones.
         shape: of what `change` gives; None: it is asked for no rows, for the types.
+        read: columns that it gets; None: all.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: what `change` gives does not fit.
     """
     snapshot = pinned.snapshot
     files = snapshot.with_vectors(_files(pinned, selected.touched))
-    columns = snapshot.schema.fields
+    columns = snapshot.schema.fields if read is None else read
     if shape is None:
         shape = change(answer_schema(columns).empty_table()).schema
 
     def changed() -> Iterator[pa.RecordBatch]:
-        for rows in _in_chunks(_rows_of(pinned, files, selected)):
+        for rows in _in_chunks(_rows_of(pinned, files, selected, columns)):
             new_rows = change(rows)
-            columns = [
+            arrays = [
                 relabelled(column, field.type)
                 for column, field in zip(new_rows.columns, shape, strict=True)
             ]
-            yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
+            yield from pa.Table.from_arrays(arrays, schema=shape).to_batches()
 
     with pinned.measured.timed(REWRITE):
         added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
@@ -110,18 +116,18 @@ def change_rows(
 
 
 def _rows_of(
-    pinned: TransactionSnapshot, files: pa.Table, selected: Selected
+    pinned: TransactionSnapshot, files: pa.Table, selected: Selected, columns: Sequence[Field]
 ) -> Iterator[pa.RecordBatch]:
     """The rows selected, of files that hold some, with their vectors."""
     schema, condition = pinned.snapshot.schema, selected.target.rows
     if condition is None or not callable(condition.exact):
-        yield from read_files(pinned.store, files, schema, schema.fields, condition)
+        yield from read_files(pinned.store, files, schema, columns, condition)
         return
     # Where they are is known; the condition is not worked out again.
     ids = files["id"].to_pylist()
     pushed = RowFilter(condition.pushed)
     ahead = files_ahead(files)
-    for part in locate_rows(pinned.store, files, schema, schema.fields, pushed, readahead=ahead):
+    for part in locate_rows(pinned.store, files, schema, columns, pushed, readahead=ahead):
         here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
         low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
         if low < high:
