@@ -18,7 +18,7 @@ from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.partitions import scope_of
 from tablefmt.session.receipt import Commit
-from tablefmt.session.row_changes import select
+from tablefmt.session.selected_rows import select
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows
 from tablefmt.session.staging import Statement, autocommit
 

@@ -24,7 +24,7 @@ from tablefmt.operations.merge_find import Match
 from tablefmt.operations.merge_join import first_clauses
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge
 from tablefmt.session.merge_keys import key_hashes
-from tablefmt.session.row_changes import files_ahead
+from tablefmt.session.selected_rows import files_ahead
 
 INSERT_ROWS = 65_536
 """Source rows that are worked out at once."""

@@ -20,7 +20,7 @@ from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.row_changes import select
+from tablefmt.session.selected_rows import select
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tablefmt.commit.plan import Staged
 from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
+from tablefmt.data.read import answer_schema
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.assignments import Expression, assigned
@@ -24,7 +25,8 @@ from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
-from tablefmt.session.row_changes import Change, change_rows, select
+from tablefmt.session.row_changes import Change, change_rows
+from tablefmt.session.selected_rows import select_and_read
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import Statement, autocommit
 
@@ -126,7 +128,7 @@ def stage_update(
         where: which rows; None for all.
         change: gives new rows for old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
-        shape: of what it gives; None: it is asked.
+        shape: of what it gives; None: it is asked for no rows, for the types.
         read: columns that it gets; None: all.
 
     Raises: as `stage_set`.
@@ -134,8 +136,11 @@ def stage_update(
     check_may_remove(pinned.metadata)
     schema = pinned.metadata.schema
     target = analyzed_condition(where, schema)
-    selected = select(pinned, target)
-    written = change_rows(pinned, selected, change, shape, read) if selected.rows else None
+    read = schema.fields if read is None else read
+    if shape is None:
+        shape = change(answer_schema(read).empty_table()).schema
+    selected, old = select_and_read(pinned, target, read)
+    written = change_rows(pinned, old, change, shape)
     fields = [schema.find(name) for name in columns or ()]
     set_ids = tuple(sorted(field.id for field in fields if field is not None))
     changed = Changed(

@@ -7,22 +7,17 @@ Spec: DEL-1, LIN-1, ENT-9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Ids, Output, Run
-from tablefmt.data.live_rows import READAHEAD
 from tablefmt.data.nested_values import relabelled
-from tablefmt.data.read import RowFilter, answer_schema, locate_rows, read_files
+from tablefmt.data.read import answer_schema, read_files
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.positions import pack_positions
-from tablefmt.model.schema import Field
-from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.measurements import REWRITE, SCAN
+from tablefmt.session.measurements import REWRITE
+from tablefmt.session.selected_rows import live_files
 from tablefmt.session.snapshot import TransactionSnapshot, joined
 
 COPY_ON_WRITE = "copy-on-write"
@@ -31,113 +26,37 @@ CHUNK_ROWS = 131_072
 CHUNK_BYTES = 32 << 20
 """New values are worked out for so many rows at once, about."""
 
-AHEAD_BYTES = 64 << 20
-"""Of files, as they are stored, that are decoded ahead."""
-
 Change = Callable[[pa.Table], pa.Table]
-"""New rows for old ones, one for one; columns by name. Also called with no rows, for the types."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Selected:
-    """Live rows that a condition selects, found by reading."""
-
-    target: AnalyzedCondition
-    files: pa.Table
-    """Every file opened, with the snapshot's columns."""
-    rows: Mapping[int, BitMap64]
-    """By file id; files without such rows are not there."""
-
-    @property
-    def touched(self) -> Ids:
-        """Files that hold rows selected. Ascending."""
-        return _ids(self.rows)
-
-
-def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
-    """The live rows for which the condition is true; reads the files that may hold some.
-
-    Raises:
-        CorruptDataError: DAT-5. InvalidPredicateError: Arrow cannot evaluate the condition.
-    """
-    snapshot = pinned.snapshot
-    files = snapshot.matching(target.predicate)
-    ids = files["id"].to_pylist()
-    positions: dict[int, BitMap64] = {}
-    if target.rows is None:
-        for file, rows in zip(ids, files["rows"].to_pylist(), strict=True):
-            positions[file] = BitMap64(range(rows)) - snapshot.positions(file)
-    else:
-        looked = snapshot.with_vectors(files)
-        parts = locate_rows(pinned.store, looked, snapshot.schema, [], target.rows)
-        with pinned.measured.timed(SCAN):
-            for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
-                positions.setdefault(ids[part.file], BitMap64()).update(part.positions)
-    return Selected(target, files, {file: rows for file, rows in positions.items() if rows})
+"""New rows for old ones, one for one; columns by name."""
 
 
 def change_rows(
-    pinned: TransactionSnapshot,
-    selected: Selected,
-    change: Change,
-    shape: pa.Schema | None = None,
-    read: Sequence[Field] | None = None,
+    pinned: TransactionSnapshot, old: Iterable[pa.RecordBatch], change: Change, shape: pa.Schema
 ) -> AddedFiles | None:
-    """Write the new versions of the rows selected, marked as such (ENT-9).
+    """Write the new versions of rows, marked as such (ENT-9); None if there are no rows.
 
     Args:
-        pinned: the version they were selected at.
-        selected: the rows.
+        pinned: the version that they are rows of.
+        old: the rows, what `change` looks at of them.
         change: makes the new ones.
-        shape: of what `change` gives; None: it is asked for no rows, for the types.
-        read: columns that it gets; None: all.
+        shape: of what it gives.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: what `change` gives does not fit.
     """
-    snapshot = pinned.snapshot
-    files = snapshot.with_vectors(_files(pinned, selected.touched))
-    columns = snapshot.schema.fields if read is None else read
-    if shape is None:
-        shape = change(answer_schema(columns).empty_table()).schema
 
     def changed() -> Iterator[pa.RecordBatch]:
-        for rows in _in_chunks(_rows_of(pinned, files, selected, columns)):
+        for rows in _in_chunks(old):
             new_rows = change(rows)
-            arrays = [
+            columns = [
                 relabelled(column, field.type)
                 for column, field in zip(new_rows.columns, shape, strict=True)
             ]
-            yield from pa.Table.from_arrays(arrays, schema=shape).to_batches()
+            yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
 
     with pinned.measured.timed(REWRITE):
         added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
     return None if added is None else flagged(added, updated=True)
-
-
-def _rows_of(
-    pinned: TransactionSnapshot, files: pa.Table, selected: Selected, columns: Sequence[Field]
-) -> Iterator[pa.RecordBatch]:
-    """The rows selected, of files that hold some, with their vectors."""
-    schema, condition = pinned.snapshot.schema, selected.target.rows
-    if condition is None or not callable(condition.exact):
-        yield from read_files(pinned.store, files, schema, columns, condition)
-        return
-    # Where they are is known; the condition is not worked out again.
-    ids = files["id"].to_pylist()
-    pushed = RowFilter(condition.pushed)
-    ahead = files_ahead(files)
-    for part in locate_rows(pinned.store, files, schema, columns, pushed, readahead=ahead):
-        here = np.asarray(selected.rows[ids[part.file]].to_array(), np.int64)
-        low, high = np.searchsorted(here, [part.positions[0], part.positions[-1] + 1])
-        if low < high:
-            yield part.rows.take(pa.array(np.searchsorted(part.positions, here[low:high])))
-
-
-def files_ahead(files: pa.Table) -> int:
-    """How many files are decoded ahead where whole rows are read: wide ones take much memory."""
-    largest = pc.max(files["size"]).as_py() or 1
-    return max(1, min(READAHEAD, AHEAD_BYTES // largest))
 
 
 def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -173,7 +92,7 @@ def rewrite(
         The files written, and for each the runs of rows it is made of.
     """
     snapshot = pinned.snapshot
-    chosen = snapshot.with_vectors(_files(pinned, files))
+    chosen = snapshot.with_vectors(live_files(pinned, files))
     columns = snapshot.schema.fields
     batches = read_files(pinned.store, chosen, snapshot.schema, columns)
     reader = pa.RecordBatchReader.from_batches(answer_schema(columns), batches)
@@ -233,7 +152,7 @@ def copy_rows(
     parts: list[AddedFiles | None] = []
     carried: list[Output] = []
     for file in files.tolist():
-        one = _files(pinned, [file])
+        one = live_files(pinned, [file])
         dropped = snapshot.positions(file) | selected[file]
         one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
         batches = read_files(pinned.store, one, snapshot.schema, columns)
@@ -244,15 +163,3 @@ def copy_rows(
         carried.extend(enumerate(runs, len(carried)))
         parts.append(flagged(added, updated=False))
     return joined(parts), tuple(carried)
-
-
-def _files(pinned: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
-    """The live files of those ids, in that order."""
-    files = pinned.snapshot.files
-    places = pc.index_in(pa.array(ids, pa.int64()), files["id"].combine_chunks())
-    assert places.null_count == 0, "every file is live"
-    return files.take(places)
-
-
-def _ids(files: Iterable[int]) -> Ids:
-    return np.array(sorted(files), np.int64)
