@@ -7,10 +7,12 @@ import math
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -18,6 +20,7 @@ from tablefmt.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
     ConstraintViolationError,
+    CorruptDataError,
     IdempotenceError,
     InvalidPredicateError,
     InvalidRangeError,
@@ -610,6 +613,50 @@ def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install
     assert rows_of(table) == [(11, "a", 2), (21, "a", 2), (3, "r", 9), (4, "s", 4)]
     with pytest.raises(UnsupportedFeatureError, match="sql"):
         table.update({"n": "2147483647 + n"})
+
+
+def spoiled(table: tablefmt.Table, column: str) -> None:
+    """One bit in the pages of a column, in every file."""
+    root = Path(table.uri)
+    for name in table.scan().files()["path"].to_pylist():
+        body = bytearray((root / name).read_bytes())
+        footer = pq.read_metadata(root / name)
+        chunks = [footer.row_group(0).column(at) for at in range(footer.num_columns)]
+        chunk = next(each for each in chunks if each.path_in_schema == column)
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        body[start + chunk.total_compressed_size // 2] ^= 1
+        (root / name).write_bytes(body)
+
+
+def test_of_rows_that_change_only_what_stays_is_read(tmp_path: Path) -> None:
+    """MRG-2, SQL-3: a column whose pages are damaged is no trouble to who sets it."""
+    table = tablefmt.create(tmp_path / "table", DDL)
+    # Longer than what is checked of a file whatever is read of it.
+    more = [(at, uuid.uuid4().hex, at) for at in range(10, 20_000)]
+    table.append(data((1, "a", 1), (2, "b", 2), (3, "c", 3), *more))
+    spoiled(table, "v")
+    with pytest.raises(CorruptDataError):
+        table.to_arrow()
+    with pytest.raises(CorruptDataError):
+        table.update({"n": "n + 1"}, "id = 2")
+    with pytest.raises(CorruptDataError):
+        table.merge(data((2, "x", 9)), "t.id = s.id").when_matched_update({"n": "s.n"}).execute()
+    upsert(table, data((1, "x", 7), (9, "y", 8))).execute()
+    merge = table.merge(data((2, "z", 9)), "t.id = s.id")
+    merge.when_matched_update({"v": "s.v", "n": "t.n + s.n"}).execute()
+    table.update({"v": "'w'"}, "id = 3")
+    table.delete("id > 9")
+    assert rows_of(table) == [(1, "x", 7), (2, "z", 11), (3, "w", 3), (9, "y", 8)]
+
+
+def test_every_column_set_needs_no_column_read(tmp_path: Path) -> None:
+    """SQL-3: what is left are as many rows."""
+    table = tablefmt.create(tmp_path / "table", DDL)
+    table.append(data(*((at, "a", at) for at in range(1000))))
+    table.delete("id = 5")
+    table.update({"id": "7L", "v": "NULL", "n": "2"}, "n % 250 = 5")
+    assert [row for row in rows_of(table) if row[1] != "a"] == [(7, None, 2)] * 3
+    assert table.scan().count() == 999
 
 
 def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type() -> None:
