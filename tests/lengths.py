@@ -1,4 +1,7 @@
-"""A plain model of CHAR(n) and VARCHAR(n), and values to try it with."""
+"""What CHAR(n) and VARCHAR(n) keep of a value, in plain Python, and values to try it with.
+
+Of values alone: no model of a table, which is `tablefmt.testing.reference`.
+"""
 
 from __future__ import annotations
 

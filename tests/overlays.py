@@ -1,4 +1,7 @@
-"""MRG-1: what `SET *` and `INSERT *` with schema merging make of structs, in plain Python."""
+"""MRG-1: what `SET *` and `INSERT *` with schema merging make of structs, in plain Python.
+
+Of values; which rows meet, and what becomes of the table, says `tablefmt.testing.reference`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+
+from tablefmt.testing import reference
+from tablefmt.testing.reference import Column, State, When
+from tablefmt.testing.terms import Term, column, compared
 
 Row = dict[str, Any]
 Kind = Mapping[str, Any]
@@ -60,17 +67,19 @@ def source_rows(kind: Kind) -> pa.Table:
 
 def expected(kind: Kind) -> list[Row]:
     """The table's rows after `SET *` and `INSERT *` of `source_rows`."""
+    state = State((Column("id", ""), Column("v", "")))
+    state = reference.appended(state, target_rows()).state
     after = _both(TABLE, kind)
-    rows = target_rows()
-    return [
-        {
-            "id": row["id"],
-            "v": _over(row["v"], rows[row["id"]]["v"], kind, TABLE)
-            if row["id"] < len(rows)
-            else _filled(row["v"], after),
-        }
-        for row in source_rows(kind).to_pylist()
+    ids = {"id": column("id", "s")}
+    over = Term("v", lambda t, s: _over(s["v"], t["v"], kind, TABLE))
+    filled = Term("v", lambda t, s: _filled(s["v"], after))
+    whens = [
+        When("matched", None, {**ids, "v": over}),
+        When("not_matched", None, {**ids, "v": filled}),
     ]
+    same = compared(column("id"), "=", column("id", "s"))
+    state = reference.merged(state, source_rows(kind).to_pylist(), same, whens).state
+    return sorted(map(state.named, state.rows), key=lambda row: int(row["id"]))
 
 
 def _lacks(given: Kind, there: Kind) -> bool:

@@ -1,9 +1,15 @@
-"""What it comes to when parts of a struct are set, over plain Python values."""
+"""What a struct comes to when parts of it are set, over plain Python values.
+
+Of values alone: which rows a statement changes, and what becomes of a table, is worked out by
+`tablefmt.testing.reference`, which sets whole columns; `whole_columns` says what to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tablefmt.testing.terms import Term, Values
 
 Row = dict[str, Any]
 
@@ -25,3 +31,16 @@ def _put(old: Row | None, path: Sequence[str], value: Any, shape: Mapping[str, A
     name, *rest = path
     fields[name] = _put(fields[name], rest, value, shape[name]) if rest else value
     return fields
+
+
+def whole_columns(parts: Mapping[Sequence[str], Term]) -> dict[str, Term]:
+    """What the columns that parts of are set come to: a SET as the reference has it."""
+
+    def whole(column: str) -> Term:
+        def value(t: Values, s: Values) -> Any:
+            values = {path: term.of(t, s) for path, term in parts.items() if path[0] == column}
+            return with_parts(t, values)[column]
+
+        return Term(column, value)
+
+    return {column: whole(column) for column in {path[0] for path in parts}}

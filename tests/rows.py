@@ -1,6 +1,10 @@
 """Tables whose rows are taken out of files and moved, staged entry by entry, beside a plain model.
 
 Nothing of the package decides what a version holds: the model does, in lists and sets.
+
+It is of files and positions, from which the rows of a version follow. What a statement makes of the
+rows of a table is another thing, and is `tablefmt.testing.reference`: no statement is known here,
+for a test says itself which positions go and which runs move.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Rows are tuples (k, p, v, w); p is the partition. Files hold rows in an order, entries hold
 positions, and nothing here looks at a row once a transaction is staged: what a commit does to the
 table comes from `check` and `follow`.
+
+So the rows of a version here are what the rules under test lead to, by files and positions: what is
+compared, not what it is compared with. That are the functions of rows in `histories`.
 """
 
 from __future__ import annotations

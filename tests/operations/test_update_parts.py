@@ -21,7 +21,10 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.model.entry import RowUpdate
-from tests.parts import DDL, Row, with_parts
+from tablefmt.testing import reference
+from tablefmt.testing.reference import When
+from tablefmt.testing.terms import Term, column, compared, constant
+from tests.parts import DDL, Row, whole_columns
 
 STRUCT = pa.struct(
     [
@@ -91,8 +94,24 @@ def found(table: tablefmt.Table) -> list[Row]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-def changed(row: Row, values: dict[str, Value], over: Row) -> Row:
-    return with_parts(row, {PARTS[name][0]: made(over) for name, (_, made) in values.items()})
+def state(rows: list[Row]) -> reference.State:
+    columns = tuple(reference.Column(name, "") for name in COLUMNS.names)
+    return reference.State(columns, tuple(tuple(row[c.name] for c in columns) for row in rows))
+
+
+def rows_of(outcome: reference.Outcome) -> list[Row]:
+    rows = map(outcome.state.named, outcome.state.rows)
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def sets(values: dict[str, Value]) -> dict[str, Term]:
+    """What the columns come to."""
+    return whole_columns(
+        {
+            PARTS[name][0]: Term(text, lambda t, s, of=of: of(t))
+            for name, (text, of) in values.items()
+        }
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,10 +124,12 @@ def test_an_update_of_parts_keeps_the_others(
     table = new(DDL, rows, COLUMNS)
     where = None if every else "id % 2 = 1"
     table.update({name: text for name, (text, _) in values.items()}, where)
-    hit = [every or row["id"] % 2 == 1 for row in rows]
-    pairs = zip(rows, hit, strict=True)
-    assert found(table) == [changed(r, values, r) if h else r for r, h in pairs]
+    hit = Term("", lambda t, s: every or t["id"] % 2 == 1)
+    assert found(table) == rows_of(reference.updated(state(rows), sets(values), hit))
     assert table.verify(deep=True).findings == ()
+
+
+X = column("x", "s")
 
 
 @settings(max_examples=20, deadline=None)
@@ -133,13 +154,15 @@ def test_a_merge_sets_parts_of_matched_rows_and_of_the_others(
     builder = builder.when_matched_update(said(matched))
     builder = builder.when_not_matched_insert({"id": "q.id", "s": "NULL"})
     builder.when_not_matched_by_source_update(said(rest)).execute()
-    expected = []
-    for row in rows:
-        if row["id"] == 3:
-            expected.append(with_parts(row, {("s", "b"): "three"}))
-        else:
-            expected.append(changed(row, matched if row["id"] == 1 else rest, row))
-    assert found(table) == [*expected, {"id": 100, "v": None, "s": None}]
+    same = compared(column("id"), "=", column("id", "s"))
+    whens = [
+        When("matched", compared(column("id"), "=", constant(3)), whole_columns({("s", "b"): X})),
+        When("matched", None, sets(matched)),
+        When("not_matched", None, {"id": column("id", "s"), "s": constant(None)}),
+        When("not_matched_by_source", None, sets(rest)),
+    ]
+    expected = reference.merged(state(rows), source.to_pylist(), same, whens)
+    assert found(table) == rows_of(expected)
 
 
 ROWS: list[Row] = [

@@ -1,4 +1,8 @@
-"""Operations as tuples that can be printed, carried out twice: by plain Python, and for real."""
+"""Operations as tuples that can be printed, carried out twice: by plain Python, and for real.
+
+What explains a history is what an operation read, took out and put in (`Effect`), apart; what the
+rows are then is worked out by `tablefmt.testing.reference`, as everywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Two operations on one base table: what each does, where, and what plain Python makes of it."""
+"""Two operations on one base table: what each does, where, and what plain Python makes of it.
+
+A scene says itself which rows an operation reads, takes out and puts in (`Doing`), and in which
+files they are; what the rows are then is worked out by `tablefmt.testing.reference`.
+"""
 
 from __future__ import annotations
 
