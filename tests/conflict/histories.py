@@ -1,8 +1,8 @@
 """Random histories of a few concurrent transactions, and the serial orders that explain them.
 
 Each is said twice: staged on a `World`, and as a function from rows to rows. The function is over
-four whole numbers and knows neither NULL nor types, and is called for every order there may be,
-millions of times; statements as users say them are in `tablefmt.testing.reference`.
+four whole numbers and knows neither NULL nor types, and is called again for every order that is
+tried; statements as users say them are in `tablefmt.testing.reference`.
 """
 
 from __future__ import annotations

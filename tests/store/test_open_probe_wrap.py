@@ -189,15 +189,20 @@ def test_a_bucket_that_is_not_there_is_named(s3_server: S3Server):
             call()
 
 
-def test_long_listings_and_large_outputs_on_s3(s3_server: S3Server, s3_uri: str):
-    """STO-7, STO-9: past one page, and past one part; an aborted upload leaves no parts."""
+def test_long_listings_and_large_outputs_on_s3(
+    s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-7, STO-9: past some pages, and past one part; an aborted upload leaves no parts."""
     store = open_store(s3_uri, s3_server.options)
     client, bucket = s3_server.client(), s3_uri.split("/")[2]
-    keys = [f"_log/{number:04d}" for number in range(1005)]
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")  # of a page; 1000, where none is said
+    keys = [f"_log/{number:04d}" for number in range(35)]
     for key in keys:
         client.put_object(Bucket=bucket, Key=f"table/{key}", Body=b"")
     client.put_object(Bucket=bucket, Key="table/_log/folder/", Body=b"")
+    s3_server.seen.clear()
     assert [one.key for one in store.list_after("_log/", keys[1])] == keys[2:]
+    assert len(s3_server.seen) == 4
 
     part = os.urandom(1 << 20)
     with store.open_output("data/large") as stream:
