@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("tests.oracle")
 
 from tests.oracle import every_table_agrees  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
-from tests.scheduling import OneSession, path_of, rank  # noqa: E402
+from tests.scheduling import ADDRESS, OneSession, path_of, rank  # noqa: E402
 
 __all__ = ["every_table_agrees", "s3_server", "s3_uri"]
 
@@ -46,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long first; within a file as they stand there."""
+    """The long first; within a file as they stand there. All processes have to know the same."""
+    for item in items:
+        if ADDRESS in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid}: an address differs by process")
     items.sort(key=lambda item: rank(path_of(item.nodeid)))
 
 

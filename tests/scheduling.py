@@ -11,6 +11,7 @@ from functools import cache
 
 from xdist.scheduler import LoadFileScheduling
 
+ADDRESS = " at 0x"
 SESSION = "tests/spark/"
 CONNECT = "tests/spark/connect/"
 LONG = (
@@ -54,6 +55,11 @@ class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
         if rank(path) == 0:
             return SESSION
         return CONNECT if path.startswith(CONNECT) else path
+
+
+def without_address(value: object) -> str:
+    """For `ids=`: what a value looks like, the same in every process."""
+    return str(value).partition(ADDRESS)[0][:60]
 
 
 def path_of(nodeid: str) -> str:

@@ -24,6 +24,7 @@ from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema import Schema
 from tablefmt.testing.conditions import schemas, to_array, values
+from tests.scheduling import without_address
 
 _numbers = itertools.count()
 UTC = dt.timezone.utc
@@ -91,7 +92,7 @@ TAKEN: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "rows"), TAKEN, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(("data", "rows"), TAKEN, ids=without_address)
 def test_rows_become_the_tables_types(data: Any, rows: Any) -> None:
     assert appended(data) == rows
 
@@ -147,7 +148,7 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "text"), REFUSED, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(("data", "text"), REFUSED, ids=without_address)
 def test_what_would_be_changed_or_lost_is_refused(data: Any, text: str) -> None:
     table = made()
     with pytest.raises(SchemaMismatchError) as caught:

@@ -25,6 +25,7 @@ from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import Field, Schema, is_float
 from tablefmt.testing.conditions import evaluate, schemas, to_array, values
+from tests.scheduling import without_address
 
 NAN = math.nan
 UTC = dt.timezone.utc
@@ -86,7 +87,7 @@ SAME_AS_PYARROW: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("filters", SAME_AS_PYARROW, ids=str)
+@pytest.mark.parametrize("filters", SAME_AS_PYARROW, ids=without_address)
 def test_the_rows_are_those_of_pyarrow(filters: Any, tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "f.parquet")
     expected = pq.read_table(tmp_path / "f.parquet", filters=filters)
@@ -162,7 +163,7 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("filters", "text"), REFUSED, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(("filters", "text"), REFUSED, ids=without_address)
 def test_what_makes_no_sense_is_refused_by_name(filters: Any, text: str) -> None:
     with pytest.raises(InvalidPredicateError) as caught:
         filters_to_predicate(filters, from_arrow(TABLE.schema))

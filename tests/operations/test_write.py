@@ -22,6 +22,7 @@ from tablefmt.errors import (
 from tablefmt.operations import first_rows
 from tablefmt.operations.create import create_as
 from tablefmt.store.memory import MemoryStore
+from tests.scheduling import without_address
 
 _numbers = itertools.count()
 
@@ -92,7 +93,7 @@ NO_TABLE: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("data", NO_TABLE, ids=lambda data: str(data)[:30])
+@pytest.mark.parametrize("data", NO_TABLE, ids=without_address)
 def test_rows_that_are_none_leave_no_table(data: Any) -> None:
     for make in (lambda uri: tablefmt.create(uri, data), lambda uri: tablefmt.write(data, uri)):
         uri = place()
