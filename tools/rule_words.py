@@ -144,7 +144,7 @@ WORDS: dict[str, str] = {
     "DAT-5": "damage corrupt missing file sound footer after scan verify check raise",
     "DAT-6": "durable left written named fail clean sync winning attempt disk",
     "DAT-7": "time date zone int96 calendar stamp micro type",
-    "DAT-8": "partition",
+    "DAT-8": "partition lack initial prun",
     "DAT-9": "nan statistic float",
     "DAT-10": "variant",
     "DAT-11": "hidden column name tablefmt_ places origin carry",
