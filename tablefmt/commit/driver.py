@@ -40,7 +40,7 @@ from tablefmt.commit.protocol import (
     step,
     wait_seconds,
 )
-from tablefmt.commit.queue import keep_newest, queue_of
+from tablefmt.commit.queue import queue_of
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -117,7 +117,7 @@ class Driver:
         self.written = False
         """The last put was answered with Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
-        self.beside: MachineQueue | None = None
+        self.machine_queue: MachineQueue | None = None
         """The turn of this commit, once it contests a version."""
 
     def run(self) -> Done:
@@ -128,8 +128,8 @@ class Driver:
         if self.view is None:
             return self._contest(0)
         # Threads of one process take turns: they would only race each other for one version.
-        line = queue_of(self.store.identity)
-        with line.turn(self.expires - self.environment.monotonic()) as turn:
+        queue = queue_of(self.store.identity)
+        with queue.turn(self.expires - self.environment.monotonic()) as turn:
             late = turn.waited and self.environment.monotonic() >= self.expires
             if turn.expired or late:
                 return Done(Rejected(DEADLINE))
@@ -174,32 +174,36 @@ class Driver:
         view = self.view
         crowded = view is not None and view.others + view.crowd > 0
         attempt, following = start(self.plan.transaction, version, look=crowded)
-        with MachineQueue(self.store, self.winners.met) as self.beside:
+        with MachineQueue(self.store, self.winners.met) as self.machine_queue:
             while isinstance(following, Put | Get):
                 if following.backoff:
-                    self.beside.end()
+                    self.machine_queue.end()
                     self._wait(attempt)
                 if isinstance(following, Get):
                     # There are others: read and create undisturbed where the store can (STO-14).
                     # Half the time that is left is kept for the request itself.
                     left = self.expires - self.environment.monotonic()
-                    self.beside.take(version, max(0.0, left / 2))
+                    self.machine_queue.take(version, max(0.0, left / 2))
                 attempt, following = step(attempt, self._request(attempt, following))
-            if isinstance(following, Committed):
-                self._made(following.version)
+            if isinstance(following, Committed) and following.version in self.entries:
+                self.winners.add_own(following.version, self.entries[following.version][0])
         if view is not None:
             view.others = self.winners.read_others
-            if self.beside.had_slate:
+            if self.machine_queue.had_slate:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
         passed = self.winners.resolver.passed
         if isinstance(following, Conflicted):
-            return Done(_stopped(following.conflict), None, passed)
+            return Done(_stopped(following.conflict), rebased_over=passed)
         if not isinstance(following, Committed):
-            return Done(following, None, passed, refused=self.refused)
+            return Done(following, rebased_over=passed, refused=self.refused)
         try:
             stored = self._committed(following.version)
         except StoreError as error:
-            return Done(Unknown(following.version, _text(error)), None, passed)
+            return Done(Unknown(following.version, _text(error)), rebased_over=passed)
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            # Below it is what nobody here had read.
+            unknown = Unknown(following.version, _text(error))
+            return Done(unknown, rebased_over=passed, refused=error)
         add = self.plan.add
         paths = [] if add is None else add.columns["path"]
         dropped = left_out(self.plan, self.winners.resolver.pending)
@@ -236,10 +240,10 @@ class Driver:
 
     def _is_known_free(self) -> bool:
         """Whether those who take turns left nothing new, and nobody else was met of late."""
-        beside, view, head = self.beside, self.view, self.winners.head
-        if beside is None or beside.slate is None or view is None or head is None:
+        queue, view, head = self.machine_queue, self.view, self.winners.head
+        if queue is None or queue.slate is None or view is None or head is None:
             return False
-        return view.others + self.winners.read_others == 0 and not beside.after(head)
+        return view.others + self.winners.read_others == 0 and not queue.after(head)
 
     def _bytes(self, version: int) -> bytes:
         """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
@@ -289,8 +293,8 @@ class Driver:
 
     def _winners(self, version: int) -> Reply:
         try:
-            head = self.winners.head
-            handed = self.beside.after(head) if self.beside and head else []
+            queue, head = self.machine_queue, self.winners.head
+            handed = queue.after(head) if queue and head else []
             found = self.winners.read(version, handed)
             return Found(found) if found else Missing()
         except StoreError as error:
@@ -321,12 +325,6 @@ class Driver:
         if self.view is not None:
             self.view.absorb([stored])
         return stored
-
-    def _made(self, version: int) -> None:
-        """Count one's own entry, now that it is in the log, among those met."""
-        known = self.entries.get(version)
-        if known is not None and (not self.winners.met or self.winners.met[-1][0] < version):
-            keep_newest(self.winners.met, [(version, known[0])])
 
     def _far_clock(self) -> str | None:
         """TIM-3: a clock far ahead of the store's would bind every later timestamp."""

@@ -41,7 +41,8 @@ from tablefmt.snapshot.head import Head
 class Replacing:
     """An OVERWRITE's removals: the live files whose partition values make `predicate` true.
 
-    None stands for the whole table. Decided anew on every parent (CFL-3).
+    None stands for the whole table. Decided anew on every parent (CFL-3). An UPDATE has it where a
+    table is replaced from its own rows (SCH-12), beside the removals that it read.
     """
 
     predicate: Predicate | None

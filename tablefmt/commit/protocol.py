@@ -132,8 +132,6 @@ class Attempt:
     """The nonce of the entry, the same at every version."""
     version: int
     """The contested ID version. Every lower one is decided against this transaction."""
-    first: int
-    """The first ID version contested."""
     reading: bool = False
     """True if the request under way is a `Get`, False if it is a `Put`."""
     maybe_sent: bool = False
@@ -155,7 +153,7 @@ def start(transaction: str, version: int, *, look: bool = False) -> tuple[Attemp
     """
     assert transaction, "a transaction has a nonce"
     assert version >= 0, version
-    attempt = Attempt(transaction=transaction, version=version, first=version, reading=look)
+    attempt = Attempt(transaction=transaction, version=version, reading=look)
     return attempt, Get(version) if look else Put(version)
 
 

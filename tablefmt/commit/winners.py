@@ -78,6 +78,11 @@ class WinnerReader:
                 raise
         return tuple(winners)
 
+    def add_own(self, version: int, body: bytes) -> None:
+        """Count one's own entry, now that it is in the log, among those met."""
+        if not self.met or self.met[-1][0] < version:
+            keep_newest(self.met, [(version, body)])
+
     def _is_own(self, winner: Winner) -> bool:
         return winner.transaction == self._transaction
 

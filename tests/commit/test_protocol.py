@@ -112,7 +112,7 @@ def test_the_attempt_after_a_lost_race_has_nothing_sent():
     for reply in (TIMEOUT, Exists(), theirs(None)):
         attempt, decision = step(attempt, reply)
 
-    assert attempt == Attempt(transaction="mine", version=8, first=7, races=1, requests=3)
+    assert attempt == Attempt(transaction="mine", version=8, races=1, requests=3)
     assert decision == Put(8)
 
 
@@ -329,7 +329,7 @@ def test_a_wait_is_its_fraction_of_the_longest(number, fraction):
 
 def test_waits_after_lost_races_double_up_to_a_cap_of_their_own():
     """CMT-10: the first race is free; a repeated request goes by its own count."""
-    lost = [Attempt(transaction="mine", version=9, first=7, races=n) for n in range(2, 9)]
+    lost = [Attempt(transaction="mine", version=9, races=n) for n in range(2, 9)]
 
     assert [wait_seconds(a, 1.0) for a in lost] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.32]
     assert wait_seconds(replace(lost[-1], races=10**9), 0.5) == RACE_CAP_SECONDS / 2
