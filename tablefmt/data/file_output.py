@@ -2,7 +2,7 @@
 
 Rows come in row groups of which an engine skips those that its condition rules out; decimals of up
 to 18 digits are integers, as Spark and Delta write them. There is no page index: no checksum would
-cover all of it, and the one engine that skips pages by it would not notice (decision 0020).
+cover all of it, and the one engine that skips pages by it would not notice (decision 0021).
 
 Spec: DAT-1, DAT-5, DAT-9, DAT-15, DAT-16, ADD-1, ADD-7.
 """
