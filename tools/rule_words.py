@@ -151,7 +151,7 @@ WORDS: dict[str, str] = {
     "DAT-12": "older old schema type narrow struct lack drop rename",
     "DAT-13": "check constraint holds far error refused wrong",
     "DAT-14": "char length text pad",
-    "DAT-15": "parquet list map spark decimal integer",
+    "DAT-15": "parquet list map spark decimal integer old",
     "DAT-16": "parquet row group position statistics page index",
     "PTY-1": "propert name",
     "PTY-2": "propert",
