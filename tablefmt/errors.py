@@ -53,8 +53,8 @@ class TableExistsError(TablefmtError):
     def __init__(self, uri: str, detail: str = "") -> None:
         extra = f" ({detail})" if detail else ""
         super().__init__(
-            f"a table exists at {uri}{extra}. Open it with tablefmt.open(), or pass exist_ok=True "
-            "if its definition is the same."
+            f"a table exists at {uri}{extra}. Open it with tablefmt.open(), add to it with "
+            "tablefmt.write(), or pass exist_ok=True to create() if its definition is the same."
         )
         self.uri = uri
 
