@@ -149,7 +149,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(statement(*given.one, given.rows)))
+        which, name, folder = given.one
+        print(json.dumps(statement(which, name, folder, given.rows)))
         return
     # Not before: what a statement's process imports is what is measured.
     from benchmarks.harness import ratio, save, summary
