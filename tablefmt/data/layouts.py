@@ -67,6 +67,14 @@ def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list
     return groups
 
 
+def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Files of which no row is gone, and the others."""
+    if "vector" not in files.column_names:
+        return files, files.slice(0, 0)
+    whole = pc.is_null(files["vector"])
+    return files.filter(whole), files.filter(pc.invert(whole))
+
+
 def _schemas(store: Store, files: pa.Table) -> Iterator[pa.Schema]:
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, files.num_rows, GROUP_FILES):

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tablefmt.data.layouts import AlikeFiles
+from tablefmt.data.layouts import AlikeFiles, sorted_out
 from tablefmt.engines.duckdb_types import (
     constant,
     is_read_exactly,
+    quoted,
     renamed,
     text,
     type_text,
@@ -39,6 +39,7 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.positions import unpack_positions
 from tablefmt.model.schema import Field, Primitive, Type, is_float
+from tablefmt.model.schema_views import physical_field
 
 GONE = pa.schema([("branch", pa.int64()), ("file", pa.uint64()), ("bits", pa.binary())])
 """The rows that are gone: part of the query, place of the file in it, and a bit a row."""
@@ -66,7 +67,8 @@ def live_rows(
         groups: the files; `vector`, packed positions of rows that are gone, where there are any.
         columns: what is read.
         address: where DuckDB finds the file of a key; no pattern.
-        gone_name: what the table of GONE is called in the query, as it is written there.
+        gone_name: what the table of GONE is called in the query, as it is written there; its bits
+            are BIT: who casts them while it joins does so for every row.
 
     Raises:
         UnsupportedFeatureError: DuckDB's reader would not give the values that are in a file.
@@ -74,7 +76,7 @@ def live_rows(
     parts: list[str] = []
     gone: list[tuple[int, int, bytes]] = []
     for group in groups:
-        whole, pierced = _sorted_out(group.files)
+        whole, pierced = sorted_out(group.files)
         if whole.num_rows:
             parts.append(_branch(group, whole, columns, address, None))
         if pierced.num_rows:
@@ -91,14 +93,6 @@ def live_rows(
     return LiveRows("\nUNION ALL\n".join(parts), table)
 
 
-def _sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Files of which no row is gone, and the others."""
-    if "vector" not in files.column_names:
-        return files, files.slice(0, 0)
-    whole = pc.is_null(files["vector"])
-    return files.filter(whole), files.filter(pc.invert(whole))
-
-
 def _bits(vector: bytes, rows: int) -> bytes:
     """A bit for each row, the first one highest, as DuckDB counts them."""
     flags = np.zeros(rows, bool)
@@ -113,7 +107,10 @@ def _branch(
     address: Callable[[str], str],
     gone: str | None,
 ) -> str:
-    folded = [name.lower() for name in group.columns.names]
+    names = [name.lower() for name in group.columns.names]
+    # To DuckDB files whose columns are given have one row each, and it would hash the rows of the
+    # larger side; but a column of one of these names hides what tells positions.
+    by_schema = gone is None or not _VIRTUAL.isdisjoint(names)
     values, entries = [], []
     for at, column in enumerate(columns):
         place = group.columns.get_field_index(column.physical)
@@ -121,29 +118,41 @@ def _branch(
             values.append(f"{_absent(group, column)} AS c{at}")
             continue
         stored = group.columns.field(place).type
-        if folded.count(column.physical.lower()) > 1 or not is_read_exactly(stored, column.type):
-            raise UnsupportedFeatureError(
-                f"DuckDB's reader does not read column {column.name!r} ({column.type}) of "
-                f"{files['path'][0].as_py()!r}, where it is {stored}, as it is; read it with "
-                "tablefmt.open(uri).scan(), which DuckDB takes as a variable",
-                ["duckdb:column"],
-            )
+        if names.count(column.physical.lower()) > 1 or not is_read_exactly(stored, column.type):
+            raise _not_read(column, stored, files["path"][0].as_py())
         kind = type_text(column.type)
-        entries.append(
-            f"{text(column.physical)}: {{'name': 'c{at}', 'type': {text(kind)}, "
-            "'default_value': NULL}"
-        )
-        values.append(renamed(f"f.c{at}", column.type) + f" AS c{at}")
+        value = f"f.c{at}"
+        if by_schema:
+            entries.append(
+                f"{text(column.physical)}: {{'name': 'c{at}', 'type': {text(kind)}, "
+                "'default_value': NULL}"
+            )
+        else:
+            value = f"f.{quoted(column.physical)}"
+            if stored != arrow_type(physical_field(column).type):
+                value = f"CAST({value} AS {kind})"
+        values.append(renamed(value, column.type) + f" AS c{at}")
     paths = ", ".join(text(_no_pattern(address(path))) for path in files["path"].to_pylist())
     schema = f", schema = MAP {{{', '.join(entries)}}}" if entries else ""
     source = f"read_parquet([{paths}], hive_partitioning = false{schema}) AS f"
     query = f"SELECT {', '.join(values)} FROM {source}"
     if gone is None:
         return query
-    bits = f"(SELECT g.file, CAST(g.bits AS BIT) AS bits FROM {gone})"
     return (
-        f"{query} JOIN {bits} AS gone ON gone.file = f.file_index "
+        f"{query} JOIN (SELECT g.file, g.bits FROM {gone}) AS gone ON gone.file = f.file_index "
         "WHERE get_bit(gone.bits, CAST(f.file_row_number AS INTEGER)) = 0"
+    )
+
+
+_VIRTUAL = frozenset({"file_index", "file_row_number"})
+
+
+def _not_read(column: Field, stored: pa.DataType, path: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"DuckDB's reader does not give column {column.name!r} ({column.type}) of {path!r}, where "
+        f"it is {stored}, as it is; read it with tablefmt.open(uri).scan(), which DuckDB takes as "
+        "a variable",
+        ["duckdb:column"],
     )
 
 

@@ -26,8 +26,8 @@ from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.readable import SCHEME, StoreFiles, address_of
 
-_GONE_NAME = "tablefmt_gone"
-"""What the table of rows that are gone is called in a relation's query."""
+_BITS = "tablefmt_bits"
+"""What the rows that are gone are called in a relation's query."""
 
 
 def relation(
@@ -67,13 +67,19 @@ def relation(
     connection = duckdb.default_connection() if connection is None else connection
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
-    live, query = _query(connection, scan, where, _GONE_NAME)
+    live, query = _query(connection, scan, where, _BITS)
     return _over(connection, query, live.gone)
 
 
 def _over(connection: Any, query: str, tablefmt_gone: pa.Table) -> Any:
     # DuckDB finds the rows that are gone by the name of the argument, and keeps them.
+    if tablefmt_gone.num_rows:
+        query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_gone')}) {query}"
     return connection.sql(query)
+
+
+def _as_bits(table: str) -> str:
+    return f"SELECT branch, file, CAST(bits AS BIT) AS bits FROM {table}"
 
 
 def attach(
@@ -119,7 +125,7 @@ def _keep(connection: Any, gone: pa.Table, name: str) -> None:
     arriving = f"{name}:arriving"
     connection.register(arriving, gone)
     try:
-        connection.execute(f"CREATE TEMP TABLE {quoted(name)} AS FROM {quoted(arriving)}")
+        connection.execute(f"CREATE TEMP TABLE {quoted(name)} AS {_as_bits(quoted(arriving))}")
     finally:
         connection.unregister(arriving)
 

@@ -64,6 +64,7 @@ def test_every_golden_table_has_its_rows(name: str, tmp_path: Path, connection: 
     assert sorted(map(told, made)) == sorted(map(told, EXPECTED[name]["rows"]))
 
 
+@pytest.mark.soak
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_broken_table_is_read(name: str, tmp_path: Path, connection: Any) -> None:
@@ -194,6 +195,24 @@ def test_damage_of_ends_is_found(damage: str, tmp_path: Path, connection: Any) -
         file.write_bytes(bodies[damage])
     with pytest.raises(errors.CorruptDataError):
         tablefmt.duckdb.relation(table.uri, connection=connection)
+
+
+def test_columns_called_as_what_duckdb_counts_by(tmp_path: Path, connection: Any) -> None:
+    """DEL-4: names that its reader gives to positions, files and paths are columns like others."""
+    names = ("file_row_number", "File_Index", "filename", "branch", "bits", "f", "gone")
+    ddl = ", ".join(f"{name} BIGINT" for name in names)
+    table = tablefmt.create(str(tmp_path / "t"), ddl)
+    model = [{name: 10 * i + at for at, name in enumerate(names)} for i in range(20)]
+    for half in (model[:10], model[10:]):
+        table.append(pa.Table.from_pylist(half, schema=table.schema))
+    table.delete("filename IN (2, 112, 192)")
+    kept = [row for row in model if row["filename"] not in (2, 112, 192)]
+    relation = tablefmt.duckdb.relation(table.uri, connection=connection)
+    assert plain(rows_of(relation)) == shown(kept)
+    few = tablefmt.duckdb.relation(
+        table.uri, connection=connection, columns=["gone"], where="file_index > 100"
+    )
+    assert sorted(few.fetchall()) == [(row["gone"],) for row in kept if row["File_Index"] > 100]
 
 
 def test_tables_in_memory(connection: Any) -> None:

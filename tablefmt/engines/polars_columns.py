@@ -1,0 +1,100 @@
+"""Columns of data files as polars expressions: under their names and in their types of a version.
+
+Spec: DAT-4, DAT-8, DAT-12, SCH-7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars
+import pyarrow as pa
+
+from tablefmt.data.layouts import AlikeFiles
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.defaults import default_array
+from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
+
+
+def polars_type(kind: pa.DataType) -> Any:
+    """What polars makes of an Arrow type."""
+    return polars.from_arrow(pa.table({"c": pa.nulls(0, kind)})).schema["c"]
+
+
+def column(group: AlikeFiles, field: Field) -> polars.Expr:
+    """A column of files that are alike."""
+    place = group.columns.get_field_index(field.physical)
+    if place >= 0:
+        stored = group.columns.field(place).type
+        return _value(polars.col(field.physical), field.type, stored).alias(field.name)
+    if field.id in group.known:
+        value = group.known[field.id]
+        known = pa.nulls(1, value.type) if not value.is_valid else pa.array([value], value.type)
+    elif field.initial is not None:
+        known = default_array(field.initial, field.type)
+    else:
+        known = pa.nulls(1, arrow_type(field.type))
+    return polars.lit(polars.from_arrow(known)).first().alias(field.name)
+
+
+def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:
+    """Whether `column` gives what a file holds there as `arrow_type(kind)` has it."""
+    types = pa.types
+    if isinstance(kind, Struct):
+        return bool(types.is_struct(stored)) and all(
+            (at := stored.get_field_index(f.physical)) < 0
+            or is_read_exactly(stored.field(at).type, f.type)
+            for f in kind.fields
+        )
+    if isinstance(kind, Array):
+        return bool(types.is_list(stored)) and is_read_exactly(stored.value_type, kind.element)
+    if isinstance(kind, Map):
+        return bool(stored == arrow_type(kind))
+    if isinstance(kind, Decimal):
+        return bool(types.is_signed_integer(stored) or types.is_decimal(stored))
+    return bool(stored == arrow_type(kind)) or str(stored) in _WIDENED.get(kind.name, ())
+
+
+_WIDENED = {
+    "short": ("int8",),
+    "integer": ("int8", "int16"),
+    "long": ("int8", "int16", "int32"),
+    "double": ("int8", "int16", "int32", "float"),
+    "timestamp_ntz": ("date32[day]",),
+}
+"""Arrow's names of types in files whose values polars casts exactly (SCH-9)."""
+
+
+def _value(value: polars.Expr, kind: Type, stored: pa.DataType) -> polars.Expr:
+    if isinstance(kind, Struct):
+        if _is_as_written(kind, stored):
+            return value
+        parts = []
+        for f in kind.fields:
+            at = stored.get_field_index(f.physical)
+            if at < 0:
+                part = polars.lit(None, dtype=polars_type(arrow_type(f.type)))
+            else:
+                part = _value(value.struct.field(f.physical), f.type, stored.field(at).type)
+            parts.append(part.alias(f.name))
+        return polars.when(value.is_not_null()).then(polars.struct(parts))
+    if isinstance(kind, Array):
+        if _is_as_written(kind, stored):
+            return value
+        return value.list.eval(_value(polars.element(), kind.element, stored.value_type))
+    target = arrow_type(kind)
+    return value if stored == target else value.cast(polars_type(target))
+
+
+def _is_as_written(kind: Type, stored: pa.DataType) -> bool:
+    """Whether names and types at every depth are those that a file has."""
+    if isinstance(kind, Struct):
+        return [f.name for f in kind.fields] == [
+            stored.field(at).name for at in range(stored.num_fields)
+        ] and all(
+            f.name == f.physical and _is_as_written(f.type, stored.field(at).type)
+            for at, f in enumerate(kind.fields)
+        )
+    if isinstance(kind, Array):
+        return _is_as_written(kind.element, stored.value_type)
+    return bool(stored == arrow_type(kind))

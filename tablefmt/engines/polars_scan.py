@@ -1,0 +1,245 @@
+"""Versions of tables as LazyFrames of polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from polars.io.plugins import register_io_source
+
+import tablefmt.table
+from tablefmt.data.layouts import AlikeFiles, alike_files, sorted_out
+from tablefmt.data.read import read_files
+from tablefmt.data.selection import filter_of
+from tablefmt.engines.polars_columns import column, is_read_exactly
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.polars_to_predicate import implied_by, is_conjunction, is_passing_hint
+from tablefmt.expressions.predicate import Predicate, all_of
+from tablefmt.model.positions import unpack_positions
+from tablefmt.model.schema import Field
+from tablefmt.model.times import Time
+from tablefmt.session.scan import Scan
+from tablefmt.store.local import LocalStore
+
+_ROW, _LIVE = "\0row", "\0live"
+"""No column of a table can be called so (SCH-2)."""
+
+PORTION_BYTES = 128 << 20
+"""Of files that are read at once, before any row is handed on."""
+
+
+def scan(
+    uri: tablefmt.table.Uri,
+    *,
+    version: int | None = None,
+    timestamp: Time | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> polars.LazyFrame:
+    """The live rows of one version as a LazyFrame, which reads them when it is collected.
+
+    It stays at the version that it was made for. Columns, conditions and a limit reach the files:
+    what is understood of a condition leaves out files by the log, and polars the rest.
+
+    Args:
+        uri: as of `tablefmt.open`.
+        version: a whole number; None: the newest.
+        timestamp: instead of it, the time of day at which the table is shown (TIM-4).
+        storage_options: as of `tablefmt.open`.
+
+    Raises:
+        UnsupportedFeatureError: polars is not installed.
+        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as of `tablefmt.open` and
+            `Table.scan`.
+        CorruptDataError: DAT-5, ADD-7, when it is collected: a live file is missing, of another
+            length or number of rows, or its end is not what was written.
+    """
+    table = tablefmt.table.open(uri, storage_options=storage_options)
+    pinned = table.scan(version=version, timestamp=timestamp)
+    empty = polars.from_arrow(pinned.schema.empty_table())
+    assert isinstance(empty, polars.DataFrame)
+
+    def source(
+        names: list[str] | None, condition: polars.Expr | None, limit: int | None, _: int | None
+    ) -> Iterator[polars.DataFrame]:
+        return _frames(pinned, empty, names, condition, limit)
+
+    return register_io_source(source, schema=dict(empty.schema), is_pure=True)
+
+
+def _frames(
+    pinned: Scan,
+    empty: polars.DataFrame,
+    names: list[str] | None,
+    condition: polars.Expr | None,
+    limit: int | None,
+) -> Iterator[polars.DataFrame]:
+    schema = pinned.snapshot.schema
+    condition, predicate = _understood(condition, pinned)
+    wanted = empty.columns if names is None else names
+    read = set(wanted) | set([] if condition is None else condition.meta.root_names())
+    columns = [field for field in schema.fields if field.name in read]
+    files = pinned.snapshot.with_vectors(pinned.snapshot.matching(predicate))
+    if limit is not None and condition is None:
+        files = _first_files(files, limit)
+    queries = _by_polars(pinned, files, columns, condition is not None)
+    if queries is None:
+        queries = (frame.lazy() for frame in _by_us(pinned, files, columns, predicate))
+    left = limit
+    for query in queries:
+        if condition is not None:
+            query = query.filter(condition)
+        query = query.select(wanted)
+        # What a source gives goes on one by one; what is collected here all threads work at.
+        frame = (query if left is None else query.head(left)).collect(engine="streaming")
+        if left is not None:
+            left -= frame.height
+        yield frame
+        if left == 0:
+            return
+
+
+def _understood(
+    condition: polars.Expr | None, pinned: Scan
+) -> tuple[polars.Expr | None, Predicate | None]:
+    """What has to be evaluated, and what of it prunes."""
+    if condition is None:
+        return None, None
+    parts: list[polars.Expr] = []
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        told = _told(part)
+        if not is_passing_hint(told):
+            parts.append(part)
+        elif is_conjunction(told):
+            stack += part.meta.pop()
+        elif '"Display"' not in told[:12]:
+            raise UnsupportedFeatureError(
+                "a condition that polars only hints at stands within another; collect first",
+                ["polars:hint"],
+            )
+    if not parts:
+        return None, None
+    whole = polars.all_horizontal(parts) if len(parts) > 1 else parts[0]
+    predicates = [implied_by(_told(part), pinned.snapshot.schema) for part in parts]
+    known = [each for each in predicates if each is not None]
+    return whole, all_of(known) if known else None
+
+
+def _told(part: polars.Expr) -> str:
+    """A condition as JSON; empty where polars cannot write it."""
+    try:
+        return str(part.meta.serialize(format="json"))
+    except polars.exceptions.PolarsError:
+        return ""
+
+
+def _by_polars(
+    pinned: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
+) -> Iterator[polars.LazyFrame] | None:
+    """The rows by polars' own reader, in portions; None where it cannot have them."""
+    store = pinned.store
+    if not isinstance(store, LocalStore) or not files.num_rows or not columns:
+        return None
+    groups = alike_files(store, files, columns)
+    if not all(_is_exact(group, columns) for group in groups):
+        return None
+    live = _live_by_row if by_row else _live_by_mask
+    return (
+        read(store.uri, portion, group, columns)
+        for group in groups
+        for some, read in zip(sorted_out(group.files), (_all, live), strict=True)
+        for portion in _portions(some)
+    )
+
+
+def _portions(files: pa.Table) -> Iterator[pa.Table]:
+    """Runs of files that are not larger together than PORTION_BYTES, or one file."""
+    start = size = 0
+    for at, length in enumerate(files["size"].to_pylist()):
+        if at > start and size + length > PORTION_BYTES:
+            yield files.slice(start, at - start)
+            start, size = at, 0
+        size += length
+    if start < files.num_rows:
+        yield files.slice(start)
+
+
+def _by_us(
+    pinned: Scan, files: pa.Table, columns: Sequence[Field], predicate: Predicate | None
+) -> Iterator[polars.DataFrame]:
+    schema = pinned.snapshot.schema
+    kept = None if predicate is None else filter_of(predicate, schema)
+    for batch in read_files(pinned.store, files, schema, columns, kept):
+        frame = polars.from_arrow(batch)
+        assert isinstance(frame, polars.DataFrame)
+        yield frame
+
+
+def _is_exact(group: AlikeFiles, columns: Sequence[Field]) -> bool:
+    places = [(c, group.columns.get_field_index(c.physical)) for c in columns]
+    return all(is_read_exactly(group.columns.field(at).type, c.type) for c, at in places if at >= 0)
+
+
+def _scanned(root: str, files: pa.Table, row: str | None = None) -> polars.LazyFrame:
+    return polars.scan_parquet(
+        [f"{root}/{path}" for path in files["path"].to_pylist()],
+        glob=False,
+        hive_partitioning=False,
+        row_index_name=row,
+    )
+
+
+def _shaped(
+    rows: polars.LazyFrame, group: AlikeFiles, columns: Sequence[Field]
+) -> polars.LazyFrame:
+    values = [column(group, field) for field in columns]
+    if any(field.physical in group.columns.names for field in columns):
+        return rows.select(values)
+    # Constants alone would be one row.
+    return rows.with_columns(values).select([field.name for field in columns])
+
+
+def _all(
+    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
+) -> polars.LazyFrame:
+    return _shaped(_scanned(root, files), group, columns)
+
+
+def _live_by_mask(
+    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
+) -> polars.LazyFrame:
+    """All rows beside what is said of each: cheaper than to look each one up."""
+    live = np.ones(pc.sum(files["rows"]).as_py(), bool)
+    live[_gone(files)] = False
+    mask = polars.DataFrame({_LIVE: live}).lazy()
+    rows = _shaped(_scanned(root, files), group, columns)
+    return polars.concat([rows, mask], how="horizontal").filter(_LIVE).drop(_LIVE)
+
+
+def _live_by_row(
+    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
+) -> polars.LazyFrame:
+    """A condition on positions, which goes to the files with the others."""
+    gone = polars.Series(_gone(files).astype(np.uint32)).implode()
+    rows = _scanned(root, files, _ROW).filter(~polars.col(_ROW).is_in(gone))
+    return _shaped(rows, group, columns)
+
+
+def _gone(files: pa.Table) -> NDArray[np.int64]:
+    """Positions that are gone, counted through all of these files."""
+    starts = np.cumsum(files["rows"].to_numpy()) - files["rows"].to_numpy()
+    vectors = zip(starts, files["vector"].to_pylist(), strict=True)
+    parts = [start + np.asarray(unpack_positions(v).to_array(), np.int64) for start, v in vectors]
+    return np.concatenate(parts)
+
+
+def _first_files(files: pa.Table, rows: int) -> pa.Table:
+    """As many files as hold so many rows, or all of them."""
+    live = files["rows"].to_numpy() - files["deleted"].to_numpy()
+    return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)
