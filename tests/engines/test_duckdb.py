@@ -93,7 +93,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("at", range(len(CONDITIONS)))
 def test_conditions_mean_what_they_mean_to_us(at: int, tmp_path: Path, connection: Any) -> None:
-    """PRN-2, PRN-16: conditions of the grammar, with rows gone; what is pruned is not read."""
+    """PRN-2, PRN-16: NaN and NULL too, in conditions of the grammar, with rows gone."""
     table, model = changed_table(str(tmp_path / "t"))
     where, keeps = CONDITIONS[at]
     relation = tablefmt.duckdb.relation(table.uri, connection=connection, where=where)
