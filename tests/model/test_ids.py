@@ -26,7 +26,7 @@ from tablefmt.model.evolve import (
 from tablefmt.model.merge_schema import merged_schema
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.replace_schema import replaced_schema
-from tablefmt.model.schema import ID_MAX, Primitive, Schema, all_ids
+from tablefmt.model.schema import ID_MAX, Primitive, Schema, all_ids, id_places
 from tablefmt.model.schema_json import schema_from_json, schema_to_json
 from tablefmt.model.schema_views import nullable, physical, without_comments
 
@@ -144,6 +144,9 @@ def test_what_stays_keeps_its_ids_and_what_is_new_gets_new_ones(
         for path, identity in known.items():
             if identity <= schema.last_id:
                 assert ever[path] == identity
+        before, places = id_places(schema), id_places(after)
+        assert sorted(places) == sorted(ids)
+        assert {i: places[i] for i in before.keys() & places.keys()}.items() <= before.items()
         ever |= known
         assert schema_from_json(schema_to_json(after)) == after
         schema = after
