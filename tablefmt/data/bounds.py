@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.errors import SchemaMismatchError
@@ -248,5 +248,13 @@ def nan_counts(table: pa.Table, fields: Sequence[Field]) -> dict[int, int]:
     Args:
         table: Columns have their physical names; one that is not there is left out.
     """
-    floats = [f for f in fields if is_float(f.type) and f.physical in table.column_names]
-    return {f.id: pc.sum(pc.is_nan(table.column(f.physical))).as_py() or 0 for f in floats}
+    names = set(table.column_names)
+    floats = [f for f in fields if is_float(f.type) and f.physical in names]
+    return {f.id: _nans(table.column(f.physical)) for f in floats}
+
+
+def _nans(values: pa.ChunkedArray) -> int:
+    if values.null_count:
+        # What lies beneath a NULL may be one.
+        values = values.drop_null()
+    return sum(int(np.count_nonzero(np.isnan(each.to_numpy()))) for each in values.chunks)

@@ -32,7 +32,8 @@ DICTIONARY_BYTES = 128 << 10
 room, and less time, without one; by Arrow's own bound of 1 MiB a whole row group would fit."""
 
 TINY_BYTES = 2048
-"""Below this a file is not compressed: setting zstd up takes longer than it saves."""
+"""Below this a file has no compression and no dictionaries: to begin them takes longer than they
+save."""
 
 
 def write_file(
@@ -81,6 +82,7 @@ def _encoded(
         sink,
         rows.schema,
         compression="none" if tiny else compression,
+        use_dictionary=not tiny,
         dictionary_pagesize_limit=DICTIONARY_BYTES,
         store_decimal_as_integer=True,
         write_page_checksum=True,

@@ -26,8 +26,9 @@ from tablefmt.model.schema import Field, is_float
 from tablefmt.model.values import encode
 from tablefmt.store.protocol import Store
 
-FLUSH_BYTES = 256 << 20
-"""Rows are held in memory up to this many bytes of Arrow data, then written."""
+FLUSH_BYTES = 192 << 20
+"""Rows are held in memory up to this many bytes of Arrow data, then written: a stream of any length
+takes less than half a gigabyte in all."""
 
 THREADS = 8
 """Files of one chunk written at once: enough to hide a remote store's latency."""
@@ -156,15 +157,17 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
         return whole
 
     for whole in reader:
+        width = whole.nbytes
         # A table that is given as one batch may be of any size.
-        rows = max(1, whole.num_rows * FLUSH_BYTES // max(whole.nbytes, 1))
+        rows = max(1, whole.num_rows * FLUSH_BYTES // max(width, 1))
         for start in range(0, whole.num_rows, rows):
-            batch = whole.slice(start, rows)
-            if held and size + batch.nbytes > FLUSH_BYTES:
+            batch = whole.slice(start, rows) if rows < whole.num_rows else whole
+            length = width if batch is whole else batch.nbytes
+            if held and size + length > FLUSH_BYTES:
                 yield taken()
                 size = 0
             held.append(batch)
-            size += batch.nbytes
+            size += length
             del batch
         del whole
     if held:

@@ -209,6 +209,14 @@ def test_nan_counts_are_of_float_columns_alone() -> None:
 
     assert nan_counts(table, fields) == {1: 2, 2: 0}
 
+    # What lies beneath a NULL is nobody's value; chunks may be slices of larger ones.
+    hidden = pa.Array.from_buffers(
+        pa.float64(), 3, [pa.py_buffer(b"\x05"), pa.array([1.0, math.nan, math.nan]).buffers()[1]]
+    )
+    chunks = pa.chunked_array([hidden, hidden.slice(0, 2), pa.array([math.nan, 0.0]).slice(1)])
+    assert nan_counts(pa.table({"p": chunks}), fields) == {1: 1}
+    assert nan_counts(pa.table({"p": chunks.slice(0, 2)}), fields) == {1: 0}
+
 
 MR = pathlib.Path(__file__).parent / "parquet_mr"
 

@@ -1,0 +1,159 @@
+"""TPC-H's lineitem written without Spark, beside pyarrow's own writer; and the memory it takes.
+
+    python -m benchmarks.arrow_write [--scale 1] [--files 16] [--rounds 5]
+
+Compared: an append for each of so many parts, against pyarrow's ParquetWriter with the settings of
+our files, and all rows in one append. Seconds and processor seconds, for other work on the machine
+moves the former. Peak memory is that of a process of its own, above what it had when it began: of a
+stream that makes its batches anew, and of a table that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tablefmt
+from benchmarks.arrow_dml import lineitem
+from benchmarks.harness import CACHE, in_own_process, ratio, run_alternating, save, summary
+from tablefmt.data.file_output import DICTIONARY_BYTES, GROUP_ROWS
+
+BATCH_ROWS = 65_536
+
+
+def ours(parts: list[pa.Table], folder: Path) -> None:
+    """An append a part."""
+    table = tablefmt.create(str(folder), parts[0].schema)
+    for part in parts:
+        table.append(part)
+
+
+def theirs(parts: list[pa.Table], folder: Path) -> None:
+    """A file a part, as ours are, but not durable."""
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        with pq.ParquetWriter(
+            str(folder / f"{number}.parquet"),
+            part.schema,
+            compression="zstd",
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            store_decimal_as_integer=True,
+            write_page_checksum=True,
+            store_schema=False,
+        ) as writer:
+            writer.write_table(part, GROUP_ROWS)
+
+
+def compared(rows: pa.Table, files: int, rounds: int, root: Path) -> dict[str, Any]:
+    """Seconds and processor seconds of each, in turn."""
+    step = -(-rows.num_rows // files)
+    parts = [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+    cases: dict[str, Callable[[Path], None]] = {
+        "tablefmt, a part at a time": lambda folder: ours(parts, folder),
+        "pyarrow, a part at a time": lambda folder: theirs(parts, folder),
+        "tablefmt, at once": lambda folder: ours([rows], folder),
+        "pyarrow, at once": lambda folder: theirs([rows], folder),
+    }
+    processor: dict[str, list[float]] = {name: [] for name in cases}
+    sizes: dict[str, int] = {}
+
+    def run(name: str) -> float:
+        folder = root / "written"
+        begun, start = time.process_time(), time.perf_counter()
+        cases[name](folder)
+        seconds = time.perf_counter() - start
+        processor[name].append(time.process_time() - begun)
+        sizes[name] = sum(f.stat().st_size for f in folder.glob("**/*.parquet"))
+        shutil.rmtree(folder)
+        return seconds
+
+    figures = run_alternating({name: lambda name=name: run(name) for name in cases}, rounds)
+    ratios = {}
+    for how in ("a part at a time", "at once"):
+        pair = f"tablefmt, {how}", f"pyarrow, {how}"
+        ratios[how] = {"seconds": ratio(figures, *pair), "processor": ratio(processor, *pair)}
+    return {
+        "seconds": summary(figures),
+        "processor": summary(processor),
+        "bytes": sizes,
+        "ratio": ratios,
+    }
+
+
+def grouped(scale: str) -> Path:
+    """The rows in one file of row groups as ours, so that to read it takes little memory."""
+    path = CACHE / f"lineitem-{scale}-grouped.parquet"
+    if not path.exists():
+        pq.write_table(lineitem(CACHE, scale), path.with_suffix(".tmp"), row_group_size=GROUP_ROWS)
+        path.with_suffix(".tmp").rename(path)
+    return path
+
+
+def peak(kind: str, path: Path) -> dict[str, float]:
+    """MB of memory above the beginning, while all rows are written."""
+    file = pq.ParquetFile(path, pre_buffer=False)
+    shape = file.schema_arrow
+    folder = tempfile.mkdtemp(prefix="tablefmt-bench-")
+    table = tablefmt.create(f"{folder}/t", shape)
+    table.append(file.read_row_group(0).slice(0, 1000))
+    batches = file.iter_batches(BATCH_ROWS, use_threads=False)
+    stream = pa.RecordBatchReader.from_batches(shape, batches)
+    source = pa.Table.from_batches(batches) if kind == "table" else stream
+    start, most, ended = _resident(), 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.005):
+            most = max(most, _resident() - start)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    table.append(source)
+    ended.set()
+    watcher.join()
+    shutil.rmtree(folder)
+    return {"peak_mb": most}
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+def main() -> None:
+    """Run all and keep the results; or, in a process of its own, tell one peak."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", default="1")
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one", choices=("stream", "table"))
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(peak(given.one, grouped(given.scale))))
+        return
+    grouped(given.scale)
+    rows = lineitem(CACHE, given.scale)
+    root = Path(tempfile.mkdtemp(prefix="tablefmt-bench-"))
+    try:
+        payload = compared(rows, given.files, given.rounds, root)
+    finally:
+        shutil.rmtree(root)
+    payload["memory"] = {
+        kind: in_own_process("arrow_write", kind, "--scale", given.scale)
+        for kind in ("stream", "table")
+    }
+    save("arrow_write", payload)
+
+
+if __name__ == "__main__":
+    main()
