@@ -320,10 +320,11 @@ def test_logging_is_silent_until_asked_for(capfd: pytest.CaptureFixture[str]) ->
 
 
 SCRIPT = """
-import socket, sys
+import gc, socket, sys
 def refuse(*_, **__): raise AssertionError("network")
 socket.socket.connect = refuse
 import tablefmt
+assert gc.isenabled()
 for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich", "duckdb"):
     assert name not in sys.modules, name
 tablefmt.create(sys.argv[1], "id BIGINT")

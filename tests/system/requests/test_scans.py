@@ -98,7 +98,8 @@ def test_a_limit_fetches_no_more_than_it_needs() -> None:
 
 
 def test_statements_fetch_a_file_once_to_find_rows_and_once_to_change_them() -> None:
-    """DEL-4, ENT-9: deletion vectors, and files written again."""
+    """DEL-4, ENT-9: deletion vectors, and files written again; but a MERGE that sets every column
+    has nothing to fetch of the rows it found."""
     table, store, _ = far()
     table.delete("id IN (1, 4)")
     assert store.asked()[0] == {"get": 1, "get_range": 2, "put_if_absent": 1}
@@ -109,7 +110,12 @@ def test_statements_fetch_a_file_once_to_find_rows_and_once_to_change_them() -> 
     merge = table.merge(rows(0, 99), "s.id = t.id").when_matched_update_all()
     merge.when_not_matched_insert_all().execute()
     asked = store.asked()[0]
-    assert (asked["get_range"], asked["open_file"], asked["size"]) == (2, 0, 0)
+    assert (asked["get_range"], asked["open_file"], asked["size"]) == (1, 0, 0)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3, *range(5, 14), 99]
+    store.asked()
+    merge = table.merge(rows(2, 99), "s.id = t.id").when_matched_update({"p": "s.p"})
+    merge.execute()
+    assert store.asked()[0]["get_range"] == 4
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3, *range(5, 14), 99]
 
 
