@@ -53,19 +53,16 @@ def parquet_type(column: Any) -> tuple[str, str]:
     return str(column.physical_type), known[0] if known else said
 
 
-def parquet_types(*, spark: bool) -> dict[str, tuple[str, str]]:
+def parquet_types() -> dict[str, tuple[str, str]]:
     """What DAT-15 says of columns: types with every p and s of a few decimals, not variants."""
-    found = {}
-    for name, physical, annotation, other in row_cells("data.md", "DAT-15"):
-        kind = name.strip("`")
-        if kind == "variant":
-            continue
-        if kind != "decimal(p,s)":
-            assert not other
-            found[kind] = (physical, annotation)
-            continue
-        for p, s in ((1, 0), (9, 2), (10, 2), (18, 4), (19, 0), (38, 18)):
-            limits = re.findall(r"(INT\d+) for p ≤ (\d+)", other) if spark else []
-            fitting = [name for name, most in limits if p <= int(most)]
-            found[f"decimal({p},{s})"] = ((fitting or [physical])[0], f"DECIMAL({p}, {s})")
+    found, decimals = {}, []
+    for name, physical, annotation, _ in row_cells("data.md", "DAT-15"):
+        limit = re.fullmatch(r"`decimal\(p,s\)`(?:, p ≤ (\d+))?", name)
+        if limit:
+            decimals.append((int(limit[1] or 38), physical))
+        elif name != "`variant`":
+            found[name.strip("`")] = (physical, annotation)
+    for p, s in ((1, 0), (9, 2), (10, 2), (18, 4), (19, 0), (38, 18)):
+        physical = next(physical for most, physical in decimals if p <= most)
+        found[f"decimal({p},{s})"] = (physical, f"DECIMAL({p}, {s})")
     return found

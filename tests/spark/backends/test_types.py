@@ -85,8 +85,8 @@ def test_what_spark_writes_both_planes_read(spark: Any, uri: str, given: pa.Tabl
 
 
 def test_spark_writes_the_parquet_types_that_are_published(spark: Any, uri: str) -> None:
-    """DAT-15: with what the table says of Spark."""
-    published = parquet_types(spark=True)
+    """DAT-15: as the other plane does."""
+    published = parquet_types()
     columns = ", ".join(f"`{kind}` {DDL.get(kind, kind)}" for kind in published)
     tablefmt.create(uri, f"`id` BIGINT, {columns}")
     tablefmt.spark.write(spark.range(1), uri)
