@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -63,44 +65,78 @@ def scan(
     empty = polars.from_arrow(pinned.schema.empty_table())
     assert isinstance(empty, polars.DataFrame)
 
+    reader = _Reader(pinned)
+
     def source(
         names: list[str] | None, condition: polars.Expr | None, limit: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
-        return _frames(pinned, empty, names, condition, limit)
+        return reader.frames(empty.columns if names is None else names, condition, limit)
 
     return register_io_source(source, schema=dict(empty.schema), is_pure=True)
 
 
-def _frames(
-    pinned: Scan,
-    empty: polars.DataFrame,
-    names: list[str] | None,
-    condition: polars.Expr | None,
-    limit: int | None,
-) -> Iterator[polars.DataFrame]:
-    schema = pinned.snapshot.schema
-    condition, predicate = _understood(condition, pinned)
-    wanted = empty.columns if names is None else names
-    read = set(wanted) | set([] if condition is None else condition.meta.root_names())
-    columns = [field for field in schema.fields if field.name in read]
-    files = pinned.snapshot.with_vectors(pinned.snapshot.matching(predicate))
-    if limit is not None and condition is None:
-        files = _first_files(files, limit)
-    queries = _by_polars(pinned, files, columns, condition is not None)
-    if queries is None:
-        queries = (frame.lazy() for frame in _by_us(pinned, files, columns, predicate))
-    left = limit
-    for query in queries:
-        if condition is not None:
-            query = query.filter(condition)
-        query = query.select(wanted)
-        # What a source gives goes on one by one; what is collected here all threads work at.
-        frame = (query if left is None else query.head(left)).collect(engine="streaming")
-        if left is not None:
-            left -= frame.height
-        yield frame
-        if left == 0:
-            return
+class _Reader:
+    """Reads one version, as often as it is asked to."""
+
+    def __init__(self, pinned: Scan) -> None:
+        self._pinned = pinned
+        self._last: tuple[object, list[polars.LazyFrame] | None] = (None, None)
+
+    def frames(
+        self, wanted: list[str], condition: polars.Expr | None, limit: int | None
+    ) -> Iterator[polars.DataFrame]:
+        """Rows of these columns for which the condition is true; of the first so many of all."""
+        snapshot = self._pinned.snapshot
+        condition, predicate = _understood(condition, self._pinned)
+        read = set(wanted) | set([] if condition is None else condition.meta.root_names())
+        columns = [field for field in snapshot.schema.fields if field.name in read]
+        if limit is not None:
+            # It counts rows before there is a condition.
+            predicate = None
+        files = snapshot.matching(predicate)
+        if limit is not None:
+            files = _first_files(files, limit)
+        parts = self._parts(files, columns, condition is not None and limit is None)
+        queries: Iterable[polars.LazyFrame]
+        if parts is None:
+            queries = (frame.lazy() for frame in self._by_us(files, columns, predicate))
+        else:
+            queries = parts
+        left = limit
+        for query in queries:
+            if left is not None:
+                first = query.head(left).collect(engine="streaming")
+                left -= first.height
+                query = first.lazy()
+            if condition is not None:
+                query = query.filter(condition)
+            # What a source gives goes on one by one; what is collected here all threads work at.
+            yield query.select(wanted).collect(engine="streaming")
+            if left == 0:
+                return
+
+    def _parts(
+        self, files: pa.Table, columns: Sequence[Field], by_row: bool
+    ) -> list[polars.LazyFrame] | None:
+        """As `_by_polars`; what was asked for last is known, and its files were looked at."""
+        key = (files["id"].to_numpy().tobytes(), tuple(c.id for c in columns), by_row)
+        last, parts = self._last
+        if last != key:
+            vectors = self._pinned.snapshot.with_vectors(files)
+            parts = _by_polars(self._pinned, vectors, columns, by_row)
+            self._last = (key, parts)
+        return parts
+
+    def _by_us(
+        self, files: pa.Table, columns: Sequence[Field], predicate: Predicate | None
+    ) -> Iterator[polars.DataFrame]:
+        snapshot = self._pinned.snapshot
+        kept = None if predicate is None else filter_of(predicate, snapshot.schema)
+        vectors = snapshot.with_vectors(files)
+        for batch in read_files(self._pinned.store, vectors, snapshot.schema, columns, kept):
+            frame = polars.from_arrow(batch)
+            assert isinstance(frame, polars.DataFrame)
+            yield frame
 
 
 def _understood(
@@ -125,7 +161,7 @@ def _understood(
             )
     if not parts:
         return None, None
-    whole = polars.all_horizontal(parts) if len(parts) > 1 else parts[0]
+    whole = reduce(operator.and_, parts)
     predicates = [implied_by(_told(part), pinned.snapshot.schema) for part in parts]
     known = [each for each in predicates if each is not None]
     return whole, all_of(known) if known else None
@@ -141,7 +177,7 @@ def _told(part: polars.Expr) -> str:
 
 def _by_polars(
     pinned: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
-) -> Iterator[polars.LazyFrame] | None:
+) -> list[polars.LazyFrame] | None:
     """The rows by polars' own reader, in portions; None where it cannot have them."""
     store = pinned.store
     if not isinstance(store, LocalStore) or not files.num_rows or not columns:
@@ -150,12 +186,12 @@ def _by_polars(
     if not all(_is_exact(group, columns) for group in groups):
         return None
     live = _live_by_row if by_row else _live_by_mask
-    return (
+    return [
         read(store.uri, portion, group, columns)
         for group in groups
         for some, read in zip(sorted_out(group.files), (_all, live), strict=True)
         for portion in _portions(some)
-    )
+    ]
 
 
 def _portions(files: pa.Table) -> Iterator[pa.Table]:
@@ -168,17 +204,6 @@ def _portions(files: pa.Table) -> Iterator[pa.Table]:
         size += length
     if start < files.num_rows:
         yield files.slice(start)
-
-
-def _by_us(
-    pinned: Scan, files: pa.Table, columns: Sequence[Field], predicate: Predicate | None
-) -> Iterator[polars.DataFrame]:
-    schema = pinned.snapshot.schema
-    kept = None if predicate is None else filter_of(predicate, schema)
-    for batch in read_files(pinned.store, files, schema, columns, kept):
-        frame = polars.from_arrow(batch)
-        assert isinstance(frame, polars.DataFrame)
-        yield frame
 
 
 def _is_exact(group: AlikeFiles, columns: Sequence[Field]) -> bool:
@@ -219,7 +244,7 @@ def _live_by_mask(
     live[_gone(files)] = False
     mask = polars.DataFrame({_LIVE: live}).lazy()
     rows = _shaped(_scanned(root, files), group, columns)
-    return polars.concat([rows, mask], how="horizontal").filter(_LIVE).drop(_LIVE)
+    return polars.concat([rows, mask], how="horizontal").filter(polars.col(_LIVE)).drop(_LIVE)
 
 
 def _live_by_row(

@@ -59,6 +59,10 @@ class _UnknownError(Exception):
     """A part that is not understood."""
 
 
+_UNREAD = (_UnknownError, ValueError, TypeError, LookupError, AttributeError)
+"""What reading a node of another shape ends with."""
+
+
 def implied_by(text: str, schema: Schema) -> Predicate | None:
     """A predicate that is TRUE for every row that a condition selects; None if none is known.
 
@@ -69,7 +73,7 @@ def implied_by(text: str, schema: Schema) -> Predicate | None:
     try:
         tree = json.loads(text)
         return _read(tree, schema, True)
-    except (_UnknownError, ValueError, TypeError, KeyError, LookupError, RecursionError):
+    except (*_UNREAD, RecursionError):
         return None
 
 
@@ -116,7 +120,7 @@ def _both(left: _Node, right: _Node, schema: Schema, wider: bool) -> Predicate:
     for part in (left, right):
         try:
             parts.append(_read(part, schema, wider))
-        except (_UnknownError, ValueError, TypeError, LookupError):
+        except _UNREAD:
             if not wider:
                 raise
     if not parts:

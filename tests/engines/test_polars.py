@@ -110,6 +110,8 @@ def test_columns_limits_and_plans_over_it(tmp_path: Path) -> None:
     assert lazy.head(0).collect().rows() == []
     for n in (1, 89, 95, 1000):
         assert lazy.select("id").head(n).collect()["id"].to_list() == ids[:n]
+        few = [row["id"] for row in model[:n] if row["id"] % 2]
+        assert lazy.head(n).filter(col("id") % 2 == 1).collect()["id"].to_list() == few
     top = lazy.filter(col("id") < 50).sort("id", descending=True).head(3).select("id")
     assert top.collect(engine="streaming")["id"].to_list() == [49, 48, 47]
     joined = lazy.select("id").join(lazy.select("id", "n"), on="id").select(col("n").sum())
