@@ -504,3 +504,41 @@ def test_texts_of_a_merge_and_of_an_overwrite_are_those_of_the_page() -> None:
     replaced = ("OVERWRITE", "p = 'a'", "False"), ("OVERWRITE", "None", "True")
     for name, texts in zip(("where", "dynamic"), replaced, strict=True):
         assert applied[name][0].digest == by_the_page(rows(5), *texts)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.decimal128(18, 0),
+        pa.decimal128(18, 17),
+        pa.decimal128(1, 0),
+        pa.decimal256(9, 4),
+        pa.decimal64(18, 9),
+        pa.decimal32(9, 2),
+    ],
+    ids=str,
+)
+def test_decimals_of_few_digits_are_what_they_are_with_many(kind: pa.DataType) -> None:
+    """CFL-23: whole ones are integers, in slices, with NULLs, of every width."""
+    most, one = 10**kind.precision - 1, 10**kind.scale
+    unscaled = [
+        0,
+        most,
+        -most,
+        one,
+        -one,
+        None,
+        one - 1,
+        -1,
+        min(most, 7 * one),
+        min(most, one + 1),
+    ]
+    unit = Decimal(1).scaleb(-kind.scale)
+    exact = [None if v is None else v * unit for v in unscaled]
+    wide = pa.array(exact, pa.decimal128(38, kind.scale))
+    narrow = wide.cast(kind)
+    for part in (slice(0, 10), slice(3, 8), slice(5, 6), slice(0, 0)):
+        tables = [pa.table({"d": values[part]}) for values in (narrow, wide)]
+        few, many = (digest_of(table.to_reader()) for table in tables)
+        assert few == many
+        assert few == by_the_page(tables[1])
