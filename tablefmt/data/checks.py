@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.read import RowFilter
+from tablefmt.data.matching import RowFilter
 from tablefmt.data.selection import select_rows
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.constraints import broken, shown_columns, violation_of

@@ -7,7 +7,7 @@ has, or the column's initial value. Spec: DAT-4, DAT-8, DAT-12, SCH-7.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
+import pyarrow.parquet as pq
 
 from tablefmt.data.fetch import DataFiles
+from tablefmt.data.scanner import CODED_ROWS, coded_columns
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema, is_float
@@ -36,7 +38,9 @@ def columns_read(files: pa.Table) -> list[str]:
     return [n for n in files.column_names if n in plain or n.startswith("partition.")]
 
 
-def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSystemDataset:
+def dataset_of(
+    data: DataFiles, files: pa.Table, schema: Schema, unlooked: Collection[str] = ()
+) -> ds.FileSystemDataset:
     """The files as an Arrow dataset over physical names.
 
     A partition value that the log has is taken from there, whether or not the file has the column;
@@ -47,15 +51,22 @@ def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSyste
         data: the bytes of the files.
         files: `path` and `size`, and `partition.<id>` of the columns that they are partitioned by.
         schema: the snapshot's.
+        unlooked: physical names of columns that no condition looks at; those of text may have
+            dictionary types in the dataset (`scanner`).
     """
     filesystem = pyarrow.fs.PyFileSystem(data)
-    kind = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
     initial = {
         field.physical: default_array(field.initial, field.type)[0]
         for field in schema.fields
         if field.initial is not None
     }
     columns = [f for f in schema.fields if _is_known(files, f)]
+    known = {*initial, *(f.physical for f in columns)}
+    coded = _coded(data, files, schema, frozenset(unlooked) - known)
+    kind = ds.ParquetFileFormat(
+        read_options=ds.ParquetReadOptions(dictionary_columns=coded),
+        default_fragment_scan_options=_CHECKED,
+    )
     exact = _values(files, [f for f in columns if not is_float(f.type)])
     floats = _values(files, [f for f in columns if is_float(f.type)])
     looks = bool(initial) or any(value.is_valid for known in floats for value in known.values())
@@ -76,7 +87,27 @@ def dataset_of(data: DataFiles, files: pa.Table, schema: Schema) -> ds.FileSyste
     # Where nothing depends on what a file lacks, no file is looked at here.
     with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
         fragments = list((pool.map if looks else map)(fragment, *described))
-    return ds.FileSystemDataset(fragments, file_schema(schema), kind, filesystem)
+    fields = [
+        f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in coded else f
+        for f in file_schema(schema)
+    ]
+    return ds.FileSystemDataset(fragments, pa.schema(fields), kind, filesystem)
+
+
+def _coded(
+    data: DataFiles, files: pa.Table, schema: Schema, unlooked: frozenset[str]
+) -> frozenset[str]:
+    """Columns of text to be read as codes, as the first file has them."""
+    text = {
+        field.name
+        for field in file_schema(schema)
+        # Arrow would take a dot for the way into a struct.
+        if field.name in unlooked and pa.types.is_string(field.type) and "." not in field.name
+    }
+    if not text or (pc.sum(files["rows"]).as_py() or 0) < CODED_ROWS:
+        return frozenset()
+    with data.open_input_file(files["path"][0].as_py()) as file:
+        return frozenset(coded_columns(pq.read_metadata(file), text))
 
 
 def known_values(fragment: ds.Fragment) -> dict[str, object]:

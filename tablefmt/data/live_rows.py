@@ -6,7 +6,7 @@ chooses row groups; what it says of a row is computed as a column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from tablefmt.data.scanner import replace_fragments, scanner
 from tablefmt.model.positions import unpack_positions
 
 THREADS = 16
@@ -30,6 +31,9 @@ _KEEP = "\0keep"
 
 Spans = list[tuple[int, int]]
 """Runs of positions: the first, and how many."""
+
+Part = tuple[ds.ParquetFileFragment, Spans]
+"""Row groups of a file, and where they are in it."""
 
 
 def live_batches(
@@ -53,26 +57,66 @@ def live_batches(
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
     """
-    fragments = list(files.get_fragments())
-    places = {fragment.path: place for place, fragment in enumerate(fragments)}
-    spans: list[Spans] = [[(0, count)] for count in rows]
-    if pushed is not None:
-        with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
-            chosen = list(pool.map(lambda f: _row_groups(f, pushed, files.schema), fragments))
-        fragments, spans = [f for f, _ in chosen if f.row_groups], [s for _, s in chosen]
-    columns = {name: pc.field(name) for name in names}
-    if pushed is not None:
-        columns[_KEEP] = pushed
-    chosen_files = ds.FileSystemDataset(fragments, files.schema, files.format, files.filesystem)
-    cursor = _Cursor(-1, [], None, 0)
-    scanner = chosen_files.scanner(columns=columns, fragment_readahead=readahead)
-    for tagged in scanner.scan_batches():
+    parts: list[Part]
+    if pushed is None:
+        parts = [(f, [(0, n)]) for f, n in zip(files.get_fragments(), rows, strict=True)]
+    else:
+        parts = list(_in_parallel(lambda f: _row_groups(f, pushed, files.schema), files))
+
+    def live(place: int) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = np.ones(rows[place], bool)
+        vector = vectors[place]
+        if vector is not None:
+            mask[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
+        return mask
+
+    yield from _chosen(files, parts, live, names, pushed, readahead)
+
+
+def batches_at(
+    files: ds.FileSystemDataset,
+    rows: Sequence[int],
+    positions: Mapping[int, NDArray[np.int64]],
+    names: Sequence[str],
+    readahead: int = READAHEAD,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows at positions of files, by their places. Raises as `live_batches`, and gives as it.
+
+    Row groups without any of them are not read.
+    """
+    every = list(files.get_fragments())
+    parts = {place: _holding(every[place], held) for place, held in positions.items()}
+
+    def chosen(place: int) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = np.zeros(rows[place], bool)
+        mask[positions[place]] = True
+        return mask
+
+    all_parts = [parts.get(place, (file, [])) for place, file in enumerate(every)]
+    yield from _chosen(files, all_parts, chosen, names, None, readahead)
+
+
+def _chosen(
+    files: ds.FileSystemDataset,
+    parts: Sequence[Part],
+    chosen: Callable[[int], NDArray[np.bool_]],
+    names: Sequence[str],
+    pushed: pc.Expression | None,
+    readahead: int,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Rows of parts of all the files that are `chosen` by position, and by `pushed`."""
+    read = [fragment for fragment, spans in parts if spans]
+    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
+    computed = {} if pushed is None else {_KEEP: pushed}
+    cursor = _Cursor(-1, [], np.zeros(0, bool))
+    scan = scanner(replace_fragments(files, read), names, None, computed, readahead)
+    for tagged in scan.scan_batches():
         place = places[tagged.fragment.path]
         if place != cursor.place:
             cursor.finish()
-            cursor = _Cursor(place, spans[place], vectors[place], rows[place])
+            cursor = _Cursor(place, parts[place][1], chosen(place))
         batch, positions = tagged.record_batch, cursor.take(tagged.record_batch.num_rows)
-        keep = cursor.live[positions]
+        keep = cursor.chosen[positions]
         if pushed is not None:
             passes = batch.column(len(names)).fill_null(False)
             keep &= passes.to_numpy(zero_copy_only=False)
@@ -83,33 +127,52 @@ def live_batches(
     cursor.finish()
 
 
-def _row_groups(
-    fragment: ds.ParquetFileFragment, pushed: pc.Expression, schema: pa.Schema
-) -> tuple[ds.ParquetFileFragment, Spans]:
+def _in_parallel(
+    find: Callable[[ds.ParquetFileFragment], Part], files: ds.FileSystemDataset
+) -> Iterator[Part]:
+    """Of every file; it takes its footer."""
+    fragments = list(files.get_fragments())
+    with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
+        return pool.map(find, fragments)
+
+
+def _row_groups(fragment: ds.ParquetFileFragment, pushed: pc.Expression, schema: pa.Schema) -> Part:
     """The part of a file that may hold wanted rows, and where it is."""
     part = fragment.subset(filter=pushed, schema=schema)
+    starts, counts = _extents(fragment)
+    return part, [(int(starts[group.id]), int(counts[group.id])) for group in part.row_groups]
+
+
+def _holding(fragment: ds.ParquetFileFragment, positions: NDArray[np.int64]) -> Part:
+    """The row groups of a file that hold rows at these positions, and where they are."""
+    starts, counts = _extents(fragment)
+    groups = np.unique(np.searchsorted(starts, positions, side="right") - 1).tolist()
+    part = fragment.subset(row_group_ids=groups) if groups else fragment
+    return part, [(int(starts[group]), int(counts[group])) for group in groups]
+
+
+def _extents(fragment: ds.ParquetFileFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first position of every row group of a file, and how many rows it has."""
     footer = fragment.metadata
-    counts = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
-    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    return part, [(int(starts[group.id]), counts[group.id]) for group in part.row_groups]
+    counts = np.array(
+        [footer.row_group(i).num_rows for i in range(footer.num_row_groups)], np.int64
+    )
+    return np.cumsum(counts) - counts, counts
 
 
 class _Cursor:
     """Where the rows of one file, as they come, are in it."""
 
-    def __init__(self, place: int, spans: Spans, vector: bytes | None, rows: int) -> None:
+    def __init__(self, place: int, spans: Spans, chosen: NDArray[np.bool_]) -> None:
         self.place = place
-        self.live: NDArray[np.bool_] = np.ones(rows, bool)
-        if vector is not None:
-            removed = np.asarray(unpack_positions(vector).to_array(), np.int64)
-            self.live[removed] = False
+        self.chosen = chosen
+        """By position, for the whole file."""
         self._rest = _positions(spans)
-        self._end = rows
 
     def take(self, count: int) -> NDArray[np.int64]:
         """The positions of the next rows."""
         taken, self._rest = self._rest[:count], self._rest[count:]
-        if len(taken) != count or (count and taken[-1] >= self._end):
+        if len(taken) != count or (count and taken[-1] >= len(self.chosen)):
             raise ValueError("there are more rows than the log says")
         return taken
 

@@ -1,7 +1,8 @@
 """Rows of data files without Arrow's scanner, where its own columns are in the way.
 
 The scanner adds columns called as in SCANNER_COLUMNS to every schema, and refuses a table that has
-one by such a name. Here files are read one after the other, and whole. Spec: DAT-4, DAT-12, SCH-2.
+one by such a name; and it decodes a row group at a time, however few rows are asked for. Here files
+are read one after the other, page by page. Spec: DAT-4, DAT-12, SCH-2.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ SCANNER_COLUMNS = frozenset(
 )
 
 
+BATCH_ROWS = 1 << 16
+"""Decoded at once."""
+
+
 def needs_plain(schema: Schema) -> bool:
     """Whether Arrow's scanner cannot read tables of this schema."""
     return any(field.physical in SCANNER_COLUMNS for field in schema.fields)
@@ -37,9 +42,13 @@ def plain_batches(
     vectors: Sequence[bytes | None],
     names: Sequence[str],
     pushed: pc.Expression | None,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `live_batches`, for files of that schema. Raises the same."""
+    """As `live_batches`, for files of that schema; at most `batch_rows` are decoded at once."""
     physical = file_schema(schema)
+    read = None if pushed is not None else list(names)
+    if read is not None:
+        physical = pa.schema([physical.field(name) for name in names])
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
             file = pq.ParquetFile(source, page_checksum_verification=True)
@@ -50,7 +59,7 @@ def plain_batches(
             if vector is not None:
                 live[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
             start, known = 0, known_values(fragment)
-            for batch in file.iter_batches():
+            for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
                 columns = [_column(batch, column, known) for column in physical]

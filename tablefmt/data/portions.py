@@ -6,9 +6,10 @@ Spec: DAT-4, DAT-5, ADD-7.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -25,6 +26,7 @@ from tablefmt.data.fetch import (
     column_ranges,
 )
 from tablefmt.data.known_values import dataset_of
+from tablefmt.data.scanner import replace_fragments
 from tablefmt.errors import CorruptDataError
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.schema import Schema
@@ -51,6 +53,10 @@ class Needs:
     """Row groups for which it cannot be true are not read."""
     eager: bool = True
     """Whether all rows will be asked for: then files are fetched early."""
+    unlooked: frozenset[str] = frozenset()
+    """Those of `names` that no condition looks at."""
+    first: int | None = None
+    """No more than so many rows will be asked for; None: all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +68,41 @@ class Portion:
     files: pa.Table
     dataset: ds.FileSystemDataset
     data: DataFiles
+    is_fetched: bool
+    """Whether what will be read is in memory already, all of it: of a remote store."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row of these files is gone."""
+        return is_whole(self.files)
+
+    @property
+    def vectors(self) -> list[bytes | None]:
+        """Of each file the packed positions of rows that are gone."""
+        if self.is_whole:
+            return [None] * self.files.num_rows
+        vectors: list[bytes | None] = self.files["vector"].to_pylist()
+        return vectors
+
+    def slice(self, start: int, stop: int) -> Portion:
+        """The files from `start` up to `stop`, exclusive."""
+        fragments = list(self.dataset.get_fragments())[start:stop]
+        dataset = replace_fragments(self.dataset, fragments)
+        files = self.files.slice(start, stop - start)
+        return replace(self, start=self.start + start, files=files, dataset=dataset)
 
     def drop(self) -> None:
         """Let go of what was fetched for them."""
         self.data.drop(self.files["path"].to_pylist())
+
+
+def is_whole(files: pa.Table) -> bool:
+    """Whether no row of these files is gone."""
+    if "vector" in files.column_names:
+        return bool(files["vector"].null_count == files.num_rows)
+    removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+    assert not removed, "files with rows that are gone come with their vectors"
+    return True
 
 
 def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
@@ -87,7 +124,13 @@ def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
         try:
             for (path, size), end in zip(sizes, _sound_ends(store, group, sizes), strict=True):
                 data.hold(path, size, end)
-            whole = Portion(start, group, dataset_of(data, group, needs.schema), data)
+            whole = Portion(
+                start,
+                group,
+                dataset_of(data, group, needs.schema, needs.unlooked),
+                data,
+                store.remote,
+            )
             promised = _promised(whole, needs) if store.remote else []
         except DAMAGE as error:
             if is_no_answer(store, error):
@@ -140,10 +183,12 @@ def _unread(error: BaseException) -> str:
 
 def _promised(group: Portion, needs: Needs) -> list[RangedFile | None]:
     """What will be read of each file of which not all is there."""
-    paths = group.files["path"].to_pylist()
+    files = group.files
+    paths = files["path"].to_pylist()
+    gone = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
     return [
-        None if group.data.is_whole(path) else group.data.promise(path, _ranges(fragment, needs))
-        for path, fragment in zip(paths, group.dataset.get_fragments(), strict=True)
+        None if group.data.is_whole(path) else group.data.promise(path, _ranges(part, needs, rows))
+        for path, part, rows in zip(paths, group.dataset.get_fragments(), gone, strict=True)
     ]
 
 
@@ -164,22 +209,17 @@ def _fetched(
         bodies = iter(store.get_ranges(ranges))
         for file, parts in chosen:
             file.give(parts, [next(bodies) for _ in parts])
-        dataset = replace_fragments(group.dataset, fragments[start:stop])
-        files = group.files.slice(start, stop - start)
-        yield Portion(group.start + start, files, dataset, group.data)
+        yield group.slice(start, stop)
         start = stop
 
 
-def _ranges(fragment: ds.ParquetFileFragment, needs: Needs) -> list[tuple[int, int]]:
+def _ranges(fragment: ds.ParquetFileFragment, needs: Needs, removed: int) -> list[tuple[int, int]]:
+    """What is read of a file of which so many rows are gone: first byte and length of each."""
     part = fragment
     if needs.pushed is not None:
         part = fragment.subset(filter=needs.pushed, schema=file_schema(needs.schema))
     groups = [group.id for group in part.row_groups]
+    if needs.first is not None:
+        before = np.cumsum([0, *(group.num_rows for group in part.row_groups)])
+        groups = groups[: int(np.searchsorted(before, needs.first + removed))]
     return column_ranges(fragment.metadata, groups, needs.names)
-
-
-def replace_fragments(
-    dataset: ds.FileSystemDataset, fragments: Sequence[ds.ParquetFileFragment]
-) -> ds.FileSystemDataset:
-    """The same kind of dataset over other files."""
-    return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)

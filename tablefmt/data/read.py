@@ -5,7 +5,7 @@ Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,42 +14,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.damage import DAMAGE, first_line, first_problem, is_no_answer
-from tablefmt.data.live_rows import POSITION, READAHEAD, live_batches
+from tablefmt.data.live_rows import POSITION, READAHEAD
+from tablefmt.data.matching import Reading, RowFilter, located, matching
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.plain_read import needs_plain, plain_batches
-from tablefmt.data.portions import Needs, Portion, portions, replace_fragments
+from tablefmt.data.portions import Portion, is_whole, portions
+from tablefmt.data.scanner import replace_fragments
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
 from tablefmt.model.arrow_types import arrow_field
 from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import Store
-
-Test = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Says of each row whether it is wanted; never null. Columns have physical names."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowFilter:
-    """Which rows are wanted, over physical names.
-
-    Parquet statistics leave NaN out, and Arrow takes a row group with equal bounds for a constant;
-    so what is pushed into the scan may be wider than what is wanted (PRN-10).
-    """
-
-    pushed: pc.Expression | None
-    """Passes every row that is wanted, in spite of the statistics."""
-    exact: pc.Expression | Test | None = None
-    """Applied to what the scan gives; None if `pushed` is exact already."""
-    reads: tuple[str, ...] = ()
-    """Physical names of the columns that `exact` looks at."""
-    pushed_reads: frozenset[str] | None = None
-    """Physical names of the columns that `pushed` looks at; None: unknown."""
-
-    def needs(self, schema: Schema, names: Sequence[str], eager: bool = True) -> Needs:
-        """What is read of files for columns of those physical names."""
-        if self.pushed is not None and self.pushed_reads is None:
-            return Needs(schema, None, self.pushed, eager)
-        read = frozenset(names).union(self.reads, self.pushed_reads or ())
-        return Needs(schema, read, self.pushed, eager)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +45,7 @@ def read_files(
     condition: RowFilter | None = None,
     *,
     eager: bool = True,
+    first: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches in the order of `files`, with the columns asked for under their logical names.
 
@@ -82,6 +57,7 @@ def read_files(
         columns: columns of the answer, in order.
         condition: rows for which it is true are kept.
         eager: all rows will be asked for, so files of a remote store are fetched early.
+        first: no more than so many rows will be asked for; None: all.
 
     Raises:
         CorruptDataError: DAT-5, a file is missing, of the wrong length, holds another number of
@@ -92,11 +68,11 @@ def read_files(
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
     # Those of the condition first: it may name them by place.
-    names = dict.fromkeys([*condition.reads, *(f.physical for f in columns)])
-    for portion in portions(store, files, condition.needs(schema, list(names), eager)):
+    names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
+    reading = Reading(schema, names, condition, first=first)
+    for portion in portions(store, files, condition.needs(schema, names, eager, first)):
         try:
-            for batch in _batches(portion, schema, list(names), condition):
-                rows = _kept(batch, condition)
+            for rows in matching(portion, reading):
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
                     yield _as_answer(arrays, rows.num_rows, answer)
@@ -124,15 +100,15 @@ def locate_rows(
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
+    reading = Reading(schema, names, condition, readahead)
     for portion in portions(store, files, condition.needs(schema, names)):
         try:
-            for place, batch in _live(portion, schema, names, condition, readahead):
-                rows = _kept(batch, condition)
+            for place, rows in located(portion, reading):
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
-                    located = _as_answer(arrays, rows.num_rows, answer)
+                    chosen = _as_answer(arrays, rows.num_rows, answer)
                     positions = rows.column(POSITION).to_numpy()
-                    yield LocatedRows(portion.start + place, positions, located)
+                    yield LocatedRows(portion.start + place, positions, chosen)
             _check_rows(portion)
         except InvalidPredicateError:
             raise
@@ -141,55 +117,12 @@ def locate_rows(
         portion.drop()
 
 
-def _kept(batch: pa.RecordBatch, condition: RowFilter) -> pa.RecordBatch:
-    if condition.exact is None:
-        return batch
-    if isinstance(condition.exact, pc.Expression):
-        return batch.filter(condition.exact)
-    return batch.filter(condition.exact(batch))
-
-
-def _batches(
-    portion: Portion, schema: Schema, names: list[str], condition: RowFilter
-) -> Iterator[pa.RecordBatch]:
-    """Live rows for which what is pushed is true; the columns `names` come first."""
-    if _is_whole(portion.files) and not needs_plain(schema):
-        yield from portion.dataset.scanner(names, condition.pushed).to_batches()
-        return
-    for _, batch in _live(portion, schema, names, condition):
-        yield batch
-
-
-def _live(
-    portion: Portion,
-    schema: Schema,
-    names: list[str],
-    condition: RowFilter,
-    readahead: int = READAHEAD,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    files, dataset, pushed = portion.files, portion.dataset, condition.pushed
-    vectors = [None] * files.num_rows if _is_whole(files) else files["vector"].to_pylist()
-    rows = files["rows"].to_pylist()
-    if needs_plain(schema):
-        return plain_batches(dataset, schema, rows, vectors, names, pushed)
-    return live_batches(dataset, rows, vectors, names, pushed, readahead)
-
-
 def _check_rows(portion: Portion) -> None:
     """DAT-5. After the scan, when Arrow has the footers."""
     rows = portion.files["rows"].to_pylist()
     for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
         if fragment.metadata.num_rows != expected:
             raise ValueError("a file does not hold the rows that the log says")
-
-
-def _is_whole(files: pa.Table) -> bool:
-    """Whether no row of these files is gone."""
-    if "vector" in files.column_names:
-        return bool(files["vector"].null_count == files.num_rows)
-    removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
-    assert not removed, "files with rows that are gone come with their vectors"
-    return True
 
 
 def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
@@ -205,7 +138,7 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
     if condition is None:
         removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
         return int(pc.sum(files["rows"]).as_py() or 0) - int(removed or 0)
-    if condition.exact is not None or not _is_whole(files) or needs_plain(schema):
+    if condition.exact is not None or not is_whole(files) or needs_plain(schema):
         read = [f for f in schema.fields if f.physical in condition.reads]
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     count = 0
@@ -245,7 +178,8 @@ def _scan_problem(portion: Portion, schema: Schema) -> tuple[str, str] | None:
         try:
             file = replace_fragments(portion.dataset, [fragment])
             if needs_plain(schema):
-                batches = plain_batches(file, schema, [expected], [None], [], None)
+                names = [field.physical for field in schema.fields]
+                batches = plain_batches(file, schema, [expected], [None], names, None)
                 for _ in batches:
                     pass
             else:

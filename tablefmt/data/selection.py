@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tablefmt.data.engine import now_us
 from tablefmt.data.evaluation import RowTest, check_carried_out
-from tablefmt.data.read import RowFilter, physical_schema
+from tablefmt.data.matching import RowFilter
+from tablefmt.data.read import physical_schema
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import analyze
 from tablefmt.expressions.arrow_to_predicate import predicates_of

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.data.read import RowFilter, locate_rows
+from tablefmt.data.matching import RowFilter
+from tablefmt.data.read import locate_rows
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.expressions.clauses import Side

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
 from tablefmt.data.cast import cast_to_schema, match_columns
-from tablefmt.data.read import RowFilter
+from tablefmt.data.matching import RowFilter
 from tablefmt.data.selection import Condition
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.arrow_types import file_schema

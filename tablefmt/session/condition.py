@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Read
-from tablefmt.data.read import RowFilter
+from tablefmt.data.matching import RowFilter
 from tablefmt.data.selection import Condition, RowSelection, select_rows
 from tablefmt.expressions.predicate import Predicate, fields, to_sql
 from tablefmt.expressions.prune import decided_by_partitions

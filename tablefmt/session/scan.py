@@ -84,7 +84,9 @@ class Scan(BatchSource):
             files = _first_files(files, left)
         # Where a condition decides, how many files it takes to have so many rows is not known.
         eager = left is None or self._condition is None
-        batches = read_files(self.store, files, schema, self.columns, self._condition, eager=eager)
+        batches = read_files(
+            self.store, files, schema, self.columns, self._condition, eager=eager, first=left
+        )
         for batch in batches:
             if left is None:
                 yield batch
