@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from tablefmt.data.scanner import replace_fragments, scanner
+from tablefmt.data.scanner import keep_rows, replace_fragments, scanner
 from tablefmt.model.positions import unpack_positions
 
 THREADS = 16
@@ -73,27 +73,49 @@ def live_batches(
     yield from _chosen(files, parts, live, names, pushed, readahead)
 
 
-def batches_at(
-    files: ds.FileSystemDataset,
-    rows: Sequence[int],
-    positions: Mapping[int, NDArray[np.int64]],
-    names: Sequence[str],
-    readahead: int = READAHEAD,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows at positions of files, by their places. Raises as `live_batches`, and gives as it.
+class Matches:
+    """Rows of files at positions that are known. Row groups without any of them are not read."""
 
-    Row groups without any of them are not read.
-    """
-    every = list(files.get_fragments())
-    parts = {place: _holding(every[place], held) for place, held in positions.items()}
+    def __init__(
+        self,
+        files: ds.FileSystemDataset,
+        rows: Sequence[int],
+        positions: Mapping[int, NDArray[np.int64]],
+    ) -> None:
+        """Look at the footers of those that hold some.
 
-    def chosen(place: int) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = np.zeros(rows[place], bool)
-        mask[positions[place]] = True
+        Args:
+            files: the files, every one with a path of its own.
+            rows: how many each holds.
+            positions: by the place of a file, ascending.
+        """
+        self._files, self._rows, self._positions = files, rows, positions
+        none: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._parts = [
+            _holding(fragment, positions.get(place, none))
+            for place, fragment in enumerate(files.get_fragments())
+        ]
+
+    @property
+    def groups(self) -> int:
+        """Row groups that hold some."""
+        return sum(len(spans) for _, spans in self._parts)
+
+    @property
+    def of_groups(self) -> int:
+        """Row groups of all the files."""
+        return sum(fragment.metadata.num_row_groups for fragment in self._files.get_fragments())
+
+    def batches(self, names: Sequence[str], readahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The place of a file, and rows of it, as of `live_batches`. Raises the same."""
+        if not self._positions:
+            return iter(())
+        return _chosen(self._files, self._parts, self._mask, names, None, readahead)
+
+    def _mask(self, place: int) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = np.zeros(self._rows[place], bool)
+        mask[self._positions[place]] = True
         return mask
-
-    all_parts = [parts.get(place, (file, [])) for place, file in enumerate(every)]
-    yield from _chosen(files, all_parts, chosen, names, None, readahead)
 
 
 def _chosen(
@@ -123,7 +145,7 @@ def _chosen(
         if keep.any():
             arrays = [*batch.columns[: len(names)], pa.array(positions)]
             located = pa.RecordBatch.from_arrays(arrays, names=[*names, POSITION])
-            yield place, located if keep.all() else located.filter(pa.array(keep))
+            yield place, located if keep.all() else keep_rows(located, pa.array(keep))
     cursor.finish()
 
 

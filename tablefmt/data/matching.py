@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.data.live_rows import POSITION, READAHEAD, batches_at, live_batches
+from tablefmt.data.live_rows import POSITION, READAHEAD, Matches, live_batches
 from tablefmt.data.plain_read import BATCH_ROWS, needs_plain, plain_batches
 from tablefmt.data.portions import Needs, Portion
 from tablefmt.data.scanner import scanner
 from tablefmt.model.schema import Schema
 
-FEW = 16
-"""One of so many rows, at most, matches where the condition is looked at first."""
+FEW = 2
+"""One of so many row groups, at most, holds a match where the condition is looked at first."""
 
-WINDOW_ROWS = 1 << 18
-"""Looked at first; then twice as many each time."""
+WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
+"""Rows looked at first; then twice as many each time, up to the second."""
 
 PLAIN_ROWS = 1 << 14
 """Up to so many, the first rows of a file are read without Arrow's scanner: it decodes whole row
@@ -133,15 +133,12 @@ def _condition_first(portion: Portion, reading: Reading) -> Iterator[tuple[int, 
     while start < len(counts):
         stop = start + int(np.searchsorted(np.cumsum(counts[start:]), most)) + 1
         window = portion.slice(start, stop)
-        positions = _positions(window, reading)
-        found = sum(map(len, positions.values()))
-        if found:
-            rows = window.files["rows"].to_pylist()
-            at = batches_at(window.dataset, rows, positions, reading.names, reading.readahead)
-            for place, batch in at:
-                yield start + place, batch
-        start, most = stop, 2 * most
-        if found * FEW > counts[:stop].sum():
+        rows = window.files["rows"].to_pylist()
+        matches = Matches(window.dataset, rows, _positions(window, reading))
+        for place, batch in matches.batches(reading.names, reading.readahead):
+            yield start + place, batch
+        start, most = stop, min(2 * most, WINDOW_MOST)
+        if matches.groups * FEW > matches.of_groups:
             break
     if start < len(counts):
         for place, batch in _at_once(portion.slice(start, len(counts)), reading):

@@ -74,6 +74,14 @@ def replace_fragments(
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
+def keep_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows for which `mask` is true; of a whole batch Arrow takes them by number, at twice the
+    time."""
+    pool = _pool()
+    columns = [pc.filter(column, mask, memory_pool=pool) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def _dense(schema: pa.Schema, name: str) -> pc.Expression:
     kind = schema.field(name).type
     column = pc.field(name)
