@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds, nan_counts
 from tablefmt.data.checksum import footer_checksum
+from tablefmt.data.encodings import DELTA, Encodings, choose_encodings
 from tablefmt.model.schema import Field, Schema, is_float, is_nested, walk
 from tablefmt.store.protocol import Store
 
@@ -78,11 +79,11 @@ def _encoded(
     # The bytes of a BytesIO are had without a copy; a few are had faster from Arrow.
     sink = pa.BufferOutputStream() if tiny else io.BytesIO()
     footers: list[pq.FileMetaData] = []
+    length = group_rows(rows.num_rows, width)
     with pq.ParquetWriter(
         sink,
         rows.schema,
-        compression="none" if tiny else compression,
-        use_dictionary=not tiny,
+        **_layout(choose_encodings(rows, length), "none" if tiny else compression),
         dictionary_pagesize_limit=DICTIONARY_BYTES,
         store_decimal_as_integer=True,
         write_page_checksum=True,
@@ -90,9 +91,30 @@ def _encoded(
         write_statistics=statistics,
         metadata_collector=footers,
     ) as writer:
-        writer.write_table(rows, group_rows(rows.num_rows, width))
+        writer.write_table(rows, length)
     body = sink.getvalue() if isinstance(sink, io.BytesIO) else sink.getvalue().to_pybytes()
     return body, footers[0]
+
+
+class _Layout(TypedDict, total=False):
+    """Of Arrow's writer: some of its settings."""
+
+    compression: str | dict[str, str]
+    use_dictionary: bool | list[str]
+    column_encoding: dict[str, str]
+
+
+def _layout(chosen: Encodings | None, codec: str) -> _Layout:
+    """What is written how: a column of differences holds nothing that could be compressed."""
+    if chosen is None:
+        return {"compression": codec, "use_dictionary": codec != "none"}
+    every = [*chosen.dictionaries, *chosen.others, *chosen.plain]
+    packed = {path for path, encoding in chosen.others.items() if encoding == DELTA}
+    return {
+        "compression": {path: "none" if path in packed else codec for path in every},
+        "use_dictionary": chosen.dictionaries,
+        "column_encoding": chosen.others,
+    }
 
 
 def group_rows(rows: int, width: int) -> int:

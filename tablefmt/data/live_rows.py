@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from tablefmt.data.scanner import keep_rows, replace_fragments, scanner
+from tablefmt.model.cached import cached_property
 from tablefmt.model.positions import unpack_positions
 
 THREADS = 16
@@ -43,6 +45,7 @@ def live_batches(
     names: Sequence[str],
     pushed: pc.Expression | None,
     readahead: int = READAHEAD,
+    located: bool = True,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The place of a file, and rows of it that are not gone and for which `pushed` is true.
 
@@ -50,9 +53,10 @@ def live_batches(
         files: the files, every one with a path of its own.
         rows: how many each holds.
         vectors: the packed positions of each that are gone, or None.
-        names: the columns wanted; POSITION comes after them.
+        names: the columns wanted.
         pushed: the filter, None for all rows.
         readahead: files that are decoded before their rows are asked for: memory for latency.
+        located: POSITION comes after the columns.
 
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
@@ -70,7 +74,7 @@ def live_batches(
             mask[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
         return mask
 
-    yield from _chosen(files, parts, live, names, pushed, readahead)
+    yield from _chosen(files, parts, live, names, pushed, readahead, located)
 
 
 class Matches:
@@ -106,11 +110,13 @@ class Matches:
         """Row groups of all the files."""
         return sum(fragment.metadata.num_row_groups for fragment in self._files.get_fragments())
 
-    def batches(self, names: Sequence[str], readahead: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(
+        self, names: Sequence[str], readahead: int, located: bool
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The place of a file, and rows of it, as of `live_batches`. Raises the same."""
         if not self._positions:
             return iter(())
-        return _chosen(self._files, self._parts, self._mask, names, None, readahead)
+        return _chosen(self._files, self._parts, self._mask, names, None, readahead, located)
 
     def _mask(self, place: int) -> NDArray[np.bool_]:
         mask: NDArray[np.bool_] = np.zeros(self._rows[place], bool)
@@ -125,27 +131,30 @@ def _chosen(
     names: Sequence[str],
     pushed: pc.Expression | None,
     readahead: int,
+    located: bool,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Rows of parts of all the files that are `chosen` by position, and by `pushed`."""
     read = [fragment for fragment, spans in parts if spans]
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
     computed = {} if pushed is None else {_KEEP: pushed}
-    cursor = _Cursor(-1, [], np.zeros(0, bool))
+    cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
     scan = scanner(replace_fragments(files, read), names, None, computed, readahead)
     for tagged in scan.scan_batches():
         place = places[tagged.fragment.path]
         if place != cursor.place:
             cursor.finish()
             cursor = _Cursor(place, parts[place][1], chosen(place))
-        batch, positions = tagged.record_batch, cursor.take(tagged.record_batch.num_rows)
-        keep = cursor.chosen[positions]
+        batch, keep = tagged.record_batch, cursor.take(tagged.record_batch.num_rows)
         if pushed is not None:
             passes = batch.column(len(names)).fill_null(False)
-            keep &= passes.to_numpy(zero_copy_only=False)
+            keep = keep & passes.to_numpy(zero_copy_only=False)
         if keep.any():
-            arrays = [*batch.columns[: len(names)], pa.array(positions)]
-            located = pa.RecordBatch.from_arrays(arrays, names=[*names, POSITION])
-            yield place, located if keep.all() else keep_rows(located, pa.array(keep))
+            columns = batch.columns[: len(names)]
+            if not keep.all():
+                columns = keep_rows(columns, pa.array(keep))
+            if located:
+                columns.append(pa.array(cursor.positions(keep)))
+            yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
     cursor.finish()
 
 
@@ -187,24 +196,33 @@ class _Cursor:
 
     def __init__(self, place: int, spans: Spans, chosen: NDArray[np.bool_]) -> None:
         self.place = place
-        self.chosen = chosen
-        """By position, for the whole file."""
-        self._rest = _positions(spans)
-
-    def take(self, count: int) -> NDArray[np.int64]:
-        """The positions of the next rows."""
-        taken, self._rest = self._rest[:count], self._rest[count:]
-        if len(taken) != count or (count and taken[-1] >= len(self.chosen)):
+        if sum(count for _, count in spans) > len(chosen):
             raise ValueError("there are more rows than the log says")
-        return taken
+        self._spans = spans
+        self._chosen = _joined([chosen[first : first + count] for first, count in spans])
+        self._at = 0
+
+    def take(self, count: int) -> NDArray[np.bool_]:
+        """Of the next rows, which are chosen; not to be changed."""
+        self._at += count
+        if self._at > len(self._chosen):
+            raise ValueError("there are more rows than the log says")
+        return self._chosen[self._at - count : self._at]
+
+    def positions(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Of the rows taken last, those `kept`."""
+        start = self._at - len(kept)
+        return self._positions[start : self._at][kept]
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int64]:
+        return _joined([np.arange(first, first + count) for first, count in self._spans])
 
     def finish(self) -> None:
         """Every row has come."""
-        if len(self._rest):
+        if self._at < len(self._chosen):
             raise ValueError("there are fewer rows than the log says")
 
 
-def _positions(spans: Spans) -> NDArray[np.int64]:
-    if not spans:
-        return np.zeros(0, np.int64)
-    return np.concatenate([np.arange(first, first + count) for first, count in spans])
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

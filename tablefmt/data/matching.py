@@ -1,12 +1,14 @@
 """Rows of a portion for which a condition is true, decoding no more than it takes to know them.
 
-The columns of the condition come first. If few rows match, the others are decoded for the row
-groups that hold one; if many do, all columns at once. Spec: DAT-4, DEL-4, PRN-10.
+The columns of the condition come first, and the others only of the row groups that hold a match.
+Where that saves nothing, because nearly all hold one, all columns are decoded at once.
+
+Spec: DAT-4, DEL-4, PRN-10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +21,6 @@ from tablefmt.data.plain_read import BATCH_ROWS, needs_plain, plain_batches
 from tablefmt.data.portions import Needs, Portion
 from tablefmt.data.scanner import scanner
 from tablefmt.model.schema import Schema
-
-FEW = 2
-"""One of so many row groups, at most, holds a match where the condition is looked at first."""
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
 """Rows looked at first; then twice as many each time, up to the second."""
@@ -88,35 +87,43 @@ class Reading:
     """Files that are decoded before their rows are asked for: memory for latency."""
     first: int | None = None
     """No more than so many rows will be asked for; None: all."""
+    located: bool = False
+    """Whether POSITION comes after `names`."""
+
+
+PlacedBatch = tuple[int, pa.RecordBatch]
+"""The place of a file, and rows of it."""
+
+AtOnce = Callable[[Portion, Reading], Iterator[PlacedBatch]]
+"""Decodes all columns together."""
 
 
 def matching(portion: Portion, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The rows wanted, without a place; the columns `names` come first."""
-    names, condition = reading.names, reading.condition
+    condition = reading.condition
     few = reading.first is not None and reading.first <= PLAIN_ROWS
     if few and condition.pushed is None and condition.exact is None:
-        for _, batch in _plain(portion, reading, batch_rows=max(reading.first or 0, 1)):
-            yield batch
-    elif portion.is_whole and not needs_plain(reading.schema) and not _decides(portion, reading):
-        scan = scanner(portion.dataset, names, condition.pushed, readahead=reading.readahead)
-        for batch in scan.to_batches():
-            yield condition.kept(batch)
+        batches = _plain(portion, reading, batch_rows=max(reading.first or 0, 1))
     else:
-        for _, batch in located(portion, reading):
-            yield batch
+        batches = _wanted(portion, reading, _filtered if portion.is_whole else _live)
+    for _, batch in batches:
+        yield batch
 
 
-def located(portion: Portion, reading: Reading) -> Iterator[tuple[int, pa.RecordBatch]]:
+def located(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
     """The place of a file in the portion, and rows wanted of it; POSITION comes after `names`."""
+    return _wanted(portion, replace(reading, located=True), _live)
+
+
+def _wanted(portion: Portion, reading: Reading, at_once: AtOnce) -> Iterator[PlacedBatch]:
+    start, stop = 0, portion.files.num_rows
     if needs_plain(reading.schema):
-        batches = _plain(portion, reading)
-    elif not _decides(portion, reading):
-        batches = _at_once(portion, reading)
-    else:
-        yield from _condition_first(portion, reading)
-        return
-    for place, batch in batches:
-        yield place, reading.condition.kept(batch)
+        at_once = _plain
+    elif _decides(portion, reading):
+        start = yield from _condition_first(portion, reading)
+    if start < stop:
+        for place, batch in at_once(portion.slice(start, stop), reading):
+            yield start + place, reading.condition.kept(batch)
 
 
 def _decides(portion: Portion, reading: Reading) -> bool:
@@ -127,45 +134,56 @@ def _decides(portion: Portion, reading: Reading) -> bool:
     return not looked.issuperset(reading.names)
 
 
-def _condition_first(portion: Portion, reading: Reading) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatch, None, int]:
+    """The rows wanted of files from the first one on; returns how many files these are: all, if
+    few row groups hold any."""
     start, most = 0, WINDOW_ROWS
     counts = portion.files["rows"].to_numpy()
+    looked = len(reading.condition.columns or ())
     while start < len(counts):
         stop = start + int(np.searchsorted(np.cumsum(counts[start:]), most)) + 1
         window = portion.slice(start, stop)
         rows = window.files["rows"].to_pylist()
         matches = Matches(window.dataset, rows, _positions(window, reading))
-        for place, batch in matches.batches(reading.names, reading.readahead):
+        for place, batch in matches.batches(reading.names, reading.readahead, reading.located):
             yield start + place, batch
-        start, most = stop, min(2 * most, WINDOW_MOST)
-        if matches.groups * FEW > matches.of_groups:
+        start, most = min(stop, len(counts)), min(2 * most, WINDOW_MOST)
+        # What is not decoded, against what is decoded twice.
+        if (matches.of_groups - matches.groups) * len(reading.names) <= matches.of_groups * looked:
             break
-    if start < len(counts):
-        for place, batch in _at_once(portion.slice(start, len(counts)), reading):
-            yield start + place, reading.condition.kept(batch)
+    return start
 
 
 def _positions(portion: Portion, reading: Reading) -> dict[int, NDArray[np.int64]]:
     """Where the rows wanted are, by the place of the file; only of files that hold one."""
     pieces: dict[int, list[NDArray[np.int64]]] = {}
-    condition = replace(reading, names=reading.condition.reads)
-    for place, batch in _at_once(portion, condition):
+    condition = replace(reading, names=reading.condition.reads, located=True)
+    for place, batch in _live(portion, condition):
         kept = reading.condition.kept(batch)
         if kept.num_rows:
             pieces.setdefault(place, []).append(kept.column(POSITION).to_numpy())
     return {place: np.concatenate(parts) for place, parts in pieces.items()}
 
 
-def _at_once(portion: Portion, reading: Reading) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows that are live and pass what is pushed, with all columns."""
+def _filtered(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
+    """The rows of whole files that pass what is pushed; which file they are of is not told."""
+    names, pushed = reading.names, reading.condition.pushed
+    scan = scanner(portion.dataset, names, pushed, readahead=reading.readahead)
+    return ((0, batch) for batch in scan.to_batches())
+
+
+def _live(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
+    """The rows that are live and pass what is pushed."""
     rows = portion.files["rows"].to_pylist()
     names, pushed = reading.names, reading.condition.pushed
-    return live_batches(portion.dataset, rows, portion.vectors, names, pushed, reading.readahead)
+    # Without a column there would be nothing to count.
+    ahead, located = reading.readahead, reading.located or not names
+    return live_batches(portion.dataset, rows, portion.vectors, names, pushed, ahead, located)
 
 
 def _plain(
     portion: Portion, reading: Reading, batch_rows: int = BATCH_ROWS
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+) -> Iterator[PlacedBatch]:
     rows = portion.files["rows"].to_pylist()
     names, pushed = reading.names, reading.condition.pushed
     return plain_batches(

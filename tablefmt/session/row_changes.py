@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Ids, Output, Run
-from tablefmt.data.matching import RowFilter
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.model.entry import AddedFiles
