@@ -153,6 +153,7 @@ WORDS: dict[str, str] = {
     "DAT-14": "char length text pad",
     "DAT-15": "parquet list map spark decimal integer old",
     "DAT-16": "parquet row group position statistics page index",
+    "DAT-17": "parquet encoding dictionary difference delta",
     "PTY-1": "propert name",
     "PTY-2": "propert",
     "PTY-3": "duration hour",

@@ -1,0 +1,153 @@
+"""What a scan decodes to know the rows that are wanted: rows right, and no more than it takes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import tablefmt
+from tablefmt.data import matching, scanner
+
+ROWS, FILES = 200, 6
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups, windows and bounds by which a few rows take every path."""
+    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 40)
+    monkeypatch.setattr("tablefmt.data.encodings.LEAST_ROWS", 10)
+    monkeypatch.setattr("tablefmt.data.encodings.SAMPLE_ROWS", 32)
+    monkeypatch.setattr(matching, "WINDOW_ROWS", ROWS)
+    monkeypatch.setattr(matching, "WINDOW_MOST", 2 * ROWS)
+    monkeypatch.setattr("tablefmt.data.known_values.CODED_ROWS", 1)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]]:
+    """Of every scan by Arrow, the columns and the row groups that it may decode."""
+    scans: list[tuple[tuple[str, ...], int]] = []
+    real = ds.FileSystemDataset.scanner
+
+    def told(self: Any, columns: Any, **how: Any) -> Any:
+        groups = sum(fragment.num_row_groups for fragment in self.get_fragments())
+        scans.append((tuple(columns), groups))
+        return real(self, columns=columns, **how)
+
+    # The class of an extension cannot be patched: what makes the datasets is.
+    class Told(ds.FileSystemDataset):  # type: ignore[misc]
+        scanner = told
+
+    monkeypatch.setattr(scanner.ds, "FileSystemDataset", Told)
+    return scans
+
+
+def rows_of(seed: int) -> list[dict[str, Any]]:
+    chance = random.Random(seed)
+    return [
+        {
+            "id": at,
+            "key": chance.randrange(10**6),
+            "word": chance.choice(["a", "bb", "", None, "é"]),
+            "text": f"{at} {chance.random()}" if at % 11 else None,
+            "x": chance.choice([None, 1.5, float(at)]),
+        }
+        for at in range(ROWS * FILES)
+    ]
+
+
+def table_of(rows: list[dict[str, Any]], uri: Path, gone: str | None) -> tablefmt.Table:
+    schema = pa.schema(
+        [("id", "int64"), ("key", "int64"), ("word", "string"), ("text", "string"), ("x", "double")]
+    )
+    table = tablefmt.create(uri, schema)
+    with table.transaction() as transaction:
+        for start in range(0, len(rows), ROWS):
+            transaction.append(pa.Table.from_pylist(rows[start : start + ROWS], schema))
+    if gone is not None:
+        table.delete(gone)
+    return table
+
+
+CONDITIONS: dict[str, Any] = {
+    "id = 777": lambda r: r["id"] == 777,
+    "key < 5000": lambda r: r["key"] < 5000,
+    "key % 100 = 3": lambda r: r["key"] % 100 == 3,
+    "key > 3": lambda r: r["key"] > 3,
+    "key < 0": lambda r: False,
+    "word = 'bb' AND x = 1.5": lambda r: r["word"] == "bb" and r["x"] == 1.5,
+    "length(text) > 22": lambda r: r["text"] is not None and len(r["text"]) > 22,
+    "id BETWEEN 150 AND 450 OR key < 9000": lambda r: 150 <= r["id"] <= 450 or r["key"] < 9000,
+}
+
+
+@pytest.mark.parametrize("gone", [None, "id % 13 = 5"])
+def test_rows_of_conditions(gone: str | None, tmp_path: Path) -> None:
+    """DAT-4, DEL-4: for all columns and for some, in order, with a limit and without."""
+    rows = rows_of(11)
+    table = table_of(rows, tmp_path / "t", gone)
+    live = [row for row in rows if gone is None or row["id"] % 13 != 5]
+    assert table.to_arrow().to_pylist() == live
+    for where, test in CONDITIONS.items():
+        expected = [row for row in live if test(row)]
+        for columns in (None, ["word", "text"], ["key"], []):
+            names = list(rows[0]) if columns is None else columns
+            for limit in (None, 3):
+                answer = table.to_arrow(columns=columns, where=where, limit=limit)
+                assert answer.num_rows == len(expected[:limit]), (where, columns, limit)
+                if names:
+                    chosen = [{name: row[name] for name in names} for row in expected[:limit]]
+                    assert answer.to_pylist() == chosen, (where, columns, limit)
+        assert table.scan(where=where).count() == len(expected)
+
+
+@pytest.mark.parametrize("limit", [1, 39, 40, 41, 199, 200, 201, 1199, 1200, 5000])
+@pytest.mark.parametrize("gone", [None, "id < 45 OR id % 13 = 5"])
+def test_the_first_rows(gone: str | None, limit: int, tmp_path: Path) -> None:
+    """The first of all rows, whatever is gone before them; of some columns too."""
+    rows = rows_of(3)
+    table = table_of(rows, tmp_path / "t", gone)
+    live = [r for r in rows if gone is None or (r["id"] >= 45 and r["id"] % 13 != 5)]
+    assert table.to_arrow(limit=limit).to_pylist() == live[:limit]
+    words = [row["word"] for row in live[:limit]]
+    assert table.to_arrow(columns=["word"], limit=limit)["word"].to_pylist() == words
+    assert table.to_arrow(columns=[], limit=limit).num_rows == len(words)
+
+
+def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
+    tmp_path: Path, decoded: list[tuple[tuple[str, ...], int]]
+) -> None:
+    rows = rows_of(5)
+    rows[777]["key"] = -1
+    table = table_of(rows, tmp_path / "t", None)
+    everything = tuple(rows[0])
+    decoded.clear()
+    assert table.to_arrow(where="key % 2000000 = -1").to_pylist() == [rows[777]]
+    wide = [groups for columns, groups in decoded if set(everything) <= set(columns)]
+    assert wide == [1], decoded
+    assert sum(groups for columns, groups in decoded if columns == ("key",)) == 5 * FILES
+    # Where every row group holds a match, the condition is looked at first in one window alone.
+    decoded.clear()
+    assert table.to_arrow(where="key % 2000000 > -1").num_rows == len(rows) - 1
+    wide = [groups for columns, groups in decoded if set(everything) <= set(columns)]
+    assert wide == [5, 5 * (FILES - 1)], decoded
+
+
+def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
+    tmp_path: Path, decoded: list[tuple[tuple[str, ...], int]]
+) -> None:
+    """Files of which one has no dictionary for the column, with a column that came later."""
+    rows = rows_of(8)
+    table = table_of(rows, tmp_path / "t", "id % 13 = 5")
+    table.alter.add_column("later", "STRING", default="new")
+    table.append([{"id": 10**6 + at, "word": f"own {at}", "later": str(at)} for at in range(ROWS)])
+    answer = table.to_arrow(columns=["word", "later"])
+    assert answer.schema == pa.schema([("word", "string"), ("later", "string")])
+    assert answer.to_pylist() == [
+        *({"word": row["word"], "later": "new"} for row in rows if row["id"] % 13 != 5),
+        *({"word": f"own {at}", "later": str(at)} for at in range(ROWS)),
+    ]
