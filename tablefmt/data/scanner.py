@@ -5,7 +5,6 @@ Spec: DAT-4. A reader sees none of it: columns have the types of the schema.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -88,11 +87,10 @@ def _dense(schema: pa.Schema, name: str) -> pc.Expression:
 
 
 def _pool() -> pa.MemoryPool:
-    """The allocator of the C library, unless another one is asked for.
+    """The allocator of the C library instead of mimalloc, Arrow's default; or whichever is set.
 
-    It gives what one batch needed to the next; Arrow's default asks the system for most of it anew,
-    and zeroing that takes a fifth of a scan.
+    It gives what one batch needed to the next. Mimalloc asks the system for most of it anew, and
+    zeroing that takes a fifth of a scan.
     """
-    if os.environ.get("ARROW_DEFAULT_MEMORY_POOL"):
-        return pa.default_memory_pool()
-    return pa.system_memory_pool()
+    chosen = pa.default_memory_pool()
+    return pa.system_memory_pool() if chosen.backend_name == "mimalloc" else chosen
