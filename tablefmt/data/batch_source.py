@@ -30,9 +30,9 @@ class BatchSource:
         raise NotImplementedError
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """All rows as a stream. Nothing is read before the first batch is asked for, and no more
-        than a bounded number of batches is read ahead of the one asked for. Any one thread at a
-        time may read it; who has enough lets go of it.
+        """All rows as a stream. Nothing is read before the first batch is asked for; ahead of a
+        reader that is slow, Arrow reads up to 1 GiB. Any one thread at a time may read it; who has
+        enough lets go of it.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
