@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -31,7 +32,7 @@ from tablefmt.store.local import LocalStore
 _ROW, _LIVE = "\0row", "\0live"
 """No column of a table can be called so (SCH-2)."""
 
-PORTION_BYTES = 128 << 20
+PORTION_BYTES = 256 << 20
 """Of files that are read at once, before any row is handed on."""
 
 
@@ -75,12 +76,22 @@ def scan(
     return register_io_source(source, schema=dict(empty.schema), is_pure=True)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Rows of some files."""
+
+    rows: polars.LazyFrame
+    live: polars.Series | None = None
+    """Whether each is there still, by the column _ROW of `rows`; None: those that are not, are not
+    among them."""
+
+
 class _Reader:
     """Reads one version, as often as it is asked to."""
 
     def __init__(self, pinned: Scan) -> None:
         self._pinned = pinned
-        self._last: tuple[object, list[polars.LazyFrame] | None] = (None, None)
+        self._last: tuple[object, list[_Part] | None] = (None, None)
 
     def frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
@@ -97,13 +108,14 @@ class _Reader:
         if limit is not None:
             files = _first_files(files, limit)
         parts = self._parts(files, columns, condition is not None and limit is None)
-        queries: Iterable[polars.LazyFrame]
+        queries: Iterable[_Part]
         if parts is None:
-            queries = (frame.lazy() for frame in self._by_us(files, columns, predicate))
+            queries = (_Part(frame.lazy()) for frame in self._by_us(files, columns, predicate))
         else:
             queries = parts
         left = limit
-        for query in queries:
+        for part in queries:
+            query = part.rows
             if left is not None:
                 first = query.head(left).collect(engine="streaming")
                 left -= first.height
@@ -111,13 +123,15 @@ class _Reader:
             if condition is not None:
                 query = query.filter(condition)
             # What a source gives goes on one by one; what is collected here all threads work at.
-            yield query.select(wanted).collect(engine="streaming")
+            if part.live is None:
+                yield query.select(wanted).collect(engine="streaming")
+            else:
+                chosen = query.select([*wanted, _ROW]).collect(engine="streaming")
+                yield chosen.filter(part.live.gather(chosen[_ROW])).select(wanted)
             if left == 0:
                 return
 
-    def _parts(
-        self, files: pa.Table, columns: Sequence[Field], by_row: bool
-    ) -> list[polars.LazyFrame] | None:
+    def _parts(self, files: pa.Table, columns: Sequence[Field], by_row: bool) -> list[_Part] | None:
         """As `_by_polars`; what was asked for last is known, and its files were looked at."""
         key = (files["id"].to_numpy().tobytes(), tuple(c.id for c in columns), by_row)
         last, parts = self._last
@@ -177,7 +191,7 @@ def _told(part: polars.Expr) -> str:
 
 def _by_polars(
     pinned: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
-) -> list[polars.LazyFrame] | None:
+) -> list[_Part] | None:
     """The rows by polars' own reader, in portions; None where it cannot have them."""
     store = pinned.store
     if not isinstance(store, LocalStore) or not files.num_rows or not columns:
@@ -185,7 +199,7 @@ def _by_polars(
     groups = alike_files(store, files, columns)
     if not all(_is_exact(group, columns) for group in groups):
         return None
-    live = _live_by_row if by_row else _live_by_mask
+    live = _with_rows if by_row else _live_by_mask
     return [
         read(store.uri, portion, group, columns)
         for group in groups
@@ -221,39 +235,38 @@ def _scanned(root: str, files: pa.Table, row: str | None = None) -> polars.LazyF
 
 
 def _shaped(
-    rows: polars.LazyFrame, group: AlikeFiles, columns: Sequence[Field]
+    rows: polars.LazyFrame, group: AlikeFiles, columns: Sequence[Field], *others: polars.Expr
 ) -> polars.LazyFrame:
     values = [column(group, field) for field in columns]
-    if any(field.physical in group.columns.names for field in columns):
-        return rows.select(values)
+    if others or any(field.physical in group.columns.names for field in columns):
+        return rows.select(*values, *others)
     # Constants alone would be one row.
     return rows.with_columns(values).select([field.name for field in columns])
 
 
-def _all(
-    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
-) -> polars.LazyFrame:
-    return _shaped(_scanned(root, files), group, columns)
+def _all(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]) -> _Part:
+    return _Part(_shaped(_scanned(root, files), group, columns))
 
 
-def _live_by_mask(
-    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
-) -> polars.LazyFrame:
+def _live_by_mask(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]) -> _Part:
     """All rows beside what is said of each: cheaper than to look each one up."""
+    mask = polars.DataFrame({_LIVE: _live(files)}).lazy()
+    rows = _shaped(_scanned(root, files), group, columns)
+    both = polars.concat([rows, mask], how="horizontal")
+    return _Part(both.filter(polars.col(_LIVE)).drop(_LIVE))
+
+
+def _with_rows(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]) -> _Part:
+    """Rows with their positions, to be looked up when a condition has chosen among them."""
+    rows = _shaped(_scanned(root, files, _ROW), group, columns, polars.col(_ROW))
+    return _Part(rows, polars.Series(_live(files)))
+
+
+def _live(files: pa.Table) -> NDArray[np.bool_]:
+    """Of each row of these files whether it is there still."""
     live = np.ones(pc.sum(files["rows"]).as_py(), bool)
     live[_gone(files)] = False
-    mask = polars.DataFrame({_LIVE: live}).lazy()
-    rows = _shaped(_scanned(root, files), group, columns)
-    return polars.concat([rows, mask], how="horizontal").filter(polars.col(_LIVE)).drop(_LIVE)
-
-
-def _live_by_row(
-    root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
-) -> polars.LazyFrame:
-    """A condition on positions, which goes to the files with the others."""
-    gone = polars.Series(_gone(files).astype(np.uint32)).implode()
-    rows = _scanned(root, files, _ROW).filter(~polars.col(_ROW).is_in(gone))
-    return _shaped(rows, group, columns)
+    return live
 
 
 def _gone(files: pa.Table) -> NDArray[np.int64]:
