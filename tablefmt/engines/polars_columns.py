@@ -34,7 +34,19 @@ def column(group: AlikeFiles, field: Field) -> polars.Expr:
         known = default_array(field.initial, field.type)
     else:
         known = pa.nulls(1, arrow_type(field.type))
-    return polars.lit(polars.from_arrow(known)).first().alias(field.name)
+    return _constant(known).alias(field.name)
+
+
+def _constant(known: pa.Array) -> polars.Expr:
+    """The one value of an array; nothing that a condition could not be moved over."""
+    kind = polars_type(known.type)
+    if known.null_count:
+        return polars.lit(None, dtype=kind)
+    if pa.types.is_temporal(known.type):
+        # Beyond Python's calendar there are days and microseconds alone.
+        plain = known.cast(pa.int32() if pa.types.is_date(known.type) else pa.int64())
+        return polars.lit(plain[0].as_py()).cast(kind)
+    return polars.lit(known[0].as_py(), dtype=kind)
 
 
 def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:

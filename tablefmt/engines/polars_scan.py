@@ -32,6 +32,9 @@ from tablefmt.store.local import LocalStore
 _ROW, _LIVE = "\0row", "\0live"
 """No column of a table can be called so (SCH-2)."""
 
+KNOWN_MAX = 8
+"""Sets of files and columns that a frame remembers to have looked at."""
+
 PORTION_BYTES = 256 << 20
 """Of files that are read at once, before any row is handed on."""
 
@@ -91,7 +94,7 @@ class _Reader:
 
     def __init__(self, pinned: Scan) -> None:
         self._pinned = pinned
-        self._last: tuple[object, list[_Part] | None] = (None, None)
+        self._known: dict[object, list[_Part] | None] = {}
 
     def frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
@@ -132,14 +135,16 @@ class _Reader:
                 return
 
     def _parts(self, files: pa.Table, columns: Sequence[Field], by_row: bool) -> list[_Part] | None:
-        """As `_by_polars`; what was asked for last is known, and its files were looked at."""
+        """As `_by_polars`; files that were looked at for the same columns are not again."""
         key = (files["id"].to_numpy().tobytes(), tuple(c.id for c in columns), by_row)
-        last, parts = self._last
-        if last != key:
+        if key not in self._known:
             vectors = self._pinned.snapshot.with_vectors(files)
             parts = _by_polars(self._pinned, vectors, columns, by_row)
-            self._last = (key, parts)
-        return parts
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = parts
+            return parts
+        return self._known[key]
 
     def _by_us(
         self, files: pa.Table, columns: Sequence[Field], predicate: Predicate | None
