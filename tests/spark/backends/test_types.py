@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tablefmt
 import tablefmt.spark
 from tablefmt.spark.columns.projection import alignment
+from tests.data.test_encodings import columns as encoded_columns
 from tests.spark.looking import data_files, frame_from, rows_of
 from tests.spec.published import DDL, parquet_type, parquet_types
 
@@ -303,3 +304,26 @@ def test_any_rows_of_any_types_come_back_whichever_plane_wrote_them(
     assert rows_of(tablefmt.spark.read(spark, uri), rows.schema) == wanted
     table.overwrite(rows)
     assert rows_of(tablefmt.spark.read(spark, uri), rows.schema) == wanted
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_values_come_back_from_every_encoding(spark: Any, uri: str, vectorized: str) -> None:
+    """DAT-17: files of the Arrow plane; with the vectorized reader and without; by condition."""
+    rows = pa.table({name: values for name, (values, _) in encoded_columns(7).items()})
+    tablefmt.create(uri, rows.schema).append(rows)
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    try:
+        frame = tablefmt.spark.read(spark, uri)
+        assert rows_of(frame, rows.schema) == rows_of(rows)
+        some = frame.where("`cents` > 50000 AND `text` IS NOT NULL AND `days` < DATE '2020-01-01'")
+        model = [
+            row
+            for row in rows.to_pylist()
+            if row["cents"] > 50000
+            and row["text"] is not None
+            and row["days"] < dt.date(2020, 1, 1)
+        ]
+        assert model
+        assert rows_of(some, rows.schema) == sorted(repr(tuple(row.items())) for row in model)
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
