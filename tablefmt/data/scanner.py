@@ -24,7 +24,7 @@ def scanner(
     names: Sequence[str],
     pushed: pc.Expression | None = None,
     computed: Mapping[str, pc.Expression] | None = None,
-    readahead: int = 4,
+    readahead: int = 2,
 ) -> ds.Scanner:
     """A scan of columns, and of expressions after them.
 

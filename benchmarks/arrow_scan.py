@@ -1,0 +1,219 @@
+"""Reading TPC-H's lineitem into Arrow without Spark, beside deltalake, pyarrow, DuckDB and polars.
+
+    python -m benchmarks.arrow_scan [--scale 1] [--files 16] [--small 2000] [--rounds 5]
+        [--only whole,deleted,evolved,one,small]
+
+`whole`: as it was written. `deleted`: 1 % of the rows of every file are gone, in deltalake's table
+too. `evolved`: besides, a column is renamed, one is wider than in the files, one is in none. `one`:
+all rows in one file. `small`: 200,000 rows in many files. Of each all rows, two columns of them, a
+condition on two columns that 0.6 % of all rows pass and no file can be passed over for, one key of
+a sorted column, one value of an unsorted one, and the first 10 rows.
+
+pyarrow and the engines read the bare files, those of our table and those that pyarrow writes when
+it is not told anything ("plain"); they do without page checksums, and they see all rows. Printed
+too: the peak memory of a process that reads all rows batch by batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import tablefmt
+from benchmarks.arrow_dml import lineitem
+from benchmarks.harness import CACHE, run_alternating, save, summary
+from benchmarks.python_engines import make
+
+KINDS = ("whole", "deleted", "evolved", "one", "small")
+MONTH = (date(1994, 1, 1), date(1994, 2, 1))
+
+BATCHES = """
+import sys, tablefmt
+rows = sum(batch.num_rows for batch in tablefmt.open(sys.argv[1]).scan().to_batches())
+# What the kernel says of a process's resources begins before this program did.
+told = dict(line.split(":") for line in open("/proc/self/status"))
+print(int(told["VmHWM"].split()[0]) >> 10)
+"""
+
+Query = tuple[list[str] | None, str | None, int | None]
+"""Columns, condition, limit."""
+
+
+def queries(key: int, price: str) -> dict[str, Query]:
+    """What is asked, by name."""
+    some = ["l_orderkey", price]
+    month = (
+        f"l_shipdate >= DATE '{MONTH[0]}' AND l_shipdate < DATE '{MONTH[1]}' AND l_quantity < 24"
+    )
+    return {
+        "full": (None, None, None),
+        "2 columns": (some, None, None),
+        "filter": (some, month, None),
+        "sorted key": (None, f"l_orderkey = {key}", None),
+        "unsorted key": (None, "l_partkey = 3001", None),
+        "limit": (None, None, 10),
+    }
+
+
+def expression(condition: str | None) -> pc.Expression | None:
+    """The same condition for a pyarrow dataset."""
+    if condition is None:
+        return None
+    if "shipdate" in condition:
+        shipped, quantity = pc.field("l_shipdate"), pc.field("l_quantity")
+        return (shipped >= MONTH[0]) & (shipped < MONTH[1]) & (quantity < Decimal(24))
+    name, key = condition.split(" = ")
+    return pc.field(name) == int(key)
+
+
+def by_arrow(make_dataset: Callable[[], ds.Dataset], query: Query) -> None:
+    """The answer of a pyarrow dataset, which is made anew."""
+    columns, condition, limit = query
+    how = {"columns": columns, "filter": expression(condition)}
+    dataset = make_dataset()
+    if limit is None:
+        dataset.to_table(**how)
+    else:
+        dataset.head(limit, **how)
+
+
+def by_duckdb(paths: Sequence[str], query: Query) -> None:
+    """The answer of DuckDB, as an Arrow table."""
+    columns, condition, limit = query
+    text = f"SELECT {', '.join(columns or ['*'])} FROM read_parquet({list(paths)!r})"
+    text += "" if condition is None else f" WHERE {condition}"
+    duckdb.sql(text + ("" if limit is None else f" LIMIT {limit}")).to_arrow_table()
+
+
+def by_polars(paths: Sequence[str], query: Query) -> None:
+    """The answer of polars, as its own frame."""
+    columns, condition, limit = query
+    rows = polars.scan_parquet(list(paths))
+    if condition is not None:
+        rows = rows.filter(polars.sql_expr(condition))
+    if columns is not None:
+        rows = rows.select(columns)
+    (rows if limit is None else rows.head(limit)).collect()
+
+
+def by_us(uri: str, query: Query) -> None:
+    """Ours, of a table that is opened anew."""
+    columns, condition, limit = query
+    tablefmt.open(uri).to_arrow(columns=columns, where=condition, limit=limit)
+
+
+def theirs(rows: pa.Table, root: Path, files: int, deleted: bool) -> str:
+    """The rows as a table of deltalake's."""
+    uri = str(root / "delta")
+    step = -(-rows.num_rows // files)
+    for start in range(0, rows.num_rows, step):
+        deltalake.write_deltalake(uri, rows.slice(start, step), mode="append")
+    if deleted:
+        deltalake.DeltaTable(uri).delete("l_orderkey % 100 = 7")
+    return uri
+
+
+def plain(rows: pa.Table, root: Path, files: int) -> list[str]:
+    """The rows as pyarrow writes them by itself."""
+    step = -(-rows.num_rows // files)
+    (root / "plain").mkdir()
+    paths = [str(root / "plain" / f"{at}.parquet") for at in range(files)]
+    for path, start in zip(paths, range(0, rows.num_rows, step), strict=True):
+        pq.write_table(rows.slice(start, step), path)
+    return paths
+
+
+def cases_of(kind: str, rows: pa.Table, root: Path, files: int) -> dict[str, Callable[[], Any]]:
+    """By name, what is measured."""
+    table = make(rows, root, kind, files)
+    uri, paths = table.uri, table.scan().files()["path"].to_pylist()
+    bare = [f"{uri}/{path}" for path in paths]
+    key = rows["l_orderkey"][rows.num_rows // 2].as_py()
+    delta = theirs(rows, root, files, kind in ("deleted", "evolved"))
+    by_pyarrow = plain(rows, root, files)
+    ours = queries(key, "price" if kind == "evolved" else "l_extendedprice")
+    cases: dict[str, Callable[[], Any]] = {}
+    for name, query in queries(key, "l_extendedprice").items():
+        cases |= {
+            f"{kind} {name}: tablefmt": partial(by_us, uri, ours[name]),
+            f"{kind} {name}: deltalake": partial(
+                by_arrow, lambda: deltalake.DeltaTable(delta).to_pyarrow_dataset(), query
+            ),
+            f"{kind} {name}: pyarrow": partial(by_arrow, partial(ds.dataset, bare), query),
+            f"{kind} {name}: duckdb": partial(by_duckdb, bare, query),
+            f"{kind} {name}: polars": partial(by_polars, bare, query),
+            f"{kind} {name}: pyarrow plain": partial(
+                by_arrow, partial(ds.dataset, by_pyarrow), query
+            ),
+            f"{kind} {name}: duckdb plain": partial(by_duckdb, by_pyarrow, query),
+        }
+    return cases
+
+
+def peak_memory(uri: str) -> int:
+    """MiB of a process that reads all rows as batches."""
+    run = [sys.executable, "-c", BATCHES, uri]
+    return int(subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--scale", default="1")
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--small", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(KINDS))
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    given = parser.parse_args()
+    rows = lineitem(given.cache, given.scale)
+    numbers = {"one": 1, "small": given.small}
+    figures: dict[str, list[float]] = {}
+    memory: dict[str, int] = {}
+    for kind in given.only.split(","):
+        root = Path(tempfile.mkdtemp(prefix="tablefmt-scan-"))
+        try:
+            part = rows.slice(0, 200_000) if kind == "small" else rows
+            cases = cases_of(kind, part, root, numbers.get(kind, given.files))
+            figures |= run_alternating(cases, given.rounds, warm_up=1)
+            memory[kind] = peak_memory(str(root / kind))
+        finally:
+            shutil.rmtree(root)
+    least = {name: min(values) for name, values in figures.items()}
+    ratios = {
+        name: least[name.split(": ")[0] + ": tablefmt"] / seconds
+        for name, seconds in least.items()
+        if not name.endswith(": tablefmt")
+    }
+    save(
+        "arrow_scan",
+        {
+            "rows": rows.num_rows,
+            "files": given.files,
+            "small_files": given.small,
+            "seconds": summary(figures),
+            "tablefmt_over": ratios,
+            "peak_memory_mib": memory,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
