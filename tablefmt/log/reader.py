@@ -159,8 +159,7 @@ def open_log(
     hint = read_hint(bodies[0])
     known: dict[int, bytes] = {v: b for v, b in enumerate(bodies[1:]) if b is not None}
     if not known:
-        _refuse_headless(store)
-        return [], hint
+        return open_log(store, progress) if _begun_meanwhile(store) else ([], hint)
     # Even if the log seems to end here: a gap would hide whatever is above it.
     _look_further(store, hint, known, progress)
     entries = []
@@ -214,8 +213,13 @@ def _get_into(
             progress(start + len(window_versions), len(versions))
 
 
-def _refuse_headless(store: Store) -> None:
-    """LOG-7: entries without version 0 are a damaged table, not an empty place."""
+def _begun_meanwhile(store: Store) -> bool:
+    """Whether a log was begun since it was asked for its first entries, of which none was there.
+
+    Raises:
+        LogGapError: LOG-7, entries without version 0 are a damaged table, not an empty place.
+    """
     listed = _listed(store, 0)
-    if listed:
+    if listed and store.get_many([entry_key(0)]) == [None]:
         raise gap_error(store, 0, listed[0])
+    return bool(listed)

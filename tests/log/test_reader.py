@@ -353,3 +353,25 @@ def test_refreshing_asks_once_if_nothing_is_new_and_lists_never() -> None:
     assert counting.counts["list_after"] == 0
     assert all(asked.count(entry_key(v)) == 1 for v in range(10, 310))
     assert counting.rounds <= 5
+
+
+@pytest.mark.parametrize("when", ["listed", "asked again"])
+def test_a_log_that_begins_while_it_is_asked_for_is_no_gap(when: str) -> None:
+    """LOG-4, LOG-7: its first entries are not there yet, and a listing may name any of them."""
+    whole = with_history(3)
+
+    class Beginning(ForwardingStore):
+        begun = False
+
+        def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+            return super().get_many(keys) if self.begun else [None] * len(keys)
+
+        def list_after(self, prefix: str, start: str) -> Any:
+            self.begun = True
+            names = list(super().list_after(prefix, start))
+            return iter(names[1:] if when == "asked again" else names)
+
+    assert LogView.open(Beginning(whole)).head.version == 2
+    whole.delete(entry_key(0))
+    with pytest.raises(LogGapError):
+        LogView.open(Beginning(whole))
