@@ -51,7 +51,8 @@ def plain_batches(
         physical = pa.schema([physical.field(name) for name in names])
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
-            file = pq.ParquetFile(source, page_checksum_verification=True)
+            # Or Arrow would fetch all of the file before the first rows.
+            file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("there are other rows than the log says")
             live = np.ones(rows[place], bool)

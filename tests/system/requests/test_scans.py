@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -121,12 +122,10 @@ def test_statements_fetch_a_file_once_to_find_rows_and_once_to_change_them() -> 
 
 @pytest.fixture
 def wide() -> tuple[pa.Table, Far, Table]:
-    """Two files of 30 columns, of about 3 MB each, in three row groups."""
+    """Two files of 30 columns, of about 1.5 MB each; nothing makes the numbers any shorter."""
+    chance = random.Random(30)
     table = pa.table(
-        {
-            f"c{c}": pa.array([(i * 2654435761 + c) % (1 << 60) for i in range(13_000)])
-            for c in range(30)
-        }
+        {f"c{c}": pa.array([chance.getrandbits(60) for _ in range(13_000)]) for c in range(30)}
     )
     store = Far(memory())
     made = tablefmt.create(store.uri, table.schema)
@@ -165,6 +164,33 @@ def test_large_files_are_an_end_and_ranges_of_the_columns(
     assert store.asked() == ({"get_range": 4}, 2)
     assert table.to_arrow(columns=["c2"], where="c29 = 5").num_rows == 0
     assert store.asked()[0]["get_range"] <= 6
+
+
+@pytest.mark.parametrize("gone", [0, 1_500])
+def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
+    gone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are gone before them take more row groups, and nothing else does."""
+    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 1_000)
+    monkeypatch.setattr(fetch, "GAP_BYTES", 0)
+    monkeypatch.setattr(portions, "WHOLE_BYTES", 3_000)
+    chance = random.Random(gone)
+    rows = pa.table(
+        {f"c{c}": pa.array([chance.getrandbits(60) for _ in range(13_000)]) for c in range(9)}
+    ).add_column(0, "id", pa.array(range(13_000)))
+    store = Far(memory())
+    tablefmt.create(store.uri, rows.schema).append(rows)
+    table = handle(store)
+    if gone:
+        table.delete(f"id < {gone}")
+    store.asked()
+    store.ranges.clear()
+    assert table.to_arrow(limit=10) == rows.slice(gone, 10)
+    (path,) = table.scan().files()["path"].to_pylist()
+    footer = pq.ParquetFile(pa.BufferReader(store.inner.get(path))).metadata
+    parts = [footer.row_group(g).column(c) for g in range(2 if gone else 1) for c in range(10)]
+    asked = sum(n for key, _, n in store.ranges if key == path) - (END_BYTES + 1)
+    assert asked == sum(part.total_compressed_size for part in parts)
 
 
 @pytest.mark.parametrize("part", [700, 5_000, 1 << 20])
