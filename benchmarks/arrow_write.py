@@ -2,10 +2,11 @@
 
     python -m benchmarks.arrow_write [--scale 1] [--files 16] [--rounds 5]
 
-Compared: an append for each of so many parts, against pyarrow's ParquetWriter with the settings of
-our files, and all rows in one append. Seconds and processor seconds, for other work on the machine
-moves the former. Peak memory is that of a process of its own, above what it had when it began: of a
-stream that makes its batches anew, and of a table that is there.
+Compared: an append for each of so many parts, against pyarrow's ParquetWriter with the row groups,
+decimals and checksums of our files and encodings of its own, and all rows in one append. Seconds
+and processor seconds, for other work on the machine moves the former. Peak memory is that of a
+process of its own, above what it had when it began: of a stream that makes its batches anew, and of
+a table that is there.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def ours(parts: list[pa.Table], folder: Path) -> None:
 
 
 def theirs(parts: list[pa.Table], folder: Path) -> None:
-    """A file a part, as ours are, but not durable."""
+    """A file a part, but not durable, and with Arrow's own encodings."""
     folder.mkdir()
     for number, part in enumerate(parts):
         with pq.ParquetWriter(
