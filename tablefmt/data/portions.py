@@ -35,6 +35,10 @@ from tablefmt.store.protocol import Store
 GROUP_FILES = 256
 """Most files whose ends are fetched and checked at once."""
 
+DECODED_BYTES = 24 << 20
+"""Of files of a disk, as they are stored, that Arrow may decode ahead of whoever asks for rows: it
+stops at 1 GiB of rows by itself."""
+
 FIRST_FILES = 4
 """Files of the first group where perhaps not all rows are wanted; then four times as many."""
 
@@ -144,16 +148,14 @@ def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
 
 
 def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of files, with the place of the first, of which the ends fit into memory."""
-    most = GROUP_FILES if eager else FIRST_FILES
-    if not store.remote:
-        for start in range(0, files.num_rows, GROUP_FILES):
-            yield start, files.slice(start, GROUP_FILES)
-        return
+    """Runs of files, with the place of the first, of which what is read ahead fits into memory."""
+    most = GROUP_FILES if eager or not store.remote else FIRST_FILES
+    room = PORTION_BYTES if store.remote else DECODED_BYTES
     start = at = held = 0
     for at, size in enumerate(files["size"].to_pylist()):
-        end = size if size <= WHOLE_BYTES else END_BYTES
-        if at > start and (at - start >= most or held + end > PORTION_BYTES):
+        # Arrow decodes files of a disk ahead, as many as there are in a portion.
+        end = END_BYTES if store.remote and size > WHOLE_BYTES else size
+        if at > start and (at - start >= most or held + end > room):
             yield start, files.slice(start, at - start)
             start, held, most = at, 0, min(GROUP_FILES, 4 * most)
         held += end
