@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def compared(rows: pa.Table, files: int, rounds: int, root: Path) -> dict[str, A
         shutil.rmtree(folder)
         return seconds
 
-    figures = run_alternating({name: lambda name=name: run(name) for name in cases}, rounds)
+    figures = run_alternating({name: partial(run, name) for name in cases}, rounds)
     ratios = {}
     for how in ("a part at a time", "at once"):
         pair = f"tablefmt, {how}", f"pyarrow, {how}"

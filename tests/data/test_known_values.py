@@ -138,7 +138,9 @@ def test_null_of_the_log_is_no_initial_value(tmp_path: Path) -> None:
     before = table.to_arrow(version=last - 2).sort_by("x")
     assert before.to_pylist() == old
     changed = table.changes(starting_version=1).to_arrow()
-    marks = [(kind, row) for kind, rows in (("insert", old), ("delete", old)) for row in rows]
+    marks: list[tuple[str, dict[str, Any]]] = [
+        (kind, row) for kind, rows in (("insert", old), ("delete", old)) for row in rows
+    ]
     marks += [("insert", row) for row in rows]
     assert sorted(changed["_change_type"].to_pylist()) == sorted(kind for kind, _ in marks)
     for kind, row in marks:

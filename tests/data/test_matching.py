@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import tablefmt
-from tablefmt.data import matching, scanner
+from tablefmt.data import matching
 
 ROWS, FILES = 200, 6
 
@@ -39,10 +39,10 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]
         return real(self, columns=columns, **how)
 
     # The class of an extension cannot be patched: what makes the datasets is.
-    class Told(ds.FileSystemDataset):  # type: ignore[misc]
+    class Told(ds.FileSystemDataset):
         scanner = told
 
-    monkeypatch.setattr(scanner.ds, "FileSystemDataset", Told)
+    monkeypatch.setattr(ds, "FileSystemDataset", Told)
     return scans
 
 

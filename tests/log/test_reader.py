@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from tablefmt.log.reader import PROMISED_MAX, read_tail
 from tablefmt.model.entry import AddedFiles, OperationClass, Totals
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import StoredObject
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tests.tables import handle, ids, memory, new_table, next_entry, rows, with_history
 
@@ -366,9 +367,9 @@ def test_a_log_that_begins_while_it_is_asked_for_is_no_gap(when: str) -> None:
         def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
             return super().get_many(keys) if self.begun else [None] * len(keys)
 
-        def list_after(self, prefix: str, start: str) -> Any:
+        def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
             self.begun = True
-            names = list(super().list_after(prefix, start))
+            names = list(super().list_after(prefix, after))
             return iter(names[1:] if when == "asked again" else names)
 
     assert LogView.open(Beginning(whole)).head.version == 2

@@ -442,7 +442,7 @@ def by_the_page(table: pa.Table, *texts: str) -> str:
 @given(tables(), st.lists(st.sampled_from(["", "WRITE", "é", "a = 1"]), max_size=2))
 def test_who_has_only_the_page_makes_the_same_digest(table: pa.Table, texts: list[str]) -> None:
     """CFL-23: every byte of it."""
-    with decimal.localcontext(prec=100):
+    with decimal.localcontext(decimal.Context(prec=100)):
         assert digest_of(table.to_reader(), *texts) == by_the_page(table, *texts)
         odd = table.rename_columns(["Ünï Straße", "N"])
         assert digest_of(odd.to_reader(), *texts) == by_the_page(odd, *texts)

@@ -64,7 +64,7 @@ def test_every_verb_takes_them(filters: Any, text: str, expected: list[int]) -> 
         assert txn.scan(where=filters).count() == len(expected)
 
     changed = [made() for _ in range(4)]
-    for updated, deleted, where in ((*changed[:2], filters), (*changed[2:], text)):
+    for (updated, deleted), where in ((changed[:2], filters), (changed[2:], text)):
         updated.update({"v": "100.0"}, where)
         assert sorted(numbers(updated, where="v = 100")) == expected
         deleted.delete(where)
