@@ -105,7 +105,7 @@ def given_to_sources(condition: polars.Expr) -> str:
 
 @pytest.mark.parametrize("at", range(len(UNDERSTOOD)))
 def test_what_is_understood_is_true_for_what_polars_selects(at: int) -> None:
-    """PRN-2, PRN-3, PRN-4: NaN, both zeros and NULL among the values."""
+    """PRN-2, PRN-3, PRN-4: proof for a file, with NaN, both zeros and NULL among the values."""
     condition, expected = UNDERSTOOD[at]
     predicate = implied_by(given_to_sources(condition), SCHEMA)
     said = "" if predicate is None else to_sql(predicate)
