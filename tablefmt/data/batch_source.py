@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
@@ -12,7 +13,7 @@ from tablefmt.data.frames import to_pandas, to_polars
 from tablefmt.errors import SchemaMismatchError
 
 
-class BatchSource:
+class BatchSource(ABC):
     """Rows of one schema as batches, which can be asked for again and again.
 
     Speaks the Arrow stream protocol: `pa.table(rows)`, `polars.DataFrame(rows)`, `FROM rows` in
@@ -21,18 +22,18 @@ class BatchSource:
     """
 
     @property
+    @abstractmethod
     def schema(self) -> pa.Schema:
         """Of every batch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, from the first one on. Nothing is read before the first batch is asked for."""
-        raise NotImplementedError
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All rows as a stream. Nothing is read before the first batch is asked for; ahead of a
-        reader that is slow, Arrow reads up to 1 GiB. Any one thread at a time may read it; who has
-        enough lets go of it.
+        reader that is slow, a few files are decoded (of one large file, up to 1 GiB). Any one
+        thread at a time may read it; who has enough lets go of it.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 

@@ -60,7 +60,7 @@ def dataset_of(
         for field in schema.fields
         if field.initial is not None
     }
-    columns = [f for f in schema.fields if _is_known(files, f)]
+    columns = [f for f in schema.fields if is_known(files, f)]
     known = {*initial, *(f.physical for f in columns)}
     coded = _coded(data, files, schema, frozenset(unlooked) - known)
     kind = ds.ParquetFileFormat(
@@ -115,7 +115,8 @@ def known_values(fragment: ds.Fragment) -> dict[str, object]:
     return dict(ds.get_partition_keys(fragment.partition_expression))
 
 
-def _is_known(files: pa.Table, field: Field) -> bool:
+def is_known(files: pa.Table, field: Field) -> bool:
+    """Whether the log has the value of a column for these files, as one of its partition values."""
     name = f"partition.{field.id}"
     return name in files.column_names and files[name].type == arrow_type(field.type)
 

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from tablefmt.data.checksum import End, read_ends
 from tablefmt.data.damage import DAMAGE, check_file, described, is_no_answer
+from tablefmt.data.known_values import is_known
 from tablefmt.errors import CorruptDataError, StoreError
 from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field
 from tablefmt.store.protocol import Store
 
@@ -42,6 +44,14 @@ class AlikeFiles:
     known: dict[int, pa.Scalar]
     """By field id: the value, or NULL, that the log has of a column that they lack (DAT-8)."""
 
+    def lacked(self, column: Field) -> pa.Scalar:
+        """The value that all rows have in a column that these files lack: DAT-4, DAT-8, SCH-7."""
+        if column.id in self.known:
+            return self.known[column.id]
+        if column.initial is None:
+            return pa.scalar(None, arrow_type(column.type))
+        return default_array(column.initial, column.type)[0]
+
 
 def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list[AlikeFiles]:
     """The files, sorted by what columns they have; each one's end is what was written.
@@ -62,7 +72,7 @@ def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list
     for layout, number in layouts.items():
         same = files.filter(pa.array(np.array(of_file) == number))
         there = frozenset(layout.names)
-        lacking = [c for c in columns if c.physical not in there and _is_known(same, c)]
+        lacking = [c for c in columns if c.physical not in there and is_known(same, c)]
         groups += [AlikeFiles(part, layout, known) for part, known in _by_values(same, lacking)]
     return groups
 
@@ -120,11 +130,6 @@ def _damage(store: Store, file: _File) -> CorruptDataError:
             raise
         problem = str(error)
     return CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
-
-
-def _is_known(files: pa.Table, field: Field) -> bool:
-    name = f"partition.{field.id}"
-    return name in files.column_names and files[name].type == arrow_type(field.type)
 
 
 def _by_values(

@@ -16,15 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from tablefmt.data.scanner import keep_rows, replace_fragments, scanner
+from tablefmt.data.scanner import READAHEAD, keep_rows, replace_fragments, scanner
 from tablefmt.model.cached import cached_property
-from tablefmt.model.positions import unpack_positions
+from tablefmt.model.positions import live_mask
 
 THREADS = 16
 """Footers read at once."""
-
-READAHEAD = 2
-"""Files: two keep all cores busy, and Arrow's own four take half as much memory again."""
 
 POSITION = "\0position"
 """The last column of a batch. No column of a table can be called so (SCH-2)."""
@@ -68,11 +65,7 @@ def live_batches(
         parts = list(_in_parallel(lambda f: _row_groups(f, pushed, files.schema), files))
 
     def live(place: int) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = np.ones(rows[place], bool)
-        vector = vectors[place]
-        if vector is not None:
-            mask[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
-        return mask
+        return live_mask(vectors[place], rows[place])
 
     yield from _chosen(files, parts, live, names, pushed, readahead, located)
 

@@ -9,17 +9,17 @@ Spec: DAT-4, DEL-4, PRN-10.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.data.live_rows import POSITION, READAHEAD, Matches, live_batches
+from tablefmt.data.live_rows import POSITION, Matches, live_batches
 from tablefmt.data.plain_read import BATCH_ROWS, needs_plain, plain_batches
 from tablefmt.data.portions import Needs, Portion
-from tablefmt.data.scanner import scanner
+from tablefmt.data.scanner import READAHEAD, scanner
 from tablefmt.model.schema import Schema
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
@@ -75,6 +75,30 @@ class RowFilter:
         return batch.filter(exact if isinstance(exact, pc.Expression) else exact(batch))
 
 
+@dataclass(slots=True, eq=False)
+class LookFirst:
+    """Whether the condition is looked at before other columns: portions that follow others on which
+    it saved nothing are spared the trial, twice as many each time."""
+
+    rows: int = field(default_factory=lambda: WINDOW_ROWS)
+    """Looked at next."""
+    _spared: int = 0
+    _next_spared: int = 1
+
+    def is_due(self) -> bool:
+        """Whether it is to be tried on this portion."""
+        self._spared -= self._spared > 0
+        return not self._spared
+
+    def judge(self, paid: bool) -> None:
+        """Take note of whether it saved anything on so many `rows`."""
+        if paid:
+            self.rows, self._next_spared = min(2 * self.rows, WINDOW_MOST), 1
+        else:
+            self.rows, self._spared = WINDOW_ROWS, self._next_spared + 1
+            self._next_spared *= 2
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """What is read of a portion."""
@@ -89,6 +113,8 @@ class Reading:
     """No more than so many rows will be asked for; None: all."""
     located: bool = False
     """Whether POSITION comes after `names`."""
+    look_first: LookFirst = field(default_factory=LookFirst)
+    """Learns from one portion to the next."""
 
 
 PlacedBatch = tuple[int, pa.RecordBatch]
@@ -119,14 +145,14 @@ def _wanted(portion: Portion, reading: Reading, at_once: AtOnce) -> Iterator[Pla
     start, stop = 0, portion.files.num_rows
     if needs_plain(reading.schema):
         at_once = _plain
-    elif _decides(portion, reading):
+    elif _can_decide(portion, reading) and reading.look_first.is_due():
         start = yield from _condition_first(portion, reading)
     if start < stop:
         for place, batch in at_once(portion.slice(start, stop), reading):
             yield start + place, reading.condition.kept(batch)
 
 
-def _decides(portion: Portion, reading: Reading) -> bool:
+def _can_decide(portion: Portion, reading: Reading) -> bool:
     """Whether it may pay to look at the condition first."""
     looked = reading.condition.columns
     if not looked or portion.is_fetched:
@@ -137,20 +163,22 @@ def _decides(portion: Portion, reading: Reading) -> bool:
 def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatch, None, int]:
     """The rows wanted of files from the first one on; returns how many files these are: all, if
     few row groups hold any."""
-    start, most = 0, WINDOW_ROWS
+    start, paid = 0, True
     counts = portion.files["rows"].to_numpy()
     looked = len(reading.condition.columns or ())
-    while start < len(counts):
-        stop = start + int(np.searchsorted(np.cumsum(counts[start:]), most)) + 1
+    while paid and start < len(counts):
+        rows_to = np.cumsum(counts[start:])
+        stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
         window = portion.slice(start, stop)
         rows = window.files["rows"].to_pylist()
         matches = Matches(window.dataset, rows, _positions(window, reading))
         for place, batch in matches.batches(reading.names, reading.readahead, reading.located):
             yield start + place, batch
-        start, most = min(stop, len(counts)), min(2 * most, WINDOW_MOST)
+        start = min(stop, len(counts))
         # What is not decoded, against what is decoded twice.
-        if (matches.of_groups - matches.groups) * len(reading.names) <= matches.of_groups * looked:
-            break
+        spared = matches.of_groups - matches.groups
+        paid = spared * len(reading.names) > matches.of_groups * looked
+        reading.look_first.judge(paid)
     return start
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tablefmt.data.known_values import known_values
 from tablefmt.data.live_rows import POSITION
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.positions import unpack_positions
+from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
 
 SCANNER_COLUMNS = frozenset(
@@ -55,10 +55,7 @@ def plain_batches(
             file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("there are other rows than the log says")
-            live = np.ones(rows[place], bool)
-            vector = vectors[place]
-            if vector is not None:
-                live[np.asarray(unpack_positions(vector).to_array(), np.int64)] = False
+            live = live_mask(vectors[place], rows[place])
             start, known = 0, known_values(fragment)
             for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)

@@ -36,8 +36,7 @@ from tablefmt.expressions.predicate import (
     Predicate,
 )
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.defaults import default_array
-from tablefmt.model.positions import unpack_positions
+from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Field, Primitive, Type, is_float
 from tablefmt.model.schema_views import physical_field
 
@@ -95,9 +94,7 @@ def live_rows(
 
 def _bits(vector: bytes, rows: int) -> bytes:
     """A bit for each row, the first one highest, as DuckDB counts them."""
-    flags = np.zeros(rows, bool)
-    flags[np.asarray(unpack_positions(vector).to_array(), np.int64)] = True
-    return np.packbits(flags).tobytes()
+    return np.packbits(~live_mask(vector, rows)).tobytes()
 
 
 def _branch(
@@ -157,12 +154,9 @@ def _not_read(column: Field, stored: pa.DataType, path: str) -> UnsupportedFeatu
 
 
 def _absent(group: AlikeFiles, column: Field) -> str:
-    """The value of a column in files that lack it. Spec: DAT-4, DAT-8, SCH-7."""
-    if column.id in group.known:
-        return constant(group.known[column.id], column.type)
-    if column.initial is None:
-        return _null(column.type)
-    return constant(default_array(column.initial, column.type)[0], column.type)
+    """The value of a column in files that lack it."""
+    value = group.lacked(column)
+    return constant(value, column.type) if value.is_valid else _null(column.type)
 
 
 def _null(kind: Type) -> str:

@@ -9,22 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.expressions.duckdb_types import WITHOUT_ZONES
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Struct, Type, is_variant
 
 _NAMES = {
-    "boolean": "BOOLEAN",
-    "byte": "TINYINT",
-    "short": "SMALLINT",
-    "integer": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "string": "VARCHAR",
-    "binary": "BLOB",
-    "date": "DATE",
+    **WITHOUT_ZONES,
     "timestamp": "TIMESTAMP WITH TIME ZONE",
-    "timestamp_ntz": "TIMESTAMP",
     "variant": 'STRUCT("value" BLOB, "metadata" BLOB)',
 }
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tablefmt.data.layouts import AlikeFiles
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 
 
@@ -27,26 +26,19 @@ def column(group: AlikeFiles, field: Field) -> polars.Expr:
     if place >= 0:
         stored = group.columns.field(place).type
         return _value(polars.col(field.physical), field.type, stored).alias(field.name)
-    if field.id in group.known:
-        value = group.known[field.id]
-        known = pa.nulls(1, value.type) if not value.is_valid else pa.array([value], value.type)
-    elif field.initial is not None:
-        known = default_array(field.initial, field.type)
-    else:
-        known = pa.nulls(1, arrow_type(field.type))
-    return _constant(known).alias(field.name)
+    return _constant(group.lacked(field)).alias(field.name)
 
 
-def _constant(known: pa.Array) -> polars.Expr:
-    """The one value of an array; nothing that a condition could not be moved over."""
+def _constant(known: pa.Scalar) -> polars.Expr:
+    """A value; nothing that a condition could not be moved over."""
     kind = polars_type(known.type)
-    if known.null_count:
+    if not known.is_valid:
         return polars.lit(None, dtype=kind)
     if pa.types.is_temporal(known.type):
         # Beyond Python's calendar there are days and microseconds alone.
         plain = known.cast(pa.int32() if pa.types.is_date(known.type) else pa.int64())
-        return polars.lit(plain[0].as_py()).cast(kind)
-    return polars.lit(known[0].as_py(), dtype=kind)
+        return polars.lit(plain.as_py()).cast(kind)
+    return polars.lit(known.as_py(), dtype=kind)
 
 
 def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:

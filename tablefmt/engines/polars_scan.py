@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
@@ -23,10 +22,10 @@ from tablefmt.engines.polars_columns import column, is_read_exactly
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.polars_to_predicate import implied_by, is_conjunction, is_passing_hint
 from tablefmt.expressions.predicate import Predicate, all_of
-from tablefmt.model.positions import unpack_positions
+from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
-from tablefmt.session.scan import Scan
+from tablefmt.session.scan import Scan, first_files
 from tablefmt.store.local import LocalStore
 
 _ROW, _LIVE = "\0row", "\0live"
@@ -109,7 +108,7 @@ class _Reader:
             predicate = None
         files = snapshot.matching(predicate)
         if limit is not None:
-            files = _first_files(files, limit)
+            files = first_files(files, limit)
         parts = self._parts(files, columns, condition is not None and limit is None)
         queries: Iterable[_Part]
         if parts is None:
@@ -269,20 +268,5 @@ def _with_rows(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[
 
 def _live(files: pa.Table) -> NDArray[np.bool_]:
     """Of each row of these files whether it is there still."""
-    live = np.ones(pc.sum(files["rows"]).as_py(), bool)
-    live[_gone(files)] = False
-    return live
-
-
-def _gone(files: pa.Table) -> NDArray[np.int64]:
-    """Positions that are gone, counted through all of these files."""
-    starts = np.cumsum(files["rows"].to_numpy()) - files["rows"].to_numpy()
-    vectors = zip(starts, files["vector"].to_pylist(), strict=True)
-    parts = [start + np.asarray(unpack_positions(v).to_array(), np.int64) for start, v in vectors]
-    return np.concatenate(parts)
-
-
-def _first_files(files: pa.Table, rows: int) -> pa.Table:
-    """As many files as hold so many rows, or all of them."""
-    live = files["rows"].to_numpy() - files["deleted"].to_numpy()
-    return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)
+    vectors = zip(files["vector"].to_pylist(), files["rows"].to_pylist(), strict=True)
+    return np.concatenate([live_mask(*one) for one in vectors])

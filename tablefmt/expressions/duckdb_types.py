@@ -30,7 +30,7 @@ BOOLEAN, INTEGER, LONG = Primitive("boolean"), Primitive("integer"), Primitive("
 FLOAT, DOUBLE, STRING = Primitive("float"), Primitive("double"), Primitive("string")
 DATE, TIMESTAMP = Primitive("date"), Primitive("timestamp")
 
-_NAMES: Mapping[str, str] = {
+WITHOUT_ZONES: Mapping[str, str] = {
     "boolean": "BOOLEAN",
     "byte": "TINYINT",
     "short": "SMALLINT",
@@ -44,6 +44,8 @@ _NAMES: Mapping[str, str] = {
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP",
 }
+"""What DuckDB calls types that are not nested, where instants are wall clocks of UTC."""
+
 _RANK = {name: at for at, name in enumerate(("byte", "short", "integer", "long"))}
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -85,7 +87,7 @@ def duck_type(kind: Type) -> str:
     if isinstance(kind, Decimal):
         return f"DECIMAL({kind.precision},{kind.scale})"
     assert isinstance(kind, Primitive)
-    return _NAMES[kind.name]
+    return WITHOUT_ZONES[kind.name]
 
 
 def type_name(kind: Type) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
@@ -63,6 +64,14 @@ def pack_positions(positions: BitMap64) -> bytes:
     small.run_optimize()
     packed: bytes = small.serialize()
     return packed
+
+
+def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
+    """Of each row of a file of so many, whether it is there still: not among those `packed`."""
+    mask: NDArray[np.bool_] = np.ones(rows, bool)
+    if packed is not None:
+        mask[np.asarray(unpack_positions(packed).to_array(), np.int64)] = False
+    return mask
 
 
 def unpack_positions(packed: bytes) -> BitMap64:

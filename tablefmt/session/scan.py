@@ -81,7 +81,7 @@ class Scan(BatchSource):
             return
         files, schema = self._readable, self.snapshot.schema
         if left is not None and self._condition is None:
-            files = _first_files(files, left)
+            files = first_files(files, left)
         # Where a condition decides, how many files it takes to have so many rows is not known.
         eager = left is None or self._condition is None
         batches = read_files(
@@ -121,7 +121,7 @@ class Scan(BatchSource):
         )
 
 
-def _first_files(files: pa.Table, rows: int) -> pa.Table:
+def first_files(files: pa.Table, rows: int) -> pa.Table:
     """As many files as hold so many rows, or all of them."""
     live = files["rows"].to_numpy() - files["deleted"].to_numpy()
     return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Ids
-from tablefmt.data.live_rows import READAHEAD
 from tablefmt.data.read import locate_rows
+from tablefmt.data.scanner import READAHEAD
 from tablefmt.model.schema import Field
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.measurements import SCAN

@@ -137,6 +137,16 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
     assert wide == [5, 5 * (FILES - 1)], decoded
 
 
+def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
+    look = matching.LookFirst()
+    tried = []
+    for portion in range(24):
+        if look.is_due():
+            tried.append(portion)
+            look.judge(paid=portion >= 19)
+    assert tried == [0, 2, 5, 10, 19, 20, 21, 22, 23]
+
+
 def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
     tmp_path: Path, decoded: list[tuple[tuple[str, ...], int]]
 ) -> None:
