@@ -17,7 +17,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.ddl import is_schema
-from tablefmt.maintenance.verify import Report, verify
+from tablefmt.maintenance.handle import MaintainedHandle
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -36,7 +36,6 @@ from tablefmt.operations.update import update
 from tablefmt.operations.write import write as write_rows
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.receipt import Commit
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 Uri = Union[str, "os.PathLike[str]"]
 
 
-class Table(ReadableHandle):
+class Table(MaintainedHandle):
     """A handle on one table, at one version.
 
     Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
@@ -314,16 +313,6 @@ class Table(ReadableHandle):
             CommitUnknownError: it still may. InvalidRangeError: not a transaction or a version.
         """
         return resolve(self.context, transaction, version)
-
-    def verify(self, *, deep: bool = False) -> Report:
-        """Check the log, and that every live file is there; with `deep` every page of them.
-
-        Damage is in the report, and not raised (DAT-5, DEL-4, LIN-2).
-
-        Raises:
-            TableNotFoundError: there is no table. UnsupportedFeatureError: it needs a newer reader.
-        """
-        return verify(self.context.store, deep=deep)
 
 
 def create(
