@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import Read
 from tablefmt.data.matching import RowFilter
 from tablefmt.data.selection import Condition, RowSelection, select_rows
+from tablefmt.expressions.arrow_identity import identity
 from tablefmt.expressions.predicate import Predicate, fields, to_sql
 from tablefmt.expressions.prune import decided_by_partitions
+from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.schema import Schema
 
 TEXT_MAX = 1000
-"""Characters kept of a condition that has no SQL text."""
+"""Characters that an entry keeps of a text that is not written anew from what is understood."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +91,28 @@ def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
     if where is None:
         return AnalyzedCondition("TRUE", None, None, True)
     predicate, exact = selection.predicate, selection.exact
-    text = to_sql(predicate) if exact and predicate is not None else str(where)[:TEXT_MAX]
+    if exact and predicate is not None:
+        text = to_sql(predicate)
+    elif isinstance(where, pc.Expression):
+        text = kept_text(str(where), identity(where, file_schema(schema)))
+    else:
+        text = kept_text(str(where))
     return condition_of(selection, text)
+
+
+def kept_text(text: str, whole: bytes | None = None) -> str:
+    """A text as an entry keeps it: different ones stay different, and so do their
+    digests, however long they are (CFL-23).
+
+    Args:
+        text: a condition.
+        whole: all that it stands for, if the text does not tell it.
+    """
+    if whole is None:
+        if len(text) <= TEXT_MAX:
+            return text
+        whole = text.encode("utf-8", "surrogatepass")
+    return f"{text[:TEXT_MAX]} … SHA-256 {hashlib.sha256(whole).hexdigest()}"
 
 
 def condition_of(selection: RowSelection, text: str = "") -> AnalyzedCondition:

@@ -18,7 +18,7 @@ from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
 from tablefmt.expressions.source_bounds import Equated, SourceValues, predicate_of_source
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field, Type, is_float, is_nested
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.snapshot import check_may_remove
 
 NAME = "MERGE"
@@ -162,7 +162,7 @@ class MergeAnalysis:
         for clause in self.clauses:
             action = {"actionType": clause.action.value}
             if clause.condition is not None:
-                action["predicate"] = clause.condition[:TEXT_MAX]
+                action["predicate"] = kept_text(clause.condition)
             shown.setdefault(_PARAMETERS[clause.side], []).append(action)
         return shown
 

@@ -20,7 +20,7 @@ from tablefmt.expressions.merge_condition import (
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
 from tablefmt.model.schema import Field
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.merge_analysis import (
     AnalyzedClause,
     EquatedColumn,
@@ -117,12 +117,12 @@ class StatementReader:
 
 def not_understood(condition: Any) -> AnalyzedCondition:
     """A condition of which nothing is known but how it is shown."""
-    return AnalyzedCondition(str(condition)[:TEXT_MAX], None, None, False, reasoned=False)
+    return AnalyzedCondition(kept_text(str(condition)), None, None, False, reasoned=False)
 
 
 def _analyzed(text: str, condition: TargetCondition) -> AnalyzedCondition:
     return AnalyzedCondition(
-        text[:TEXT_MAX],
+        kept_text(text),
         condition.predicate,
         None,
         exact=False,

@@ -506,6 +506,67 @@ def test_texts_of_a_merge_and_of_an_overwrite_are_those_of_the_page() -> None:
         assert applied[name][0].digest == by_the_page(rows(5), *texts)
 
 
+def odd(condition: pc.Expression) -> pc.Expression:
+    """The same rows, by what is no predicate."""
+    return condition & (pc.add(pc.field("id"), 1) > 0)
+
+
+LONG = "length(p) = 1 AND p <> '" + "x" * 2000
+
+Change = Callable[[Any, Any, tuple[str, int]], Any]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t, where, a: t.delete(where, application=a),
+        lambda t, where, a: t.update({"p": "'y'"}, where, application=a),
+        lambda t, where, a: t.overwrite(rows(8, p="z"), where=where, application=a),
+    ],
+)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (f"{LONG}1'", f"{LONG}2'"),
+        (f"{LONG}1'", f"{LONG}11'"),
+        *[
+            (odd(pc.field(c).isin([0, *ids])), odd(pc.field(c).isin([0, *ids[:500], *ids[501:]])))
+            for ids in [list(range(8, 2000))]
+            for c in ("id", 0)
+        ],
+        (
+            odd(~pc.field("p").isin(["x" * 200 + "1"])),
+            odd(~pc.field("p").isin(["x" * 200 + "2"])),
+        ),
+    ],
+    ids=["end", "length", "list", "list-by-place", "text-in-list"],
+)
+def test_conditions_that_begin_alike_are_not_one_content(
+    change: Change, one: Any, other: Any
+) -> None:
+    """CFL-23: the digest is of all of it, whatever is cut or left out where it is shown."""
+    table = new_table()
+    table.append(rows(0, 1))
+    before = change(table, one, ("app", 1)).version
+    assert change(table, one, ("app", 1)).already_applied
+    with pytest.raises(IdempotenceError):
+        change(table, other, ("app", 1))
+    assert handle(table.context.store).version == before
+
+
+def test_a_long_condition_is_kept_as_the_page_says() -> None:
+    """CFL-23: its beginning, and what tells it from others."""
+    table = new_table()
+    table.append(rows(1))
+    where = f"{LONG}'"
+    table.delete(where, application=("app", 1))
+    (parameters,) = table.history(limit=1).column("operationParameters").to_pylist()
+    kept = f"{where[:1000]} … SHA-256 {hashlib.sha256(where.encode()).hexdigest()}"
+    assert dict(parameters)["predicate"] == kept
+    digest = handle(table.context.store).context.view.head.applications["app"][0].digest
+    assert digest == "text:" + hashlib.sha256(f"DELETE\0{kept}".encode()).hexdigest()
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -17,7 +17,7 @@ from tablefmt.expressions.names import Relation, check_qualifiers
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Schema, is_nested
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.spark.runtime.frames import functions_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def analyzed_text(
     analysis = analyze(text, Relation(schema, alias=alias))
     reasoned = analysis.follows_from_columns
     return AnalyzedCondition(
-        text[:TEXT_MAX],
+        kept_text(text),
         all_of(known) if known else None,
         None,
         False,
@@ -138,7 +138,7 @@ def analyzed_parts(
     fields = [schema.find(name) for name in names or ()]
     plain = names is not None and all(f is not None and not is_nested(f.type) for f in fields)
     return AnalyzedCondition(
-        text[:TEXT_MAX],
+        kept_text(text),
         predicate,
         None,
         False,

@@ -15,7 +15,7 @@ from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.update import set_fingerprint
-from tablefmt.session.condition import TEXT_MAX, AnalyzedCondition
+from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
 from tablefmt.spark.backends.choice import backend_for
@@ -238,7 +238,7 @@ class SparkTable:
             return SparkCondition(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
         return SparkCondition(
-            AnalyzedCondition(str(given)[:TEXT_MAX], None, None, False, reasoned=False), column
+            AnalyzedCondition(kept_text(str(given)), None, None, False, reasoned=False), column
         )
 
     @property
