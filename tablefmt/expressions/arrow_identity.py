@@ -26,8 +26,8 @@ def identity(expression: pc.Expression, schema: pa.Schema) -> bytes:
         UnsupportedFeatureError: it names columns by their places, and Arrow cannot write it down.
     """
     try:
-        pickled: pa.Buffer = expression.__reduce__()[1][0]
-        return pickled.to_pybytes()
+        (pickled,) = expression.__reduce__()[1]
+        return bytes(pickled)
     except pa.ArrowException:
         # A column by its place: only Substrait has those.
         pass
