@@ -86,7 +86,7 @@ class S3Store:
     ) -> None:
         if s3fs is None:
             raise UnsupportedFeatureError(
-                "tables on S3 need s3fs, which is not installed. Install tablefmt[s3].",
+                "tables on S3 need s3fs, which is not installed: pip install 'tablefmt[s3]'",
                 features=["extra:s3"],
             )
         self._bucket = bucket

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import CorruptDataError, SchemaMismatchError
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import open_at
@@ -273,14 +272,3 @@ def test_damage_in_a_source_keeps_its_class(tmp_path: Path) -> None:
             assert isinstance(caught.value, CorruptDataError) == (each is broken)
     with pytest.raises(CorruptDataError):
         table.merge(broken, "t.id = s.id").when_not_matched_insert_all().execute()
-
-
-@pytest.mark.parametrize("extra", ["pandas", "polars"])
-def test_a_missing_extra_is_named(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = made()
-    monkeypatch.setitem(sys.modules, extra, None)
-    if extra == "pandas":
-        # pyarrow keeps what it imported once.
-        monkeypatch.setattr(pa.lib, "_pandas_api", type(pa.lib._pandas_api)())
-    with pytest.raises(UnsupportedFeatureError, match=rf"pip install 'tablefmt\[{extra}\]'"):
-        getattr(table.scan(limit=1), f"to_{extra}")()
