@@ -4,7 +4,7 @@ written, and which columns each one has. Spec: ADD-7, DAT-4, DAT-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -53,13 +53,20 @@ class AlikeFiles:
         return default_array(column.initial, column.type)[0]
 
 
-def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list[AlikeFiles]:
+KeepEnd = Callable[[str, int, bytes], None]
+"""Takes the path and the length of a file, and its last bytes, which were checked."""
+
+
+def alike_files(
+    store: Store, files: pa.Table, columns: Sequence[Field], keep: KeepEnd | None = None
+) -> list[AlikeFiles]:
     """The files, sorted by what columns they have; each one's end is what was written.
 
     Args:
         store: where they are.
         files: `path`, `size`, `rows`, perhaps `footer`, and the partition values.
         columns: those that will be read.
+        keep: is told of every end.
 
     Raises:
         CorruptDataError: DAT-5, ADD-7, a file is missing, of another length or number of rows, or
@@ -67,7 +74,7 @@ def alike_files(store: Store, files: pa.Table, columns: Sequence[Field]) -> list
         StoreError: the store gives no answer.
     """
     layouts: dict[pa.Schema, int] = {}
-    of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files)]
+    of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files, keep)]
     groups = []
     for layout, number in layouts.items():
         same = files.filter(pa.array(np.array(of_file) == number))
@@ -85,7 +92,7 @@ def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
     return files.filter(whole), files.filter(pc.invert(whole))
 
 
-def _schemas(store: Store, files: pa.Table) -> Iterator[pa.Schema]:
+def _schemas(store: Store, files: pa.Table, keep: KeepEnd | None) -> Iterator[pa.Schema]:
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, files.num_rows, GROUP_FILES):
             group = described(files.slice(start, GROUP_FILES))
@@ -94,9 +101,12 @@ def _schemas(store: Store, files: pa.Table) -> Iterator[pa.Schema]:
                 end.body if end is not None and end.is_sound(size, footer) else b""
                 for end, (_, size, _, footer) in zip(ends, group, strict=True)
             ]
-            for schema, one in zip(pool.map(_layout, bodies, group), group, strict=True):
+            layouts = pool.map(_layout, bodies, group)
+            for schema, one, body in zip(layouts, group, bodies, strict=True):
                 if schema is None:
                     raise _damage(store, one)
+                if keep is not None:
+                    keep(one[0], one[1], body)
                 yield schema
 
 

@@ -57,7 +57,7 @@ class LiveRows:
 def live_rows(
     groups: Sequence[AlikeFiles],
     columns: Sequence[Field],
-    address: Callable[[str], str],
+    address: Callable[[str, int], str],
     gone_name: str,
 ) -> LiveRows:
     """All live rows of files.
@@ -65,7 +65,7 @@ def live_rows(
     Args:
         groups: the files; `vector`, packed positions of rows that are gone, where there are any.
         columns: what is read.
-        address: where DuckDB finds the file of a key; no pattern.
+        address: where DuckDB finds the file of a key and a length; no pattern.
         gone_name: what the table of GONE is called in the query, as it is written there; its bits
             are BIT: who casts them while it joins does so for every row.
 
@@ -101,7 +101,7 @@ def _branch(
     group: AlikeFiles,
     files: pa.Table,
     columns: Sequence[Field],
-    address: Callable[[str], str],
+    address: Callable[[str, int], str],
     gone: str | None,
 ) -> str:
     names = [name.lower() for name in group.columns.names]
@@ -129,7 +129,8 @@ def _branch(
             if stored != arrow_type(physical_field(column).type):
                 value = f"CAST({value} AS {kind})"
         values.append(renamed(value, column.type) + f" AS c{at}")
-    paths = ", ".join(text(_no_pattern(address(path))) for path in files["path"].to_pylist())
+    places = map(address, files["path"].to_pylist(), files["size"].to_pylist())
+    paths = ", ".join(text(_no_pattern(place)) for place in places)
     schema = f", schema = MAP {{{', '.join(entries)}}}" if entries else ""
     source = f"read_parquet([{paths}], hive_partitioning = false{schema}) AS f"
     query = f"SELECT {', '.join(values)} FROM {source}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 import tablefmt.table
 from tablefmt.data.engine import now_us
 from tablefmt.data.frames import missing_extra
-from tablefmt.data.layouts import alike_files
+from tablefmt.data.layouts import KeepEnd, alike_files
 from tablefmt.data.selection import Condition
 from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
 from tablefmt.engines.duckdb_types import quoted, text
@@ -24,7 +25,7 @@ from tablefmt.model.times import Time
 from tablefmt.session.scan import Scan
 from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
-from tablefmt.store.readable import SCHEME, StoreFiles, address_of
+from tablefmt.store.readable import SCHEME, StoreFiles, address_of, base_of, keep_end
 
 _BITS = "tablefmt_bits"
 """What the rows that are gone are called in a relation's query."""
@@ -148,9 +149,9 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
     columns = list({c.id: c for c in [*scan.columns, *looked_at]}.values())
     place = {c.id: f"c{at}" for at, c in enumerate(columns)}
     files = scan.snapshot.with_vectors(scan.survivors)
-    groups = alike_files(store, files, columns)
-    base = _base(connection, store)
-    live = live_rows(groups, columns, lambda key: base + key, gone_name)
+    address, keep = _reached(connection, store)
+    groups = alike_files(store, files, columns, keep)
+    live = live_rows(groups, columns, address, gone_name)
     rows = f"(\n{live.sql}\n)"
     condition = ""
     if translated is not None:
@@ -169,13 +170,16 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
     return live, f"SELECT {named} FROM {rows}{condition}"
 
 
-def _base(connection: Any, store: Store) -> str:
-    """What the addresses of a table's files begin with; DuckDB can open them from then on."""
+def _reached(connection: Any, store: Store) -> tuple[Callable[[str, int], str], KeepEnd | None]:
+    """Addresses of a table's files, which DuckDB can open from then on; and what takes the ends
+    that are fetched before it does.
+    """
     if isinstance(store, LocalStore):
-        return f"{store.uri}/"
+        return lambda key, _: f"{store.uri}/{key}", None
     if SCHEME not in connection.list_filesystems():
         connection.register_filesystem(StoreFiles())
-    return address_of(store)
+    base = base_of(store)
+    return partial(address_of, base), lambda *end: keep_end(address_of(base, *end[:2]), end[2])
 
 
 def _duckdb() -> Any:

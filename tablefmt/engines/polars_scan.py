@@ -112,7 +112,8 @@ class _Reader:
         parts = self._parts(files, columns, condition is not None and limit is None)
         queries: Iterable[_Part]
         if parts is None:
-            queries = (_Part(frame.lazy()) for frame in self._by_us(files, columns, predicate))
+            frames = self._by_us(files, columns, predicate, limit)
+            queries = (_Part(frame.lazy()) for frame in frames)
         else:
             queries = parts
         left = limit
@@ -146,12 +147,16 @@ class _Reader:
         return self._known[key]
 
     def _by_us(
-        self, files: pa.Table, columns: Sequence[Field], predicate: Predicate | None
+        self,
+        files: pa.Table,
+        columns: Sequence[Field],
+        predicate: Predicate | None,
+        first: int | None,
     ) -> Iterator[polars.DataFrame]:
-        snapshot = self._pinned.snapshot
-        kept = None if predicate is None else filter_of(predicate, snapshot.schema)
-        vectors = snapshot.with_vectors(files)
-        for batch in read_files(self._pinned.store, vectors, snapshot.schema, columns, kept):
+        schema, store = self._pinned.snapshot.schema, self._pinned.store
+        kept = None if predicate is None else filter_of(predicate, schema)
+        vectors = self._pinned.snapshot.with_vectors(files)
+        for batch in read_files(store, vectors, schema, columns, kept, first=first):
             frame = polars.from_arrow(batch)
             assert isinstance(frame, polars.DataFrame)
             yield frame

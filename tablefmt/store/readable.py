@@ -1,6 +1,8 @@
 """Stores as one fsspec file system that reads: for engines that have no client of their own.
 
-An address is tablefmt://N/KEY; N stands for a store of this process, so no address holds a secret.
+An address is tablefmt://N/LENGTH/KEY; N stands for a store of this process, so no address holds a
+secret. How long an object is the log says, and what was fetched of its end to check it is kept: to
+open it asks the store for nothing.
 """
 
 from __future__ import annotations
@@ -8,25 +10,31 @@ from __future__ import annotations
 import io
 import itertools
 import threading
+from collections import OrderedDict
 from datetime import datetime, timezone
 from typing import Any
 
 from fsspec import AbstractFileSystem
 
 from tablefmt.errors import StoreError
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.store.protocol import Store
 
 SCHEME = "tablefmt"
 
 END_BYTES = 64 << 10
-"""Asked for at once when a file is opened: its footer, as a rule."""
+"""Asked for at once where an object's end is not known any more: its footer, as a rule."""
+
+KEPT_BYTES = 32 << 20
+"""Of ends, those asked for last."""
 
 _stores: dict[int, Store] = {}
 _numbers = itertools.count(1)
+_ends: OrderedDict[str, bytes] = OrderedDict()
+_kept = 0
 _lock = threading.Lock()
 
 
-def address_of(store: Store) -> str:
+def base_of(store: Store) -> str:
     """What the addresses of a store's objects begin with, in this process."""
     with _lock:
         for number, known in _stores.items():
@@ -37,30 +45,47 @@ def address_of(store: Store) -> str:
         return f"{SCHEME}://{number}/"
 
 
+def address_of(base: str, key: str, size: int) -> str:
+    """Of an object of that many bytes."""
+    return f"{base}{size}/{key}"
+
+
+def keep_end(address: str, body: bytes) -> None:
+    """Keep the last bytes of an object, or all of it: it never changes."""
+    global _kept
+    plain = _plain(address)
+    with _lock:
+        _kept += len(body) - len(_ends.pop(plain, b""))
+        _ends[plain] = body
+        while _kept > KEPT_BYTES:
+            _kept -= len(_ends.popitem(last=False)[1])
+
+
+def _end_of(plain: str) -> bytes | None:
+    with _lock:
+        if plain in _ends:
+            _ends.move_to_end(plain)
+        return _ends.get(plain)
+
+
+def _plain(address: str) -> str:
+    return address.removeprefix(f"{SCHEME}://")
+
+
 class StoreFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Objects of the stores that `address_of` was asked for. A file is read by ranges."""
+    """Objects of the stores that `base_of` was asked for. A file is read by ranges."""
 
     protocol = SCHEME
     cachable = False
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._sizes: dict[str, int] = {}
-
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix(f"{SCHEME}://")
+        return _plain(path)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Name, size and type. FileNotFoundError if there is no such object."""
-        plain = self._strip_protocol(path)
-        if plain not in self._sizes:
-            store, key = _found(plain)
-            try:
-                self._sizes[plain] = store.size(key)
-            except KeyNotFoundError:
-                raise FileNotFoundError(path) from None
-        return {"name": plain, "size": self._sizes[plain], "type": "file"}
+        """Name, size and type, by the address."""
+        plain = _plain(path)
+        return {"name": plain, "size": _found(plain)[2], "type": "file"}
 
     def modified(self, path: str) -> datetime:
         """Objects never change."""
@@ -73,38 +98,42 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]
     def _open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
         if mode != "rb":
             raise NotImplementedError("data files are read, and nothing else")
-        store, key = _found(self._strip_protocol(path))
-        return _ObjectReader(store, key, self.info(path)["size"])
+        return _ObjectReader(_plain(path))
 
 
-def _found(plain: str) -> tuple[Store, str]:
-    number, _, key = plain.partition("/")
+def _found(plain: str) -> tuple[Store, str, int]:
+    """The store, the key and the length of an address."""
+    number, _, rest = plain.partition("/")
+    size, _, key = rest.partition("/")
     store = _stores.get(int(number)) if number.isdecimal() else None
-    if store is None:
+    if store is None or not size.isdecimal():
         raise StoreError(f"{SCHEME}://{plain} was an address in another process. Attach again.")
-    return store, key
+    return store, key, int(size)
 
 
 class _ObjectReader(io.RawIOBase):
     """One object, by ranges; its end is kept."""
 
-    def __init__(self, store: Store, key: str, size: int) -> None:
-        self._store, self._key, self.size = store, key, size
+    def __init__(self, plain: str) -> None:
+        self._plain = plain
+        self._store, self._key, self.size = _found(plain)
         self._at = 0
-        self._end: bytes | None = None
+        self._end = _end_of(plain)
 
     def readinto(self, buffer: Any) -> int:
         """As of any file."""
         stop = min(self.size, self._at + len(buffer))
         if stop <= self._at:
             return 0
-        start = max(0, self.size - END_BYTES)
-        if self._at >= start:
-            if self._end is None:
-                self._end = self._store.get_range(self._key, start, self.size - start)
-            body: bytes = self._end[self._at - start : stop - start]
-        else:
-            body = self._store.get_range(self._key, self._at, stop - self._at)
+        if self._end is None and self._at >= self.size - END_BYTES:
+            start = max(0, self.size - END_BYTES)
+            self._end = self._store.get_range(self._key, start, self.size - start)
+            keep_end(self._plain, self._end)
+        end = self._end or b""
+        start = self.size - len(end)
+        body = end[max(0, self._at - start) : max(0, stop - start)]
+        if self._at < start:
+            body = self._store.get_range(self._key, self._at, min(stop, start) - self._at) + body
         buffer[: len(body)] = body
         self._at += len(body)
         return len(body)

@@ -112,6 +112,8 @@ class Wire:
 
     def __init__(self, server: S3Server) -> None:
         self.seen: list[tuple[str, str]] = []
+        self.ranges: list[tuple[str, str]] = []
+        """Path, and the bytes asked for, of every GET; "" for all of them."""
         self._http = server._server
         self._inner = self._http.app
 
@@ -121,6 +123,9 @@ class Wire:
             what = "?list" if "list-type" in query else ""
             path = environ["PATH_INFO"].split("/table/")[-1] + what
             self.seen.append((environ["REQUEST_METHOD"], path))
+            if environ["REQUEST_METHOD"] == "GET":
+                asked = environ.get("HTTP_RANGE", "").removeprefix("bytes=")
+                self.ranges.append((path, asked))
             return self._inner(environ, start)  # type: ignore[arg-type]
 
         self._http.app = counted  # type: ignore[assignment]
