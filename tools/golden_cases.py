@@ -26,7 +26,7 @@ from golden_maker import (
 )
 from golden_newer import horizons, newer_writers
 from golden_rows import row_cases
-from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned
+from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned, restored
 
 
 def cases() -> Iterator[Maker]:
@@ -50,6 +50,7 @@ def cases() -> Iterator[Maker]:
     yield from bad_schemas()
     yield from kept_ids()
     yield from repartitioned()
+    yield from restored()
     yield from file_shapes()
     yield from row_cases()
 

@@ -325,9 +325,11 @@ class Maker:
         count, size = len(columns["file"]), len(sink.getvalue())
         return {"side": {"files": count, "path": path, "sha256": digest, "size": size}}
 
-    def append(self, *rows: Json, **other: Any) -> None:
-        """Commit one file of these rows."""
-        self.commit("INSERT", "WRITE", (self.file(list(rows)),), **other)
+    def append(self, *rows: Json, **other: Any) -> Json:
+        """Commit one file of these rows; the file."""
+        file = self.file(list(rows))
+        self.commit("INSERT", "WRITE", (file,), **other)
+        return file
 
     def good(self, why: str, **more: Any) -> Maker:
         """Finish a table that must be read."""

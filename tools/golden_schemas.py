@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
 from golden_maker import (
     CORRUPT,
@@ -135,6 +136,43 @@ def kept_ids() -> Iterator[Maker]:
         maker.commit("METADATA", "ALTER", metadata=metadata)
         why = "An id inside of columns that stay is that of something else (SCH-4)."
         yield maker.broken(why, CORRUPT, (1, "SCH-4"))
+
+
+def restored() -> Iterator[Maker]:
+    """Tables that are again what they were: files come back, and columns that were dropped."""
+    fields = [*LONG, field(2, "y", "string")]
+    maker = Maker("restored", fields)
+    first = maker.append({"x": 1, "y": "a"}, {"x": 2, "y": "b"})
+    second = maker.append({"x": 3, "y": "c"})
+    maker.commit("UPDATE", "DELETE", delete={1: ([0], [])})
+    maker.commit("UPDATE", "DELETE", remove=(2,))
+    metadata = schema_of(LONG)
+    metadata["schema"] |= {"last_id": 2, "dropped": ["y"]}
+    maker.commit("METADATA", "ALTER", metadata=metadata)
+    maker.commit("UPDATE", "DELETE", delete={1: ([1], [])})
+    back = schema_of(fields)
+    back["schema"]["dropped"] = ["y"]
+    delete: dict[int, Any] = {3: ([0], [])}
+    maker.commit("OVERWRITE", "RESTORE", (first, second), (1,), delete=delete, metadata=back)
+    rows = [{"x": 2, "y": "b"}, {"x": 3, "y": "c"}]
+    why = (
+        "Version 3 comes back: two paths under new ids, one of them with the row gone that was "
+        "gone then, and a column that was dropped (RET-1, RET-3, SCH-8)."
+    )
+    yield maker.good(why, rows=plain_rows(rows))
+    bad = {"class": ("METADATA", None), "scope": ("OVERWRITE", {"predicate": "x = 1"})}
+    for name, (kind, scope) in bad.items():
+        maker = Maker(f"restored-{name}", fields)
+        maker.commit("METADATA", "ALTER", metadata=metadata)
+        maker.commit(kind, "RESTORE", metadata=back, scope=scope)
+        why = "A column that was dropped comes back by what is no RESTORE."
+        yield maker.broken(why, CORRUPT, (2, "SCH-4"))
+    maker = Maker("restored-other", fields)
+    maker.commit("METADATA", "ALTER", metadata=metadata)
+    other = schema_of([*LONG, field(2, "z", "string")])
+    other["schema"]["dropped"] = ["y"]
+    maker.commit("OVERWRITE", "RESTORE", metadata=other)
+    yield maker.broken("The id comes back, and not the column.", CORRUPT, (2, "SCH-4"))
 
 
 def repartitioned() -> Iterator[Maker]:

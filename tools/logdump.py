@@ -66,7 +66,9 @@ class Replay:
         require(classed, "VER-4", f"adds {added}, and is not of the class PROTOCOL")
         metadata, fields = entry.get("metadata", self.metadata), self.fields
         if "metadata" in entry:
-            fields = check_metadata(metadata, self.metadata or None)
+            whole = entry["basis"]["scope"] is None
+            restores = whole and entry["operation"]["class"] == "OVERWRITE"
+            fields = check_metadata(metadata, self.metadata or None, restores)
         keys = metadata["partition_by"]
         scope = (entry["basis"]["scope"] or {}).get("partitions", [])
         require({len(row) for row in scope} <= {len(keys)}, "ENT-5", "has a scope of another width")
@@ -80,7 +82,7 @@ class Replay:
         require(not (other and files), "ENT-8", "partitions by other columns, and keeps files")
         described = [*self.described, *([version] if "metadata" in entry else ())]
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
-        paths = {file["path"] for file in self.files.values()}
+        paths = {file["path"] for file in files.values()}
         for identity, file in enumerate(added, self.next_id):
             require(file["path"] not in paths, "ADD-1", f"adds the path {file['path']!r} again")
             paths.add(file["path"])

@@ -191,8 +191,22 @@ def _check_constraints(checks: Any, columns: set[int]) -> None:
     require(sound, "ENT-10", f"has two constraints of one name: {sorted(checks)!r:.100}")
 
 
-def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
-    """Refuse metadata that breaks a rule; give its fields by id."""
+def _back(schema: Json, before: Json) -> set[int]:
+    """Ids of fields that were dropped and come back, and of all that is in them (SCH-8)."""
+    there, dropped = set(ids_of(list(fields_of(before["fields"])))), set(before.get("dropped", ()))
+    roots = [
+        field
+        for field in fields_of(schema["fields"])
+        if field["id"] not in there and field["physical"] in dropped
+    ]
+    return {i for root in roots for i in ids_of(list(fields_of([root])))}
+
+
+def check_metadata(metadata: Json, before: Json | None, restores: bool = False) -> dict[str, Json]:
+    """Refuse metadata that breaks a rule; give its fields by id.
+
+    `restores`: the entry may bring fields back that were dropped.
+    """
     schema, keys = metadata["schema"], metadata["partition_by"]
     fields = list(fields_of(schema["fields"]))
     by_id = {str(field["id"]): field for field in fields}
@@ -217,7 +231,8 @@ def check_metadata(metadata: Json, before: Json | None) -> dict[str, Json]:
         _check_dropped(schema, before["schema"], set(by_id))
         last, old_fields = before["schema"]["last_id"], list(fields_of(before["schema"]["fields"]))
         require(schema["last_id"] >= last, "SCH-4", "has a last_id that fell")
-        again = [i for i in set(ids).difference(ids_of(old_fields)) if i <= last]
+        known = {*ids_of(old_fields), *(_back(schema, before["schema"]) if restores else ())}
+        again = [i for i in set(ids) - known if i <= last]
         require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
         _check_kept(schema, before["schema"])
         for old in old_fields:

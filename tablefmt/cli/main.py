@@ -19,6 +19,7 @@ from tablefmt.cli.check import verify
 from tablefmt.cli.demonstration import demo
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import escape_controls
+from tablefmt.cli.retention import restore
 from tablefmt.cli.state import describe, files, partitions, schema
 from tablefmt.errors import (
     ChangesExpiredError,
@@ -123,7 +124,7 @@ def _lenient(stream: Any) -> None:
 @click.version_option(tablefmt.__version__, prog_name="tablefmt")
 @debug_option
 def main() -> None:
-    """Tables on object storage: look into them, and see them work.
+    """Tables on object storage: look into them, see them work, keep them in order.
 
     V|TIME: a whole number is a version, anything else is ISO 8601 text (UTC without a zone).
     """
@@ -141,5 +142,6 @@ for command in (
     changes,
     diff,
     verify,
+    restore,
 ):
     main.add_command(command)

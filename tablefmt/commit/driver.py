@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +41,7 @@ from tablefmt.commit.protocol import (
     wait_seconds,
 )
 from tablefmt.commit.queue import queue_of
+from tablefmt.commit.restoring import restored_on
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -61,7 +62,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
-from tablefmt.model.entry import StoredEntry
+from tablefmt.model.entry import Entry, StoredEntry
 from tablefmt.model.times import MICROS_MAX
 from tablefmt.snapshot.head import Head, advance, check_writable
 from tablefmt.snapshot.load import LogView
@@ -251,9 +252,7 @@ class Driver:
             head = self.winners.head
             if head is not None:
                 check_writable(head)
-            entry = entry_on(
-                self.plan, self.winners.resolver.pending, head, self._removed(), self._now_us()
-            )
+            entry = self._entry_on(head)
             if entry.timestamp > MICROS_MAX:
                 raise StoreError("the commit would be after the year 9999; set the clock right.")
             entry = self.side_files.entry(entry)
@@ -265,6 +264,18 @@ class Driver:
                 advance(head, stored)
             self.entries = {version: (body, stored)}
         return self.entries[version][0]
+
+    def _entry_on(self, head: Head | None) -> Entry:
+        plan, pending = self.plan, self.winners.resolver.pending
+        if plan.restoring is None:
+            return entry_on(plan, pending, head, self._removed(), self._now_us())
+        assert self.view is not None
+        assert head is not None
+        restored = restored_on(plan.restoring, head, self.view.snapshot(head.version))
+        operation = restored.measured(plan.operation, plan.restoring)
+        plan = replace(plan, add=restored.added, operation=operation)
+        removed = removed_from(restored.goes)
+        return entry_on(plan, restored.pending(pending), head, removed, self._now_us())
 
     def _is_stale(self, version: int) -> bool:
         """CMT-8: an entry stamped long ago is not sent, or a settled range would grow (INC-2)."""

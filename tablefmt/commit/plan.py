@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.commit.restoring import Restoring
 from tablefmt.conflict.facts import NO_IDS, Group, Ids, Output, PendingCommit, Read, own_file
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.entry import (
@@ -63,6 +64,8 @@ class Staged:
     read_version: int | None = None
     add: AddedFiles | None = None
     replacing: Replacing | None = None
+    restoring: Restoring | None = None
+    """An older version that comes back: what is added and removed is decided on the parent."""
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
     """Files that go whole, by an UPDATE. Ascending."""
@@ -87,6 +90,7 @@ class Staged:
         return (
             self.add is None
             and self.replacing is None
+            and self.restoring is None
             and self.protocol is None
             and self.metadata is None
             and not (len(self.removes) or self.deletes or self.groups)

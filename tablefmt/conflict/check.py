@@ -218,8 +218,11 @@ def _may_have_seen(winner: Winner, pending: PendingCommit, blind: int) -> bool:
     if partitions is not None and not partitions:
         return False
     if entry.operation.cls is OperationClass.OVERWRITE:
-        # It read nothing, but what it removes is decided when it commits.
-        return any(file >= pending.next_id for file in entry.remove)
+        # It read nothing, but what it removes is decided when it commits; and a RESTORE leaves what
+        # is there as it was.
+        added = 0 if entry.add is None else len(entry.add)
+        stays = entry.basis.scope is None and entry.totals.files > added
+        return stays or any(file >= pending.next_id for file in entry.remove)
     return entry.basis.read_version is None or entry.basis.read_version >= blind
 
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tablefmt.maintenance.verify import Report, verify
+from tablefmt.model.times import Time
+from tablefmt.operations.restore import restore
+from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.readable import ReadableHandle
+from tablefmt.session.receipt import Commit
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class MaintainedHandle(ReadableHandle):
@@ -18,3 +27,28 @@ class MaintainedHandle(ReadableHandle):
             TableNotFoundError: there is no table. UnsupportedFeatureError: it needs a newer reader.
         """
         return verify(self.context.store, deep=deep)
+
+    def restore(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Time | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit:
+        """Make an older version the newest one, by a commit on top: history stays (RET-1).
+
+        Rows, columns, partitioning and constraints come back; properties and application versions
+        stay. If nothing differs, no version is made.
+
+        Args:
+            version: an ID version that is kept.
+            timestamp: the version as of a time (TIM-4), in place of it: aware, or ISO text.
+            commit: as of every method that writes.
+
+        Raises:
+            InvalidRangeError: both are given, or none, or one that is no version or time.
+            VersionNotFoundError: there is no such version, or no longer; it names those that can be
+                restored (RET-2).
+            ConstraintViolationError: the table is append-only.
+        """
+        return restore(self.context, version, timestamp, commit_options(commit))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tablefmt.model.given_names import check_new_names
 from tablefmt.model.numbering import check_comments, number_fields
-from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 
 
 class NewIds:
@@ -44,3 +44,24 @@ def checked_schema(schema: Schema, before: Schema) -> Schema:
     number_fields(schema.fields)
     check_comments(schema)
     return check_new_names(schema, before)
+
+
+def roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
+    """Fields that are not among those `staying`, at any depth; of what is inside them nothing."""
+    for each in fields:
+        if each.id not in staying:
+            yield each
+        else:
+            for inner in _structs(each.type):
+                yield from roots_gone(inner.fields, staying)
+
+
+def _structs(kind: Type) -> Iterator[Struct]:
+    """The structs in a type that are in no other one."""
+    if isinstance(kind, Struct):
+        yield kind
+    elif isinstance(kind, Array):
+        yield from _structs(kind.element)
+    elif isinstance(kind, Map):
+        yield from _structs(kind.key)
+        yield from _structs(kind.value)

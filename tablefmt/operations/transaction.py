@@ -19,6 +19,7 @@ from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.integers import whole_number
 from tablefmt.model.properties import duration_seconds
+from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append_files, append_statement
@@ -26,6 +27,7 @@ from tablefmt.operations.delete import delete_statement
 from tablefmt.operations.merge import explain_merge, merge_statement
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import overwrite_statement
+from tablefmt.operations.restore import restore_statement
 from tablefmt.operations.update import update_statement
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
@@ -139,6 +141,10 @@ class Transaction:
     def truncate(self, where: Condition = None) -> Transaction:
         """Stage an overwrite with nothing. Raises as `Table.truncate`."""
         return self._execute_alone(overwrite_statement(None, where=where))
+
+    def restore(self, *, version: int | None = None, timestamp: Time | None = None) -> Transaction:
+        """Stage an older version as the next one. Raises as `Table.restore`, but for the commit."""
+        return self._execute_alone(restore_statement(version, timestamp))
 
     def delete(self, where: Condition = None) -> Transaction:
         """Stage a delete at the pinned version. Raises as `Table.delete`, but for the commit."""

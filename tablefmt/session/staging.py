@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan, Staged
+from tablefmt.commit.restoring import restored_on
 from tablefmt.conflict.facts import Read
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property
@@ -272,7 +273,8 @@ def _added(context: TableContext, staged: Staged) -> AddedFiles | None:
 
 def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
     """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema, at the newest
-    version that there is: what goes is decided when it commits (CFL-3).
+    version that there is: what goes is decided when it commits (CFL-3), and what a
+    RESTORE brings back too (RET-1).
 
     The table is refreshed only where nothing is to go at the version that was read.
     """
@@ -280,10 +282,16 @@ def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
         staged.operation.cls is not OperationClass.OVERWRITE
         or staged.add is not None
         or staged.metadata is not None
-        or staged.replacing is None
     ):
         return False
-    scope, view = staged.replacing.predicate, context.view
+    view = context.view
+    if staged.restoring is not None:
+        view.refresh()
+        head = view.read_head
+        return restored_on(staged.restoring, head, view.snapshot(head.version)).is_nothing
+    if staged.replacing is None:
+        return False
+    scope = staged.replacing.predicate
     if view.snapshot(staged.read_version).in_scope(scope).num_rows:
         return False
     view.refresh()

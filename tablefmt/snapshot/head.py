@@ -5,7 +5,7 @@ Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5, RPL-6, SCH-3, S
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError
@@ -22,16 +22,8 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.features import READER_FEATURES, WRITER_FEATURES, needs_newer
-from tablefmt.model.schema import (
-    Array,
-    Field,
-    Map,
-    Schema,
-    Struct,
-    Type,
-    all_fields,
-    id_places,
-)
+from tablefmt.model.new_ids import roots_gone
+from tablefmt.model.schema import Schema, all_fields, all_ids, id_places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +222,7 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if after.last_id < before.last_id:
         raise _bad(entry, "SCH-4", "its schema has a last_id that fell")
     old, new = id_places(before), id_places(after)
-    given = new.keys() - old.keys()
+    given = new.keys() - old.keys() - _ids_back(entry, before, after, old)
     if given and min(given) <= before.last_id:
         raise _bad(entry, "SCH-4", "its schema gives out an id that was given out before")
     # One element, one key and one value a place; of fields there may be others.
@@ -241,30 +233,17 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
     staying = {f.id for f in all_fields(after)}
-    dropped = {f.physical for f in _roots_gone(before.fields, staying)}
+    dropped = {f.physical for f in roots_gone(before.fields, staying)}
     if not dropped.union(before.dropped).issubset(after.dropped):
         raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
 
 
-def _roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
-    """Fields that are not among those staying; of what is inside them nothing."""
-    for each in fields:
-        if each.id not in staying:
-            yield each
-        else:
-            for inner in _structs(each.type):
-                yield from _roots_gone(inner.fields, staying)
-
-
-def _structs(kind: Type) -> Iterator[Struct]:
-    """The structs in a type that are in no other one."""
-    if isinstance(kind, Struct):
-        yield kind
-    elif isinstance(kind, Array):
-        yield from _structs(kind.element)
-    elif isinstance(kind, Map):
-        yield from _structs(kind.key)
-        yield from _structs(kind.value)
+def _ids_back(entry: Entry, before: Schema, after: Schema, old: Collection[int]) -> set[int]:
+    """Ids of fields that were dropped and come back with the rows of an older version (SCH-8)."""
+    if entry.operation.cls is not OperationClass.OVERWRITE or entry.basis.scope is not None:
+        return set()
+    back = (f for f in roots_gone(after.fields, old) if f.physical in before.dropped)
+    return {i for field in back for i in all_ids(Schema((field,), before.last_id))}
 
 
 def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:

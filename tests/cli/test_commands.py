@@ -359,3 +359,19 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
         process.stdout.read(10)
         process.stdout.close()
         assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+
+def test_restore_says_what_it_made(table: tablefmt.Table, uri: str) -> None:
+    """RET-1."""
+    done = run("restore", uri, "--version", "2", "--json")
+    said = done.document
+    assert (done.code, said["version"], said["operation"], said["no_op"]) == (
+        0,
+        4,
+        "RESTORE",
+        False,
+    )
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    done = run("restore", uri, "--timestamp", times(table)[1])
+    assert done.out.splitlines()[0] == "version    5"
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2]

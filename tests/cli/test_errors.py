@@ -42,6 +42,11 @@ APPENDS = str(GOLDEN / "appends" / "table")
         (3, ["describe", APPENDS, "--as-of", "1999-01-01"]),
         (3, ["changes", APPENDS, "--after", "3"]),
         (3, ["diff", APPENDS, "0", "3"]),
+        (2, ["restore", APPENDS]),
+        (2, ["restore", APPENDS, "--version", "0", "--timestamp", "2024-01-01"]),
+        (2, ["restore", APPENDS, "--timestamp", "soon"]),
+        (3, ["restore", APPENDS, "--version", "3"]),
+        (3, ["restore", APPENDS, "--timestamp", "1999-01-01"]),
         *(
             (3, [command, "no/such/table", *more])
             for command, *more in (
@@ -55,6 +60,7 @@ APPENDS = str(GOLDEN / "appends" / "table")
                 ["changes", "--since", "0"],
                 ["diff", "0", "1"],
                 ["verify"],
+                ["restore", "--version", "0"],
             )
         ),
     ],

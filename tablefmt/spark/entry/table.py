@@ -139,6 +139,16 @@ class SparkTable:
             )
         return self.table.truncate(target.text, **commit)
 
+    def restore(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Time | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit:
+        """Make an older version the newest one. No job: arguments and errors as `Table.restore`."""
+        return self.table.restore(version=version, timestamp=timestamp, **commit)
+
     def delete(
         self, where: str | Filters | Column | None = None, **options: Unpack[WriteKeywords]
     ) -> Commit:

@@ -1,0 +1,111 @@
+"""Restore: an older version becomes the newest one, by a commit like any other (class OVERWRITE).
+
+No data file is read or written. Rows, columns, partitioning, constraints and comments come back;
+properties and application versions stay. Spec: RET-1 .. RET-3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tablefmt.commit.plan import Staged
+from tablefmt.commit.restoring import Restoring
+from tablefmt.errors import InvalidRangeError
+from tablefmt.model.entry import Metadata, Operation, OperationClass
+from tablefmt.model.integers import whole_number
+from tablefmt.model.new_ids import dropped_names, roots_gone
+from tablefmt.model.schema import id_places
+from tablefmt.model.times import Time, to_micros
+from tablefmt.session.context import TableContext
+from tablefmt.session.metadata_changes import with_schema
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.staging import Statement, autocommit
+
+NAME = "RESTORE"
+
+
+def restore(
+    context: TableContext, version: int | None, timestamp: Time | None, options: CommitOptions
+) -> Commit:
+    """Bring an older version back, in one commit.
+
+    The table is as it was at that version already, and no application version: no version is made.
+
+    Args:
+        context: the table.
+        version: an ID version.
+        timestamp: the version as of a time (TIM-4), in place of it.
+        options: what every commit takes.
+
+    Raises:
+        InvalidRangeError: both are given, or none, or one that is no version or time.
+        VersionNotFoundError: RET-2, with the versions that can be restored; a vacuum that commits
+            first may have given this one up.
+        ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    return autocommit(context, restore_statement(version, timestamp), options)
+
+
+def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
+    """A restore. Arguments as of `restore`.
+
+    Raises:
+        InvalidRangeError: as `restore`.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidRangeError("give a version or a timestamp to restore, one of them")
+    number = None if version is None else whole_number(version)
+    if version is not None and number is None:
+        raise InvalidRangeError(f"version {version!r} is not a whole number")
+    micros = None if timestamp is None else to_micros(timestamp)
+    asked: dict[str, Any] = {"version": number} if micros is None else {"timestamp": str(timestamp)}
+
+    def stage(pinned: TransactionSnapshot, _: Any) -> Staged:
+        return stage_restore(pinned, number, micros, asked)
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        check_may_remove(metadata)
+        return (str(number if micros is None else timestamp),)
+
+    return Statement(name=NAME, stage=stage, text=text)
+
+
+def stage_restore(
+    pinned: TransactionSnapshot, version: int | None, micros: int | None, parameters: dict[str, Any]
+) -> Staged:
+    """The restore at the pinned version. Raises as `restore`, but for what a commit raises."""
+    view = pinned.view
+    at = view.timeline.version_at(micros) if micros is not None else version
+    assert at is not None
+    snapshot = view.snapshot(view.check_version(at))
+    pinned.target = brought_back(pinned.metadata, snapshot.metadata)
+    metadata = pinned.evolved
+    return Staged(
+        transaction=pinned.transaction,
+        operation=Operation(
+            name=NAME,
+            cls=OperationClass.OVERWRITE,
+            parameters={**parameters, "version": at},
+        ),
+        written_under=pinned.metadata,
+        read_version=pinned.version,
+        restoring=Restoring(snapshot, pinned.target),
+        metadata=metadata,
+        replaces=metadata is not None,
+    )
+
+
+def brought_back(now: Metadata, then: Metadata) -> Metadata:
+    """An older definition as one that follows that of now: with its own ids, what was dropped since,
+    and the properties of now. Spec: SCH-4, SCH-8, RET-3.
+    """
+    dropped = tuple(roots_gone(now.schema.fields, id_places(then.schema).keys()))
+    schema = replace(
+        then.schema, last_id=now.schema.last_id, dropped=dropped_names(now.schema, dropped)
+    )
+    named = with_schema(replace(now, constraints={}), schema)
+    return replace(then, schema=schema, properties=named.properties)
