@@ -100,8 +100,8 @@ def stage_restore(
 
 
 def brought_back(now: Metadata, then: Metadata) -> Metadata:
-    """An older definition as one that follows that of now: with its own ids, what was dropped since,
-    and the properties of now. Spec: SCH-4, SCH-8, RET-3.
+    """An older definition as one that follows that of now: with its own ids, what was dropped
+    since, and the properties of now. Spec: SCH-4, SCH-8, RET-3.
     """
     dropped = tuple(roots_gone(now.schema.fields, id_places(then.schema).keys()))
     schema = replace(
