@@ -175,7 +175,7 @@ def test_constraints_come_back_with_the_rows() -> None:
 def test_partitioning_comes_back() -> None:
     """RET-1, ENT-8: then no file stays."""
     table = new_table(partitioned=True)
-    table.append(rows(1, 2, p=["a", None]))
+    table.append(pa.table({"id": [1, 2], "p": ["a", None]}))
     table.overwrite(rows(3, 4), overwrite_schema=True, partition_by=[])
     table.restore(version=1)
     assert (table.partition_by, content(table)) == (["p"], content(table, 1))
