@@ -131,6 +131,11 @@ WORDS: dict[str, str] = {
     "CFL-21": "look reason by file understood understands whole files",
     "CFL-23": "digest byte fingerprint stream text form",
     "CFL-22": "source query scan constant itself of the table",
+    "CMP-1": "minor small large size plan pack compact",
+    "CMP-2": "major base plan pack partition compact",
+    "CMP-3": "condition choose bounds chosen where files",
+    "CMP-4": "stop kill dry run plan commit group nothing memory size "
+             "kind compact row",
     "TIM-1": "time clock stamp",
     "TIM-2": "time logical compact",
     "TIM-3": "clock",

@@ -69,7 +69,7 @@ class WinnerReader:
                 self.read_others += len(bodies)
                 fresh = self._take_in(bodies, version + len(winners))
                 winners.extend(fresh)
-                decided = winners[-1].verdict is not None or any(map(self._is_own, fresh))
+                decided = any(w.verdict is not None or self._is_own(w) for w in fresh)
                 if decided or len(fresh) < len(bodies):
                     break
         except StoreError:

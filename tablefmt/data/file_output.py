@@ -62,7 +62,7 @@ def write_file(
         StoreError: the store refused it.
     """
     nans = nan_counts(rows, schema.fields)
-    body, footer = _encoded(rows, _statistics(schema, nans), compression)
+    body, footer = _encoded(rows, statistics_of(schema, nans), compression)
     store.put(key, body)
     row = {"path": key, "size": len(body), "rows": rows.num_rows}
     row["footer"] = footer_checksum(body)
@@ -80,17 +80,9 @@ def _encoded(
     sink = pa.BufferOutputStream() if tiny else io.BytesIO()
     footers: list[pq.FileMetaData] = []
     length = group_rows(rows.num_rows, width)
-    with pq.ParquetWriter(
-        sink,
-        rows.schema,
-        **_layout(choose_encodings(rows, length), "none" if tiny else compression),
-        dictionary_pagesize_limit=DICTIONARY_BYTES,
-        store_decimal_as_integer=True,
-        write_page_checksum=True,
-        store_schema=False,
-        write_statistics=statistics,
-        metadata_collector=footers,
-    ) as writer:
+    chosen, codec = choose_encodings(rows, length), "none" if tiny else compression
+    settings = writer_settings(chosen, codec, statistics, footers)
+    with pq.ParquetWriter(sink, rows.schema, **settings) as writer:
         writer.write_table(rows, length)
     body = sink.getvalue() if isinstance(sink, io.BytesIO) else sink.getvalue().to_pybytes()
     return body, footers[0]
@@ -102,6 +94,31 @@ class _Layout(TypedDict, total=False):
     compression: str | dict[str, str]
     use_dictionary: bool | list[str]
     column_encoding: dict[str, str]
+
+
+def writer_settings(
+    chosen: Encodings | None,
+    codec: str,
+    statistics: bool | list[str],
+    footers: list[pq.FileMetaData],
+) -> dict[str, Any]:
+    """What Arrow's writer is told of every data file.
+
+    Args:
+        chosen: as of `choose_encodings`.
+        codec: by Arrow's name for it.
+        statistics: as of `statistics_of`.
+        footers: gets the file's when the writer closes.
+    """
+    return {
+        **_layout(chosen, codec),
+        "dictionary_pagesize_limit": DICTIONARY_BYTES,
+        "store_decimal_as_integer": True,
+        "write_page_checksum": True,
+        "store_schema": False,
+        "write_statistics": statistics,
+        "metadata_collector": footers,
+    }
 
 
 def _layout(chosen: Encodings | None, codec: str) -> _Layout:
@@ -122,7 +139,7 @@ def group_rows(rows: int, width: int) -> int:
     return max(1, min(GROUP_ROWS, rows * GROUP_BYTES // max(width, 1)))
 
 
-def _statistics(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
+def statistics_of(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
     """The columns whose statistics may stand in the file (DAT-9); True for all.
 
     Statistics leave NaN out, and readers that order NaN above all, Spark among them, would drop

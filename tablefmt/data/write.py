@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.checks import Checks
@@ -181,12 +182,7 @@ def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[
         yield rows, {}
         return
     keys = [_key(rows[c.physical], c) for c in columns]
-    codes = np.zeros(rows.num_rows, np.int64)
-    for key in keys:
-        encoded = key.dictionary_encode(null_encoding="encode")
-        # Renumbered after every column, so the product never overflows.
-        combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(combined, return_inverse=True)[1]
+    codes = codes_of(keys, rows.num_rows)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     ordered = rows.take(pa.array(order)) if len(starts) > 1 else rows
@@ -196,6 +192,17 @@ def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         part = {f"partition.{i}": column[at] for i, column in values.items()}
         yield ordered.slice(int(start), int(end - start)), part
+
+
+def codes_of(keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+    """A number for every row, the same for those that are alike in all of the columns."""
+    codes = np.zeros(rows, np.int64)
+    for key in keys:
+        encoded = key.dictionary_encode(null_encoding="encode")
+        # Renumbered after every column, so the product never overflows.
+        combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(combined, return_inverse=True)[1]
+    return codes
 
 
 def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:

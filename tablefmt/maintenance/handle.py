@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tablefmt.maintenance.layout import LayoutHandle
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.times import Time
 from tablefmt.operations.restore import restore
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.receipt import Commit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class MaintainedHandle(ReadableHandle):
+class MaintainedHandle(LayoutHandle):
     """The part of a table that looks after its log and its files."""
 
     def verify(self, *, deep: bool = False) -> Report:

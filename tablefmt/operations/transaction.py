@@ -23,6 +23,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append_files, append_statement
+from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
 from tablefmt.operations.delete import delete_statement
 from tablefmt.operations.merge import explain_merge, merge_statement
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
@@ -180,6 +181,17 @@ class Transaction:
             return explain_merge(pinned, rows, statement, memory_limit)
 
         return begin_merge(on, source_alias, target_alias, merge_schema, staged, explained)
+
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: Condition = None,
+        target_file_size: int | None = None,
+    ) -> Transaction:
+        """Stage a compaction of the pinned version. Arguments and errors as of `Table.compact`."""
+        asked = Compaction(kind=kind, where=where, target_file_size=target_file_size)
+        return self._execute_alone(compact_statement(asked, rewrite_here()))
 
     @property
     def alter(self) -> Alter[Transaction]:

@@ -78,35 +78,6 @@ def flagged(added: AddedFiles, *, updated: bool) -> AddedFiles:
     return AddedFiles({**added.columns, "updated": [updated] * len(added)})
 
 
-def rewrite(
-    pinned: TransactionSnapshot, files: Sequence[int], sort: Change | None = None
-) -> tuple[AddedFiles | None, tuple[tuple[Run, ...], ...]]:
-    """Write the live rows of files again, in order.
-
-    Args:
-        pinned: the version to read.
-        files: ids of live files, in the order in which their rows are to come.
-        sort: puts the rows into another order; then nothing is said of where they came from.
-
-    Returns:
-        The files written, and for each the runs of rows it is made of.
-    """
-    snapshot = pinned.snapshot
-    chosen = snapshot.with_vectors(live_files(pinned, files))
-    columns = snapshot.schema.fields
-    batches = read_files(pinned.store, chosen, snapshot.schema, columns)
-    reader = pa.RecordBatchReader.from_batches(answer_schema(columns), batches)
-    if sort is not None:
-        added = pinned.write(sort(reader.read_all()).to_reader(), carried=True, in_memory=True)
-        return added, ((),) * (0 if added is None else len(added))
-    added = pinned.write(reader, carried=True)
-    inputs = [
-        (file, rows, snapshot.positions(file))
-        for file, rows in zip(chosen["id"].to_pylist(), chosen["rows"].to_pylist(), strict=True)
-    ]
-    return added, runs_of(inputs, [] if added is None else added.columns["rows"])
-
-
 def runs_of(
     inputs: Iterable[tuple[int, int, BitMap64]], outputs: Sequence[int]
 ) -> tuple[tuple[Run, ...], ...]:

@@ -72,8 +72,7 @@ class TransactionSnapshot:
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
         """
-        prefix = f"{self._writes}-"
-        self._writes += 1
+        prefix = self.next_prefix()
         target = replace(self.target, constraints={}) if carried else self.target
         stats = stats_of(target)
         return write_data(
@@ -85,6 +84,11 @@ class TransactionSnapshot:
             prefix=prefix,
             in_memory=in_memory,
         )
+
+    def next_prefix(self) -> str:
+        """What the names of the files of one more write begin with. Not for several threads."""
+        self._writes += 1
+        return f"{self._writes - 1}-"
 
     @contextmanager
     def staging(self) -> Iterator[None]:

@@ -7,8 +7,8 @@ import pytest
 
 from tablefmt.commit import side_files
 from tablefmt.model.entry import AddedFiles, OperationClass
-from tablefmt.session.compaction import stage_compact
 from tablefmt.table import Table
+from tests.compactions import stage_compact
 from tests.oracle import logdump
 from tests.tables import assert_sound, handle, new_table, rows
 

@@ -28,7 +28,7 @@ from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
-from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
+from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.tables import Clock, handle, ids, memory, new_table, rows
 
 CONDITIONS = ["id = 3", "id > 40 AND p = 'a'", "p <> 'b' OR id < 5", "p IS NULL", "v = 1"]

@@ -19,8 +19,8 @@ from tablefmt.errors import (
 )
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.create import create
-from tablefmt.session.compaction import stage_compact
 from tablefmt.table import Table
+from tests.compactions import stage_compact
 from tests.tables import Clock, assert_sound, handle, memory
 
 Row = dict[str, Any]

@@ -17,7 +17,6 @@ from tablefmt.maintenance.verify import verify
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
-from tablefmt.session.compaction import stage_compact
 from tablefmt.store.memory import MemoryStore
 from tablefmt.table import open_at
 from tablefmt.testing.reference import (
@@ -43,6 +42,7 @@ from tablefmt.testing.terms import (
     is_null,
     plus,
 )
+from tests.compactions import stage_compact
 
 SCHEMA = pa.schema([("p", pa.string()), ("n", pa.int64()), ("f", pa.float64())])
 EMPTY = State((Column("p", "STRING"), Column("n", "BIGINT"), Column("f", "DOUBLE")))

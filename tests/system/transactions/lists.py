@@ -16,7 +16,7 @@ import pyarrow as pa
 from tablefmt.operations.create import create
 from tablefmt.operations.transaction import Transaction
 from tablefmt.table import Table
-from tests.system.transactions.staged import MAJOR, compact
+from tests.compactions import MAJOR, compact
 from tests.system.transactions.world import ENVIRONMENT, attempt, begin, handle, memory
 
 Edges = dict[int, set[int]]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tablefmt.operations.transaction import Transaction
 from tablefmt.testing import reference
-from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
+from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import Row, Rows, data
 
 Op = tuple[Any, ...]

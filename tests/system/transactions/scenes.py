@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.transaction import Transaction
-from tablefmt.session.row_changes import Change
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.testing import reference
-from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
+from tests.compactions import CLUSTER, Sort, compact
 from tests.system.transactions.world import (
     Row,
     Rows,
@@ -206,12 +205,14 @@ def copy_row(place: Place, key: int) -> Doing:
 
 def minor(place: Place) -> Doing:
     """MINOR: the place's files into one."""
-    return _compacting(MINOR, place.files)
+    where = f"p = '{place.p}' AND k >= {place.files[0]} AND k < {place.files[-1] + 4}"
+    return Doing(lambda txn: txn.compact("minor", where=where), compacts=place.files)
 
 
 def major(place: Place) -> Doing:
     """MAJOR: all files of the partition into one."""
-    return _compacting(MAJOR, tuple(f[0] for f in FILES[place.p]))
+    firsts = tuple(f[0] for f in FILES[place.p])
+    return Doing(lambda txn: txn.compact("major", where=f"p = '{place.p}'"), compacts=firsts)
 
 
 def cluster(place: Place) -> Doing:
@@ -225,7 +226,7 @@ def cluster_all(place: Place) -> Doing:
     return _compacting(CLUSTER, firsts, lambda t: t.sort_by([("v", "descending")]))
 
 
-def _compacting(cls: OperationClass, firsts: tuple[int, ...], sort: Change | None = None) -> Doing:
+def _compacting(cls: OperationClass, firsts: tuple[int, ...], sort: Sort | None = None) -> Doing:
     def stage(txn: Transaction) -> None:
         txn.stage(compact(cls, lambda files: [[_holding(files, first) for first in firsts]], sort))
 

@@ -15,10 +15,10 @@ from tablefmt.log.names import deletes_key, entry_key
 from tablefmt.model.entry import OperationClass
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import stage_update
-from tablefmt.session.compaction import stage_compact
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
+from tests.compactions import stage_compact
 from tests.tables import (
     assert_sound,
     behind,

@@ -15,7 +15,7 @@ from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table
-from tests.system.transactions.staged import CLUSTER, MAJOR, MINOR, compact
+from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import (
     Row,
     Watch,

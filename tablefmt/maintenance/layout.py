@@ -1,0 +1,87 @@
+"""A handle on a table whose files can be put in order: what they hold stays as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+from tablefmt.data.selection import Condition
+from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
+from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.session.options import CommitKeywords, commit_options
+from tablefmt.session.readable import ReadableHandle
+from tablefmt.session.receipt import Commit
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class LayoutHandle(ReadableHandle):
+    """The part of a table that writes its files again."""
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: Condition = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: Condition = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: Condition = None,
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Put small files together, partition by partition; rows that are gone are left out.
+
+        No answer changes: rows keep their order, there is no new time version, and incremental
+        reads do not see it. Nothing to do: no version is made. In memory are, a group at a time and
+        a few groups at once, two row groups and what is read ahead; never a file.
+
+        Args:
+            kind: "minor" takes small files, and those of which many rows are gone (CMP-1);
+                "major" all files of the partitions in which there is something to do (CMP-2).
+            where: as of `scan`: only files that may hold such rows; by partition columns exactly
+                the files of those partitions (CMP-3).
+            target_file_size: bytes wanted in a file; by default the property targetFileSize.
+            dry_run: give the plan, which can be printed and read as Arrow, and write nothing.
+            commit_every: commit whenever so many groups are done, so that these stay if the rest
+                fails; the receipt is that of the last commit, with the metrics of all.
+            progress: called with groups done, and how many there are.
+            commit: see `Table`.
+
+        Raises:
+            InvalidRangeError: a kind, a size or a number that is none; `commit_every` with an
+                application version. InvalidPredicateError, UnsupportedFeatureError: `where`.
+            CorruptDataError: DAT-5. ConcurrentModificationException: only with conflictGranularity
+                transaction, or deleteMode copy-on-write; else groups that others were faster with
+                are left out (CFL-15).
+        """
+        options = commit_options(commit)
+        asked = Compaction(kind=kind, where=where, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(self.context, asked.plan)
+        return compact(self.context, asked, options, commit_every=commit_every, progress=progress)

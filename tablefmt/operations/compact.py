@@ -1,0 +1,238 @@
+"""Compact: small files into large ones, and rows that are gone left out (MINOR, MAJOR).
+
+Rows keep their order and no answer changes: there is no new time version, and incremental reads do
+not see it. Spec: CMP-1 .. CMP-4, LIN-1, CFL-14 .. CFL-16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.commit.plan import Staged
+from tablefmt.data.selection import Condition
+from tablefmt.errors import InvalidPredicateError, InvalidRangeError
+from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
+from tablefmt.model.integers import whole_number
+from tablefmt.operations.compact_plan import (
+    KINDS,
+    MINOR,
+    LayoutPlan,
+    PlannedGroup,
+    plan_compaction,
+)
+from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
+from tablefmt.session.condition import analyzed_condition
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import Statement, autocommit
+
+TARGET_MAX = 1 << 50
+"""Bytes; as of the property."""
+
+Progress = Callable[[int, int], None]
+"""Told of groups done, and of how many there are."""
+
+Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Compaction"], Staged]
+"""Writes the groups of a plan, by whatever engine, and says what is to be committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What was asked for, checked as far as it can be without a table."""
+
+    kind: str = MINOR
+    where: Condition = None
+    target_file_size: int | None = None
+    """Bytes; None: the table's property."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidRangeError(f"kind {self.kind!r:.100} is not one of {', '.join(KINDS)}")
+        check_target(self.target_file_size)
+
+    @property
+    def cls(self) -> OperationClass:
+        """Of the commit."""
+        minor, major = OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT
+        return minor if self.kind == MINOR else major
+
+    def plan(self, pinned: TransactionSnapshot) -> LayoutPlan:
+        """What goes together at a version. Raises as `files_chosen`."""
+        files = files_chosen(pinned, self.where)
+        named = partition_columns(pinned.metadata)
+        target = target_of(self.target_file_size, pinned)
+        return plan_compaction(files, named, pinned.version, self.kind, target)
+
+    def parameters(self, pinned: TransactionSnapshot) -> dict[str, str]:
+        """What the history shows of it."""
+        target = str(target_of(self.target_file_size, pinned))
+        return {"targetFileSize": target, **shown_where(self.where, pinned.metadata)}
+
+
+def compact(
+    context: TableContext,
+    asked: Compaction,
+    options: CommitOptions,
+    *,
+    commit_every: int | None = None,
+    progress: Progress | None = None,
+    rewrite: Rewrite | None = None,
+) -> Commit:
+    """Compact in one commit, or in several of `commit_every` groups. Nothing to do: no version.
+
+    Args:
+        context: the table.
+        asked: what to do.
+        options: what every commit takes.
+        commit_every: groups a commit; those that are done stay, whatever comes after.
+        progress: told how far it is.
+        rewrite: who writes the files; by default threads of this process.
+
+    Raises:
+        InvalidPredicateError: the condition. InvalidRangeError: `commit_every`, or with an
+            application version, which only one commit can carry. CorruptDataError: DAT-5.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    work = rewrite or rewrite_here(progress)
+    if commit_every is None:
+        return autocommit(context, compact_statement(asked, work), options)
+    return in_batches(
+        context, options, commit_every, asked.plan, lambda c: compact_statement(asked, work, c)
+    )
+
+
+def plan_of(context: TableContext, plan: Callable[[TransactionSnapshot], LayoutPlan]) -> LayoutPlan:
+    """A plan on the newest version; nothing is written, by nobody."""
+    context.view.refresh()
+    return plan(context.pin(context.view.head.version))
+
+
+def compact_statement(
+    asked: Compaction, rewrite: Rewrite, chosen: tuple[PlannedGroup, ...] | None = None
+) -> Statement:
+    """A compaction of what the plan says, or of those groups of an older plan that are still there.
+
+    Args:
+        asked: what to do.
+        rewrite: who writes the files.
+        chosen: groups; None: those of a plan that is made then.
+    """
+
+    def stage(pinned: TransactionSnapshot, rows: Any) -> Staged:
+        groups = asked.plan(pinned).groups if chosen is None else still_there(pinned, chosen)
+        return rewrite(pinned, groups, asked)
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        shown = shown_where(asked.where, metadata).get("predicate", "None")
+        return shown, str(asked.target_file_size)
+
+    return Statement(name=f"COMPACT {asked.kind.upper()}", stage=stage, text=text)
+
+
+def rewrite_here(progress: Progress | None = None) -> Rewrite:
+    """Threads of this process write the files."""
+
+    def rewrite(
+        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Compaction
+    ) -> Staged:
+        writer = rewriting(pinned)
+
+        def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
+            return writer.in_order(files, prefix, groups[at].rows_max)
+
+        done = rewrite_groups(pinned, [group.files for group in groups], work, progress)
+        return staged_rewrites(pinned, asked.cls, done, asked.parameters(pinned))
+
+    return rewrite
+
+
+def in_batches(
+    context: TableContext,
+    options: CommitOptions,
+    commit_every: int,
+    plan: Callable[[TransactionSnapshot], LayoutPlan],
+    statement: Callable[[tuple[PlannedGroup, ...]], Statement],
+) -> Commit:
+    """The groups of one plan in several commits, each on the newest version that there is then.
+
+    Returns:
+        The last commit that made a version, with the metrics of all of them added up; a no-op if
+        there was nothing to do.
+    """
+    each = whole_number(commit_every)
+    if each is None or each < 1:
+        raise InvalidRangeError(f"commit_every {commit_every!r:.100} is not a number from 1 on")
+    if options.application is not None:
+        raise InvalidRangeError(
+            "an application version is carried by one commit, and commit_every makes several"
+        )
+    groups = plan(context.pin(context.begin().version)).groups
+    batches = [groups[at : at + each] for at in range(0, len(groups), each)] or [()]
+    done = [autocommit(context, statement(batch), options) for batch in batches]
+    made = [commit for commit in done if not commit.no_op] or done[-1:]
+    metrics: dict[str, int] = {}
+    for commit in made:
+        for name, value in commit.metrics.items():
+            metrics[name] = metrics.get(name, 0) + value
+    return replace(made[-1], metrics=metrics)
+
+
+def still_there(
+    pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...]
+) -> tuple[PlannedGroup, ...]:
+    """Those of the groups of which nobody took a file away meanwhile."""
+    live = pinned.snapshot.files["id"].to_numpy()
+    return tuple(group for group in groups if np.isin(group.files, live).all())
+
+
+def check_target(size: int | None) -> None:
+    """Refuse a size that is none. Raises InvalidRangeError."""
+    if size is None:
+        return
+    number = whole_number(size)
+    if number is None or not 0 < number < TARGET_MAX:
+        raise InvalidRangeError(
+            f"target_file_size {size!r:.100} is not a whole number of bytes from 1 on"
+        )
+
+
+def target_of(size: int | None, pinned: TransactionSnapshot) -> int:
+    """Bytes wanted in a file."""
+    return int(pinned.property("targetFileSize") if size is None else size)
+
+
+def partition_columns(metadata: Metadata) -> dict[str, str]:
+    """Names of the columns about files that say their partition, and what people call them."""
+    names = zip(metadata.partition_by, metadata.partition_names, strict=True)
+    return {f"partition.{field_id}": name for field_id, name in names}
+
+
+def files_chosen(pinned: TransactionSnapshot, where: Condition) -> pa.Table:
+    """The live files that may hold rows of a condition; all of them for None (CMP-3).
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: the condition; one that rules out no file.
+    """
+    if where is None:
+        return pinned.snapshot.files
+    predicate = analyzed_condition(where, pinned.metadata.schema).predicate
+    if predicate is None:
+        raise InvalidPredicateError(
+            f"nothing is understood of the condition {str(where)[:200]!r} by which files could be "
+            "chosen; compare columns with constants"
+        )
+    return pinned.snapshot.matching(predicate)
+
+
+def shown_where(where: Condition, metadata: Metadata) -> dict[str, str]:
+    """The condition, for the history."""
+    if where is None:
+        return {}
+    return {"predicate": analyzed_condition(where, metadata.schema).text}

@@ -1,0 +1,220 @@
+"""Which files a compaction takes together, and why others stay as they are. Pure.
+
+Files of one partition are put together in the order of their rows until there is enough for a file
+of the size that is wanted. Spec: CMP-1 .. CMP-4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.conflict.facts import Ids
+from tablefmt.data.write import codes_of
+
+MINOR, MAJOR = "minor", "major"
+KINDS = (MINOR, MAJOR)
+
+LARGE = 0.75
+"""Of the size that is wanted: a file from here on is large enough, and stays by itself."""
+
+TOO_LARGE = 2
+"""Times the size that is wanted: beyond it a MAJOR cuts a file into several."""
+
+DELETED = 0.05
+"""Of a file's rows: where more are gone, it is worth to write the rest again."""
+
+_Numbers = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
+
+SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE = (
+    "small",
+    "rows of it are gone",
+    "its partition is written anew",
+    "large enough",
+    "small, but no other goes with it",
+    "a base file",
+)
+REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE)
+"""Why a file is rewritten, or why it stays."""
+
+_CODE = {reason: code for code, reason in enumerate(REASONS)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedGroup:
+    """Files that one rewrite reads: it stands or falls by itself (CFL-15)."""
+
+    files: Ids
+    """Ids in the order in which their rows are to come."""
+    outputs: int = 1
+    """How many files come in their place, about."""
+    rows_max: int | None = None
+    """Most rows of a new file; None: all rows come into one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayoutPlan:
+    """What a compaction or a clustering would do: for people, for Arrow, and for who does it.
+
+    `print` shows it in short; `to_arrow` has a row for every file that was looked at.
+    """
+
+    version: int
+    """The version that was looked at."""
+    operation: str
+    """As in the history."""
+    target: int
+    """Bytes that are wanted in a file."""
+    groups: tuple[PlannedGroup, ...]
+    files: pa.Table
+    """See `to_arrow`."""
+
+    def to_arrow(self) -> pa.Table:
+        """All files looked at, in the order of partitions and ids: id, path, `partition` (a struct,
+        absent if unpartitioned), size, rows, deleted, `group` (the number of the group, from 0;
+        NULL for what stays) and `reason`.
+        """
+        return self.files
+
+    def __str__(self) -> str:
+        group = self.files["group"].to_numpy()
+        sizes, chosen = self.files["size"].to_numpy(), ~np.isnan(group.astype(float))
+        head = (
+            f"version {self.version}: {self.operation} would write {int(chosen.sum())} of "
+            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) again, as about "
+            f"{sum(g.outputs for g in self.groups)} of {self.target} bytes each"
+        )
+        shown = [
+            f"  group {at}: {len(one.files)} files into {one.outputs}"
+            for at, one in enumerate(self.groups[:SHOWN])
+        ]
+        if len(self.groups) > SHOWN:
+            shown.append(f"  and {len(self.groups) - SHOWN} groups more")
+        counts = zip(*_counted(self.files["reason"]), strict=True)
+        why = [f"  {count} files: {reason}" for reason, count in sorted(counts)]
+        return "\n".join([head, *shown, *why])
+
+
+SHOWN = 20
+"""Groups that are shown to people."""
+
+
+def _counted(reasons: pa.ChunkedArray) -> tuple[list[str], list[int]]:
+    counts = reasons.value_counts()
+    return counts.field("values").to_pylist(), counts.field("counts").to_pylist()
+
+
+def plan_compaction(
+    files: pa.Table, partition: dict[str, str], version: int, kind: str, target: int
+) -> LayoutPlan:
+    """Which files go together (CMP-1, CMP-2).
+
+    Args:
+        files: live files, with `id`, `path`, `size`, `rows`, `deleted` and the columns of
+            `partition`.
+        partition: names of columns of `files`, and what people call them.
+        version: of the files.
+        kind: one of KINDS.
+        target: bytes wanted in a file, from 1 on.
+    """
+    table = _Files(files, list(partition))
+    big = table.live_bytes >= LARGE * target
+    holes = table.deleted > DELETED * table.rows
+    chosen = ~big | holes | np.full(len(table), kind == MAJOR)
+    starts, places = _bins(table.partition, table.live_bytes, chosen, target)
+    count = np.diff(np.append(starts, len(places)))
+    group = np.full(len(table), -1, np.int64)
+    group[places] = np.repeat(np.arange(len(starts)), count)
+    worth = count > 1
+    worth |= np.bincount(group[places], holes[places], len(starts)).astype(bool)
+    if kind == MAJOR:
+        dirty = (table.deleted > 0) | (table.live_bytes > TOO_LARGE * target)
+        dirty[places] |= worth[group[places]]
+        worth = np.isin(table.partition[places[starts]], table.partition[dirty])
+    # The last of them stands for files in no run.
+    number = np.append(np.where(worth, np.cumsum(worth) - 1, -1), -1)
+    group = number[group]
+    if kind == MAJOR:
+        reasons = np.where(group >= 0, _CODE[PARTITION], _CODE[BASE])
+    else:
+        stays = np.where(big & ~holes, _CODE[ENOUGH], _CODE[ALONE])
+        reasons = np.where(group >= 0, np.where(holes, _CODE[HOLES], _CODE[SMALL]), stays)
+    groups = [
+        _group(table, places[start : start + n], target)
+        for start, n in zip(starts[worth].tolist(), count[worth].tolist(), strict=True)
+    ]
+    name = f"COMPACT {kind.upper()}"
+    shown = table.shown(group, reasons, partition)
+    return LayoutPlan(version, name, target, tuple(groups), shown)
+
+
+def _group(table: _Files, places: NDArray[np.intp], target: int) -> PlannedGroup:
+    size = float(table.live_bytes[places].sum())
+    rows = int((table.rows[places] - table.deleted[places]).sum())
+    outputs = max(1, min(rows, math.ceil(size / target)))
+    if outputs == 1:
+        return PlannedGroup(table.ids[places])
+    return PlannedGroup(table.ids[places], outputs, -(-rows // outputs))
+
+
+class _Files:
+    """Columns of files in the order of partitions, and of ids in each."""
+
+    def __init__(self, files: pa.Table, keys: list[str]) -> None:
+        codes = codes_of([files[key].combine_chunks() for key in keys], files.num_rows)
+        # Partitions come in the order of their first files.
+        firsts = np.unique(codes, return_index=True)[1]
+        ranks = np.empty(len(firsts), np.int64)
+        ranks[np.argsort(firsts)] = np.arange(len(firsts))
+        codes = ranks[codes]
+        ids = files["id"].to_numpy()
+        order = np.lexsort((ids, codes))
+        self.table = files.take(pa.array(order))
+        self.partition: _Numbers = codes[order]
+        self.ids: Ids = ids[order]
+        self.rows: _Numbers = self.table["rows"].to_numpy()
+        self.deleted: _Numbers = self.table["deleted"].to_numpy()
+        left = 1 - self.deleted / np.maximum(self.rows, 1)
+        self.live_bytes = self.table["size"].to_numpy() * left
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def shown(self, group: _Numbers, reasons: _Numbers, partition: dict[str, str]) -> pa.Table:
+        """The table of `LayoutPlan.to_arrow`."""
+        columns = {name: self.table[name] for name in ("id", "path", "size", "rows", "deleted")}
+        if partition:
+            values = [self.table[key].combine_chunks() for key in partition]
+            columns["partition"] = pa.StructArray.from_arrays(values, names=[*partition.values()])
+        columns["group"] = pa.array(group, pa.int64(), mask=group < 0)
+        coded = pa.DictionaryArray.from_arrays(pa.array(reasons, pa.int32()), list(REASONS))
+        columns["reason"] = coded.cast(pa.string())
+        return pa.table(columns)
+
+
+def _bins(
+    partition: _Numbers, sizes: NDArray[np.float64], chosen: _Mask, target: int
+) -> tuple[_Numbers, NDArray[np.intp]]:
+    """Chosen files in runs of at most `target` bytes, each of one partition.
+
+    Returns:
+        Where each run begins in the second; and the places of the chosen files.
+    """
+    places = np.flatnonzero(chosen)
+    ends = np.cumsum(sizes[places])
+    borders = np.append(np.flatnonzero(np.diff(partition[places])) + 1, len(places))
+    starts = []
+    at, border = 0, 0
+    while at < len(places):
+        while borders[border] <= at:
+            border += 1
+        starts.append(at)
+        before = ends[at - 1] if at else 0.0
+        fitting = int(np.searchsorted(ends, before + target, "right"))
+        at = min(max(fitting, at + 1), int(borders[border]))
+    return np.array(starts, np.int64), places

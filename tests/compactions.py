@@ -1,0 +1,49 @@
+"""Compactions of whatever groups of files a test wants, where the verbs choose for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from tablefmt.commit.plan import Staged
+from tablefmt.data.read import read_files
+from tablefmt.model.entry import AddedFiles, OperationClass
+from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import Stage
+
+MINOR, MAJOR, CLUSTER = (
+    OperationClass.MINOR_COMPACT,
+    OperationClass.MAJOR_COMPACT,
+    OperationClass.CLUSTER,
+)
+
+Choose = Callable[[pa.Table], Iterable[Sequence[int]]]
+"""The live files of a snapshot; gives the groups to compact, as ids in the order of their rows."""
+
+Sort = Callable[[pa.Table], pa.Table]
+
+
+def compact(cls: OperationClass, choose: Choose, sort: Sort | None = None) -> Stage:
+    """One commit of a MINOR or MAJOR compaction, or with `sort` of a clustering."""
+    return lambda pinned: stage_compact(pinned, cls, list(choose(pinned.snapshot.files)), sort)
+
+
+def stage_compact(
+    pinned: TransactionSnapshot,
+    cls: OperationClass,
+    groups: Sequence[Sequence[int]],
+    sort: Sort | None = None,
+) -> Staged:
+    """The rewrite of groups of files at the pinned version, each standing or falling by itself."""
+    assert (cls is OperationClass.CLUSTER) == (sort is not None)
+
+    def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
+        if sort is None:
+            return rewriting(pinned).in_order(files, prefix)
+        schema = pinned.snapshot.schema
+        rows = pa.Table.from_batches(read_files(pinned.store, files, schema, schema.fields))
+        return pinned.write(sort(rows).to_reader(), carried=True)
+
+    return staged_rewrites(pinned, cls, rewrite_groups(pinned, groups, work))
