@@ -52,6 +52,10 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         """Whether all of a file is there."""
         return self._files[path][1].start == 0
 
+    def footer(self, path: str) -> pq.FileMetaData:
+        """Of a file. Raises what Arrow does for one that is none."""
+        return pq.read_metadata(pa.BufferReader(self._files[path][1].body))
+
     def promise(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Say which ranges of a file will be read; for remote files that are not whole."""
         size, end = self._files[path]

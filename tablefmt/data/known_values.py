@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
-import pyarrow.parquet as pq
 
 from tablefmt.data.fetch import DataFiles
 from tablefmt.data.scanner import CODED_ROWS, coded_columns
@@ -27,6 +26,8 @@ THREADS = 16
 """Footers read at once."""
 
 _CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
+
+_PLAIN = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
 
 Known = Mapping[str, pa.Scalar]
 """By physical name, the value of a column in all rows of a file; NULL is one."""
@@ -51,8 +52,8 @@ def dataset_of(
         data: the bytes of the files.
         files: `path` and `size`, and `partition.<id>` of the columns that they are partitioned by.
         schema: the snapshot's.
-        unlooked: physical names of columns that no condition looks at; those of text may have
-            dictionary types in the dataset (`scanner`).
+        unlooked: physical names of columns that no condition looks at; those of text may be read
+            as codes.
     """
     filesystem = pyarrow.fs.PyFileSystem(data)
     initial = {
@@ -62,17 +63,18 @@ def dataset_of(
     }
     columns = [f for f in schema.fields if is_known(files, f)]
     known = {*initial, *(f.physical for f in columns)}
-    coded = _coded(data, files, schema, frozenset(unlooked) - known)
-    kind = ds.ParquetFileFormat(
-        read_options=ds.ParquetReadOptions(dictionary_columns=coded),
-        default_fragment_scan_options=_CHECKED,
-    )
+    text = _text_columns(schema, frozenset(unlooked) - known)
     exact = _values(files, [f for f in columns if not is_float(f.type)])
     floats = _values(files, [f for f in columns if is_float(f.type)])
     looks = bool(initial) or any(value.is_valid for known in floats for value in known.values())
 
-    def fragment(path: str, size: int, always: Known, lacking: Known) -> ds.ParquetFileFragment:
+    def fragment(
+        path: str, size: int, rows: int, always: Known, lacking: Known
+    ) -> ds.ParquetFileFragment:
         known = dict(always)
+        kind = _PLAIN
+        if text and rows >= CODED_ROWS:
+            kind = _coded(coded_columns(data.footer(path), text))
         file = kind.make_fragment(path, filesystem, file_size=size)
         if looks:
             there = frozenset(file.physical_schema.names)
@@ -83,31 +85,32 @@ def dataset_of(
             return file
         return kind.make_fragment(path, filesystem, _guarantee(known), file_size=size)
 
-    described = (files["path"].to_pylist(), files["size"].to_pylist(), exact, floats)
+    described = (*(files[name].to_pylist() for name in ("path", "size", "rows")), exact, floats)
     # Where nothing depends on what a file lacks, no file is looked at here.
     with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
         fragments = list((pool.map if looks else map)(fragment, *described))
-    fields = [
-        f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in coded else f
-        for f in file_schema(schema)
-    ]
-    return ds.FileSystemDataset(fragments, pa.schema(fields), kind, filesystem)
+    return ds.FileSystemDataset(fragments, file_schema(schema), _PLAIN, filesystem)
 
 
-def _coded(
-    data: DataFiles, files: pa.Table, schema: Schema, unlooked: frozenset[str]
-) -> frozenset[str]:
-    """Columns of text to be read as codes, as the first file has them."""
-    text = {
+def _text_columns(schema: Schema, unlooked: frozenset[str]) -> frozenset[str]:
+    """Columns of text that may be read as codes."""
+    return frozenset(
         field.name
         for field in file_schema(schema)
         # Arrow would take a dot for the way into a struct.
         if field.name in unlooked and pa.types.is_string(field.type) and "." not in field.name
-    }
-    if not text or (pc.sum(files["rows"]).as_py() or 0) < CODED_ROWS:
-        return frozenset()
-    with data.open_input_file(files["path"][0].as_py()) as file:
-        return frozenset(coded_columns(pq.read_metadata(file), text))
+    )
+
+
+def _coded(columns: Sequence[str]) -> ds.ParquetFileFormat:
+    """Of files of which Arrow reads these columns as codes, and looks the text up in its threads
+    when it makes them what the schema says."""
+    if not columns:
+        return _PLAIN
+    return ds.ParquetFileFormat(
+        read_options=ds.ParquetReadOptions(dictionary_columns=columns),
+        default_fragment_scan_options=_CHECKED,
+    )
 
 
 def known_values(fragment: ds.Fragment) -> dict[str, object]:

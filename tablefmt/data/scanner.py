@@ -1,4 +1,4 @@
-"""How Arrow's scanner is asked: out of which memory, and text that it reads as codes.
+"""How Arrow's scanner is asked: out of which memory, and which text it reads as codes.
 
 Spec: DAT-4. A reader sees none of it: columns have the types of the schema.
 """
@@ -18,8 +18,11 @@ READAHEAD = 2
 CODED_BYTES = 2
 """Most bytes a value for which text is read as codes: those of a few thousand values."""
 
-CODED_ROWS = 1 << 17
-"""Fewer rows are read sooner than somebody finds out how."""
+CODED_ROWS = 1 << 15
+"""Fewer rows of a file are read sooner than somebody finds out how."""
+
+_CODES = frozenset({"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"})
+"""Encodings from which Arrow makes codes; it fails on others, whatever comes before them."""
 
 
 def scanner(
@@ -38,7 +41,7 @@ def scanner(
         computed: more columns, by name.
         readahead: files that are decoded before their rows are asked for.
     """
-    columns = {name: _dense(files.schema, name) for name in names}
+    columns = {name: pc.field(name) for name in names}
     return files.scanner(
         columns={**columns, **(computed or {})},
         filter=pushed,
@@ -53,20 +56,28 @@ def coded_columns(footer: pq.FileMetaData, names: Collection[str]) -> list[str]:
     Arrow puts text together value by value, which takes twice as long.
 
     Args:
-        footer: of a file that stands for others.
+        footer: of the file.
         names: of top-level columns of text that no condition looks at.
     """
-    if not names or not footer.num_row_groups:
+    if not footer.num_row_groups:
         return []
-    group = footer.row_group(0)
-    chunks = (group.column(at) for at in range(group.num_columns))
-    return [
-        chunk.path_in_schema
-        for chunk in chunks
-        if chunk.path_in_schema in names
-        and chunk.has_dictionary_page
-        and chunk.total_uncompressed_size <= CODED_BYTES * chunk.num_values
+    first = footer.row_group(0)
+    few = [
+        at
+        for at in range(first.num_columns)
+        if first.column(at).path_in_schema in names and _has_few_values(first.column(at))
     ]
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups if few else 0)]
+    return [
+        first.column(at).path_in_schema
+        for at in few
+        if all(_CODES.issuperset(group.column(at).encodings) for group in groups)
+    ]
+
+
+def _has_few_values(chunk: pq.ColumnChunkMetaData) -> bool:
+    size: int = chunk.total_uncompressed_size
+    return chunk.has_dictionary_page and size <= CODED_BYTES * chunk.num_values
 
 
 def replace_fragments(
@@ -81,12 +92,6 @@ def keep_rows(columns: Sequence[pa.Array], mask: pa.BooleanArray) -> list[pa.Arr
     twice as long."""
     pool = _pool()
     return [pc.filter(column, mask, memory_pool=pool) for column in columns]
-
-
-def _dense(schema: pa.Schema, name: str) -> pc.Expression:
-    kind = schema.field(name).type
-    column = pc.field(name)
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
 
 
 def _pool() -> pa.MemoryPool:

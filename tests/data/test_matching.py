@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data import matching
+from tablefmt.data import known_values, matching
 
 ROWS, FILES = 200, 6
 
@@ -148,16 +149,28 @@ def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
 
 
 def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
-    tmp_path: Path, decoded: list[tuple[tuple[str, ...], int]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of which one has no dictionary for the column, with a column that came later."""
+    """DAT-4: file by file, for Arrow cannot read others so; with a column that came later."""
+    monkeypatch.setattr("tablefmt.data.scanner.CODED_BYTES", 8)
+    read: list[list[str]] = []
+    real = known_values._coded
+    monkeypatch.setattr(known_values, "_coded", lambda names: (read.append(names), real(names))[1])
     rows = rows_of(8)
     table = table_of(rows, tmp_path / "t", "id % 13 = 5")
     table.alter.add_column("later", "STRING", default="new")
-    table.append([{"id": 10**6 + at, "word": f"own {at}", "later": str(at)} for at in range(ROWS)])
+    own = [{"id": 10**6 + at, "word": f"own {at}", "later": str(at)} for at in range(ROWS)]
+    table.append(own)
+    footer = pq.read_metadata(tmp_path / "t" / table.scan().files()["path"].to_pylist()[-1])
+    assert "DELTA_LENGTH_BYTE_ARRAY" in footer.row_group(0).column(2).encodings
     answer = table.to_arrow(columns=["word", "later"])
+    assert read == [["word"]] * FILES + [[]]
     assert answer.schema == pa.schema([("word", "string"), ("later", "string")])
-    assert answer.to_pylist() == [
-        *({"word": row["word"], "later": "new"} for row in rows if row["id"] % 13 != 5),
-        *({"word": f"own {at}", "later": str(at)} for at in range(ROWS)),
+    kept = [{"word": row["word"], "later": "new"} for row in rows if row["id"] % 13 != 5]
+    kept += [{"word": row["word"], "later": row["later"]} for row in own]
+    assert answer.to_pylist() == kept
+    few = table.to_arrow(columns=["word", "later"], where="id % 100 = 2 OR id = 1000007")
+    ids = [row["id"] for row in rows if row["id"] % 13 != 5] + [row["id"] for row in own]
+    assert few.to_pylist() == [
+        row for at, row in zip(ids, kept, strict=True) if at % 100 == 2 or at == 1_000_007
     ]
