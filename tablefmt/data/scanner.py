@@ -76,8 +76,8 @@ def coded_columns(footer: pq.FileMetaData, names: Collection[str]) -> list[str]:
 
 
 def _has_few_values(chunk: pq.ColumnChunkMetaData) -> bool:
-    size: int = chunk.total_uncompressed_size
-    return chunk.has_dictionary_page and size <= CODED_BYTES * chunk.num_values
+    small = chunk.total_uncompressed_size <= CODED_BYTES * chunk.num_values
+    return bool(small and chunk.has_dictionary_page)
 
 
 def replace_fragments(
