@@ -136,6 +136,8 @@ WORDS: dict[str, str] = {
     "CMP-3": "condition choose bounds chosen where files",
     "CMP-4": "stop kill dry run plan commit group nothing memory size "
              "kind compact row",
+    "CMP-5": "order sort curve cluster zero nan hilbert bits value",
+    "CMP-6": "disk wait temporary room range sort memory",
     "TIM-1": "time clock stamp",
     "TIM-2": "time logical compact",
     "TIM-3": "clock",

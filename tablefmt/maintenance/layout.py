@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from tablefmt.data.selection import Condition
+from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
 from tablefmt.session.options import CommitKeywords, commit_options
@@ -85,3 +87,70 @@ class LayoutHandle(ReadableHandle):
         if dry_run:
             return plan_of(self.context, asked.plan)
         return compact(self.context, asked, options, commit_every=commit_every, progress=progress)
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: Condition = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: Condition = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: Condition = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Put the rows of each partition in order, so that files have tight bounds (CMP-5).
+
+        No answer changes but for the order of rows. In memory are, of each of a few partitions at
+        once, 128 MB of rows and a range of 64 MB that is sorted; the rest waits in temporary files.
+
+        Args:
+            by: columns, flat and not those that partition the table; with one, every curve is
+                `linear`.
+            where: as of `compact`.
+            curve: "zorder" or "hilbert" treat the columns alike (hilbert keeps neighbours closer,
+                and takes longer); "linear" sorts by the first, then the second, and so on.
+            target_file_size: as of `compact`, like `dry_run`, `commit_every` and `progress`; a
+                group is a partition.
+            commit: see `Table`.
+
+        Raises:
+            SchemaMismatchError: no column, or one that is not there, nested, named twice, or a
+                partition column. InvalidRangeError: another curve; as `compact`.
+            ConcurrentDeleteDeleteException: others changed or removed rows meanwhile (CFL-11). And
+                as `compact`.
+        """
+        options = commit_options(commit)
+        asked = Cluster(by=by, curve=curve, where=where, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(self.context, asked.plan)
+        return cluster(self.context, asked, options, commit_every=commit_every, progress=progress)

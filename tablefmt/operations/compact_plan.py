@@ -31,15 +31,16 @@ DELETED = 0.05
 _Numbers = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
 
-SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE = (
+SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED = (
     "small",
     "rows of it are gone",
     "its partition is written anew",
     "large enough",
     "small, but no other goes with it",
     "a base file",
+    "its partition is put in order",
 )
-REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE)
+REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED)
 """Why a file is rewritten, or why it stays."""
 
 _CODE = {reason: code for code, reason in enumerate(REASONS)}
@@ -151,6 +152,18 @@ def plan_compaction(
     name = f"COMPACT {kind.upper()}"
     shown = table.shown(group, reasons, partition)
     return LayoutPlan(version, name, target, tuple(groups), shown)
+
+
+def plan_clustering(
+    files: pa.Table, partition: dict[str, str], version: int, target: int
+) -> LayoutPlan:
+    """Every partition as one group. Arguments as of `plan_compaction` (CMP-5)."""
+    table = _Files(files, list(partition))
+    starts = np.flatnonzero(np.diff(table.partition, prepend=-1))
+    places = np.split(np.arange(len(table)), starts[1:]) if len(starts) else []
+    shown = table.shown(table.partition, np.full(len(table), _CODE[ORDERED]), partition)
+    groups = tuple(_group(table, each, target) for each in places)
+    return LayoutPlan(version, "CLUSTER", target, groups, shown)
 
 
 def _group(table: _Files, places: NDArray[np.intp], target: int) -> PlannedGroup:

@@ -23,6 +23,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append_files, append_statement
+from tablefmt.operations.cluster import Cluster, cluster_statement, order_here
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
 from tablefmt.operations.delete import delete_statement
 from tablefmt.operations.merge import explain_merge, merge_statement
@@ -192,6 +193,18 @@ class Transaction:
         """Stage a compaction of the pinned version. Arguments and errors as of `Table.compact`."""
         asked = Compaction(kind=kind, where=where, target_file_size=target_file_size)
         return self._execute_alone(compact_statement(asked, rewrite_here()))
+
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: Condition = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+    ) -> Transaction:
+        """Stage a clustering of the pinned version. Arguments and errors as of `Table.cluster`."""
+        asked = Cluster(by=by, curve=curve, where=where, target_file_size=target_file_size)
+        return self._execute_alone(cluster_statement(asked, order_here()))
 
     @property
     def alter(self) -> Alter[Transaction]:

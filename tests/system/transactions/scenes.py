@@ -13,12 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.model.entry import OperationClass
 from tablefmt.operations.transaction import Transaction
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.testing import reference
-from tests.compactions import CLUSTER, Sort, compact
 from tests.system.transactions.world import (
     Row,
     Rows,
@@ -216,33 +214,16 @@ def major(place: Place) -> Doing:
 
 
 def cluster(place: Place) -> Doing:
-    """CLUSTER: the place's files into one, by falling values."""
-    return _compacting(CLUSTER, place.files, lambda t: t.sort_by([("v", "descending")]))
+    """CLUSTER: the place's files into one."""
+    where = f"p = '{place.p}' AND k >= {place.files[0]} AND k < {place.files[-1] + 4}"
+    return Doing(lambda txn: txn.cluster(["v"], where=where), compacts=place.files)
 
 
 def cluster_all(place: Place) -> Doing:
     """CLUSTER of the whole partition."""
     firsts = tuple(f[0] for f in FILES[place.p])
-    return _compacting(CLUSTER, firsts, lambda t: t.sort_by([("v", "descending")]))
-
-
-def _compacting(cls: OperationClass, firsts: tuple[int, ...], sort: Sort | None = None) -> Doing:
-    def stage(txn: Transaction) -> None:
-        txn.stage(compact(cls, lambda files: [[_holding(files, first) for first in firsts]], sort))
-
-    return Doing(stage, compacts=firsts)
-
-
-def _holding(files: pa.Table, first: int) -> int:
-    """The id of the live file with the keys of that base file."""
-    column = files["lower.2"].to_pylist()
-    found = [
-        file
-        for file, lower in zip(files["id"].to_pylist(), column, strict=True)
-        if first <= lower < first + 4
-    ]
-    assert len(found) == 1, found
-    return int(found[0])
+    where = f"p = '{place.p}'"
+    return Doing(lambda txn: txn.cluster(["v", "k"], where=where), compacts=firsts)
 
 
 def after(rows: Iterable[Row], doing: Doing) -> Rows:

@@ -1,0 +1,171 @@
+"""Cluster: rows of a partition in the order of some columns, so that files have tight bounds.
+
+Spec: CMP-3 .. CMP-6, CFL-2, CFL-10, CFL-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.commit.plan import Staged
+from tablefmt.data.clustering import Clustering
+from tablefmt.data.row_order import CURVES, LINEAR, ZORDER
+from tablefmt.data.selection import Condition
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
+from tablefmt.model.schema import Field, is_nested
+from tablefmt.operations.compact import (
+    Progress,
+    check_target,
+    files_chosen,
+    in_batches,
+    partition_columns,
+    shown_where,
+    still_there,
+    target_of,
+)
+from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup, plan_clustering
+from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import Statement, autocommit
+
+COLUMNS_MAX = 32
+"""Columns that one order may go by: with more, each would have less than two bits of a curve."""
+
+Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Cluster"], Staged]
+"""As of `compact`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What was asked for, checked as far as it can be without a table."""
+
+    by: str | Sequence[str]
+    """Names of columns; kept as a tuple."""
+    curve: str = ZORDER
+    where: Condition = None
+    target_file_size: int | None = None
+    """Bytes; None: the table's property."""
+
+    def __post_init__(self) -> None:
+        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        if not by:
+            raise SchemaMismatchError("there is no column to cluster by; name one at least")
+        if len(by) > COLUMNS_MAX:
+            raise SchemaMismatchError(
+                f"{len(by)} columns to cluster by are more than {COLUMNS_MAX}: no order helps all"
+            )
+        object.__setattr__(self, "by", by)
+        if self.curve not in CURVES:
+            raise InvalidRangeError(f"curve {self.curve!r:.100} is not one of {', '.join(CURVES)}")
+        check_target(self.target_file_size)
+
+    def fields(self, metadata: Metadata) -> tuple[Field, ...]:
+        """The columns to cluster by.
+
+        Raises:
+            SchemaMismatchError: one is not there, nested, named twice, or partitions the table.
+        """
+        fields: list[Field] = []
+        for name in self.by:
+            field = metadata.schema.find(name) if isinstance(name, str) else None
+            problem = _problem(field, metadata, fields)
+            if field is None or problem:
+                raise SchemaMismatchError(
+                    f"cannot cluster by {name!r:.100}: {problem}", [str(name)]
+                )
+            fields.append(field)
+        return tuple(fields)
+
+    def plan(self, pinned: TransactionSnapshot) -> LayoutPlan:
+        """What is put in order at a version. Raises as `fields` and `files_chosen`."""
+        self.fields(pinned.metadata)
+        files = files_chosen(pinned, self.where)
+        named = partition_columns(pinned.metadata)
+        target = target_of(self.target_file_size, pinned)
+        return plan_clustering(files, named, pinned.version, target)
+
+    def parameters(self, pinned: TransactionSnapshot) -> dict[str, str]:
+        """What the history shows of it."""
+        names = [field.name for field in self.fields(pinned.metadata)]
+        size = str(target_of(self.target_file_size, pinned))
+        shown = {"clusterBy": ", ".join(names), "curve": self.curve, "targetFileSize": size}
+        return {**shown, **shown_where(self.where, pinned.metadata)}
+
+
+def _problem(field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
+    if field is None:
+        return f"it is not there; there are {', '.join(metadata.schema.names)}"
+    if is_nested(field.type):
+        return "it is nested, so files have no bounds of it"
+    if field.id in metadata.partition_by:
+        return "it partitions the table, so all rows of a file have one value"
+    return "it is named twice" if field in chosen else ""
+
+
+def cluster(
+    context: TableContext,
+    asked: Cluster,
+    options: CommitOptions,
+    *,
+    commit_every: int | None = None,
+    progress: Progress | None = None,
+    rewrite: Rewrite | None = None,
+) -> Commit:
+    """Cluster in one commit, or in several. Arguments and errors as of `compact`."""
+    work = rewrite or order_here(progress)
+    if commit_every is None:
+        return autocommit(context, cluster_statement(asked, work), options)
+    return in_batches(
+        context, options, commit_every, asked.plan, lambda c: cluster_statement(asked, work, c)
+    )
+
+
+def cluster_statement(
+    asked: Cluster, rewrite: Rewrite, chosen: tuple[PlannedGroup, ...] | None = None
+) -> Statement:
+    """A clustering. Arguments as of `compact_statement`."""
+
+    def stage(pinned: TransactionSnapshot, rows: Any) -> Staged:
+        groups = asked.plan(pinned).groups if chosen is None else still_there(pinned, chosen)
+        return rewrite(pinned, groups, asked)
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        asked.fields(metadata)
+        shown = shown_where(asked.where, metadata).get("predicate", "None")
+        return shown, str(asked.target_file_size), asked.curve, *asked.by
+
+    return Statement(name="CLUSTER", stage=stage, text=text)
+
+
+def clustering(pinned: TransactionSnapshot, asked: Cluster) -> Clustering:
+    """How rows of the pinned version are written in order."""
+    fields = asked.fields(pinned.metadata)
+    # One column has one order, whatever the curve.
+    curve = LINEAR if len(fields) == 1 else asked.curve
+    return Clustering(rewriting(pinned), fields, curve)
+
+
+def order_here(progress: Progress | None = None) -> Rewrite:
+    """Threads of this process write the files."""
+
+    def rewrite(
+        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Cluster
+    ) -> Staged:
+        writer = clustering(pinned, asked)
+
+        def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
+            return writer.write(files, prefix, groups[at].rows_max)
+
+        done = rewrite_groups(pinned, [group.files for group in groups], work, progress)
+        cls = OperationClass.CLUSTER
+        return staged_rewrites(pinned, cls, done, asked.parameters(pinned))
+
+    return rewrite
