@@ -241,6 +241,8 @@ _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
     """Indices of files of `plan.add` that do not come: the outputs of groups that were dropped."""
+    if not plan.groups:
+        return []
     kept = {index for group in pending.groups for index, _ in group.outputs}
     return sorted({i for group in plan.groups for i, _ in group.outputs} - kept)
 

@@ -52,6 +52,10 @@ class Gathered:
 
     def take(self, row: dict[str, Any]) -> None:
         """Add one file; columns it lacks are unknown (VAL-4)."""
+        if self.count == 0:
+            self.columns = {name: [value] for name, value in row.items()}
+            self.count = 1
+            return
         for name, value in row.items():
             column = self.columns.setdefault(name, [])
             column.extend([None] * (self.count - len(column)))
@@ -60,8 +64,9 @@ class Gathered:
 
     def added(self) -> AddedFiles | None:
         """The columns at equal length; None if there is no file."""
-        for column in self.columns.values():
-            column.extend([None] * (self.count - len(column)))
+        if self.count > 1:
+            for column in self.columns.values():
+                column.extend([None] * (self.count - len(column)))
         return AddedFiles(self.columns) if self.count else None
 
 

@@ -36,8 +36,8 @@ def add_to_json(add: AddedFiles | SideFile, version: int) -> dict[str, Any]:
     _check_added({name: _listed(values) for name, values in add.columns.items()}, version)
     document: dict[str, Any] = {}
     for name, values in add.columns.items():
-        group, dot, field_id = name.partition(".")
-        if dot:
+        group, field_id = _split_name(name)
+        if field_id:
             document.setdefault(group, {})[field_id] = values
         else:
             document[name] = values
@@ -204,6 +204,13 @@ def _side_from_json(side: Mapping[str, Any], is_key: Callable[[str], bool], rule
 
 
 @lru_cache(maxsize=4096)
+def _split_name(name: str) -> tuple[str, str]:
+    """A column's group and field id; no id where it is not by field."""
+    group, _, field_id = name.partition(".")
+    return group, field_id
+
+
+@lru_cache(maxsize=4096)
 def _column_name(group: str, field_id: str) -> str:
     if not _FIELD_ID.fullmatch(field_id):
         raise bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
@@ -214,11 +221,10 @@ def _check_added(columns: Mapping[str, Any], version: int) -> None:
     length = len(columns["path"])
     if length == 0:
         raise bad("ADD-1", "`add` holds no file")
-    kinds: set[type] = set()
-    for name, values in columns.items():
-        if type(values) is not list or len(values) != length:
-            raise bad("ADD-1", f"`add` column {name} is not a list of {length} elements")
-        kinds.update(map(type, values))
+    uneven = [n for n, v in columns.items() if type(v) is not list or len(v) != length]
+    if uneven:
+        raise bad("ADD-1", f"`add` column {uneven[0]} is not a list of {length} elements")
+    kinds = set(map(type, itertools.chain.from_iterable(columns.values())))
     if dict in kinds or list in kinds:
         name = next(n for n, v in columns.items() if not {dict, list}.isdisjoint(map(type, v)))
         raise bad("ADD-1", f"`add` column {name} holds a list or an object")

@@ -176,9 +176,12 @@ def kind_name(kind: Type) -> str:
     return "decimal" if isinstance(kind, Decimal) else str(kind)
 
 
+_WITH_PARTS = (Struct, Array, Map)
+
+
 def is_nested(kind: Type) -> bool:
     """Whether values have parts. Such columns have no bounds and cannot partition."""
-    return isinstance(kind, Struct | Array | Map) or is_variant(kind)
+    return isinstance(kind, _WITH_PARTS) or is_variant(kind)
 
 
 def is_variant(kind: Type) -> bool:

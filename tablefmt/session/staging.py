@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,9 @@ from tablefmt.session.source import (
     with_reads,
     without_handles,
 )
+
+_WORK = tuple(each.name for each in fields(Staged))
+_work_of = attrgetter(*_WORK)
 
 Stage = Callable[[TransactionSnapshot], Staged]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
@@ -239,7 +243,7 @@ def _plan(
     settings = {name: get_property(read_under.properties, name) for name in DECISIVE}
     measured, context.measured = context.measured, None
     metrics = {**staged.operation.metrics, **(measured.metrics() if measured else {})}
-    work = {each.name: getattr(staged, each.name) for each in fields(Staged)}
+    work = dict(zip(_WORK, _work_of(staged), strict=True))
     work["operation"] = replace(staged.operation, metrics=metrics)
     work["add"] = _added(context, staged)
     next_id = 1

@@ -296,8 +296,9 @@ class _Tail:
             if name in NOT_KEPT:
                 continue
             column = self._columns.setdefault(name, [])
-            column.extend([None] * (before - len(column)))
-            column.extend(values)
+            if len(column) < before:
+                column.extend([None] * (before - len(column)))
+            column += values
 
     def drain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[Any]]]:
         """Ids, versions that added them, and columns of what was taken; nothing is left."""

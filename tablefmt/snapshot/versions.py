@@ -6,12 +6,14 @@ Spec: ENT-6, RPL-4, TIM-2, TIM-4.
 from __future__ import annotations
 
 from array import array
+from operator import attrgetter
 
 from tablefmt.model.entry import Entry, Metadata, Totals
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.timeline import Timeline
 
 _SUMS = ("files", "rows", "bytes", "next_id", "metadata_version", "deleted", "oldest")
+_sums_of = attrgetter(*_SUMS)
 
 
 class Versions:
@@ -39,7 +41,7 @@ class Versions:
         self.timeline.append(entry.timestamp, entry.time_version, entry.totals.oldest)
 
     def _take(self, version: int, totals: Totals, metadata: Metadata | None) -> None:
-        self._sums.extend(getattr(totals, name) for name in _SUMS)
+        self._sums.extend(_sums_of(totals))
         if metadata is not None:
             self._metadata.append((version, metadata))
 
