@@ -74,12 +74,12 @@ def write_file(
 def _encoded(
     rows: pa.Table, statistics: bool | list[str], compression: str
 ) -> tuple[bytes, pq.FileMetaData]:
-    width = rows.nbytes
-    tiny = width <= TINY_BYTES
+    # What the whole buffers take is known sooner, and is no less.
+    tiny = rows.get_total_buffer_size() <= TINY_BYTES or rows.nbytes <= TINY_BYTES
     # The bytes of a BytesIO are had without a copy; a few are had faster from Arrow.
     sink = pa.BufferOutputStream() if tiny else io.BytesIO()
     footers: list[pq.FileMetaData] = []
-    length = group_rows(rows.num_rows, width)
+    length = group_rows(rows.num_rows, TINY_BYTES if tiny else rows.nbytes)
     chosen, codec = choose_encodings(rows, length), "none" if tiny else compression
     settings = writer_settings(chosen, codec, statistics, footers)
     with pq.ParquetWriter(sink, rows.schema, **settings) as writer:

@@ -37,6 +37,9 @@ THREADS = 8
 HELD_FILES = max(2, min(4, pa.cpu_count()))
 """Whole chunks of rows in memory written at once: encoding takes a core each."""
 
+GUEST_BYTES = 64 << 10
+"""Most bytes of Arrow data of a file that goes into a folder of another transaction (DAT-1)."""
+
 _Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
 """A file to write: its key, its rows, and its partition values as columns of ADD-1."""
 _J = TypeVar("_J")
@@ -78,6 +81,7 @@ def write_data(
     stats: Sequence[Field],
     *,
     prefix: str = "",
+    guest: str | None = None,
     compression: str = "zstd",
     rows_max: int | None = None,
     in_memory: bool = False,
@@ -91,6 +95,7 @@ def write_data(
         metadata: schema, partitioning and constraints to write under.
         stats: columns to keep bounds of.
         prefix: of the files' names: keeps several writers of one transaction apart.
+        guest: the key of the first file instead, if it is small and alone of its rows.
         compression: a codec of Parquet's, by Arrow's name for it.
         rows_max: of a file, from 1 on; None for no bound.
         in_memory: somebody holds all the rows anyway, so that several files at once need no more
@@ -113,8 +118,12 @@ def write_data(
     def jobs(chunk: pa.Table) -> Iterator[_Job]:
         rows = cast_to_schema(chunk, positions, metadata.schema, shape)
         checks.check(rows)
-        for part, values in _bounded(_split(rows, metadata), rows_max):
-            yield f"{data_folder(transaction)}{prefix}{next(numbers)}.parquet", part, values
+        for part, values, alone in _marked(_bounded(_split(rows, metadata), rows_max)):
+            number = next(numbers)
+            key = f"{data_folder(transaction)}{prefix}{number}.parquet"
+            if guest and alone and number == 0 and part.get_total_buffer_size() <= GUEST_BYTES:
+                key = guest
+            yield key, part, values
 
     def write(job: _Job) -> dict[str, Any]:
         key, rows, values = job
@@ -150,6 +159,18 @@ def side_by_side(work: Callable[[_J], _R], jobs: Iterator[_J], most: int) -> Ite
             del job
         while running:
             yield running.popleft().result()
+
+
+def _marked(
+    parts: Iterator[tuple[pa.Table, dict[str, Any]]],
+) -> Iterator[tuple[pa.Table, dict[str, Any], bool]]:
+    """The same, each with whether there is no other."""
+    first, second = next(parts, None), next(parts, None)
+    if first is None or second is None:
+        yield from () if first is None else ((*first, True),)
+        return
+    for part, values in chain((first, second), parts):
+        yield part, values, False
 
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:

@@ -19,6 +19,7 @@ _TRANSACTION = re.compile(r"[0-9a-f]{32}")
 _SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
 _DELETES = re.compile(r"deletes/[0-9a-f]{32}\.parquet")
 _OWN = re.compile(r"data/[0-9a-f]{32}/[0-9A-Za-z_-]{1,64}(?:\.[0-9A-Za-z_-]{1,64}){0,8}")
+_GUEST = re.compile(r"data/[0-9a-f]{32}/([0-9a-f]{32})\.parquet")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 
@@ -61,6 +62,17 @@ def is_deletes_key(key: str) -> bool:
 def data_folder(transaction: str) -> str:
     """Where a transaction's data files go, with the slash at the end."""
     return f"{DATA}{transaction}/"
+
+
+def guest_key(folder: str, transaction: str) -> str:
+    """The name of a transaction's only data file, in the folder of an earlier transaction."""
+    return f"{DATA}{folder}/{transaction}.parquet"
+
+
+def guest_of(key: str) -> str | None:
+    """The transaction whose only file has this name in a folder of another one, or None."""
+    match = _GUEST.fullmatch(key)
+    return match[1] if match else None
 
 
 def is_transaction(text: object) -> bool:

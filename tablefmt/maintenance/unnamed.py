@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.log.names import guest_of
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -24,7 +25,7 @@ class Unnamed:
     """The files of one transaction that no entry names."""
 
     folder: str
-    """`data/<transaction>`."""
+    """`data/<transaction>`, or the path of a lone file in the folder of another one (DAT-1)."""
     files: int
     bytes: int
     modified_us: int
@@ -48,11 +49,16 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
         suspects = _not_named(view, suspects)
     sums: dict[str, Unnamed] = {}
     for one in suspects.to_pylist():
-        folder = "/".join(one["key"].split("/")[:2])
+        folder = _place(one["key"])
         so_far = sums.get(folder, Unnamed(folder, 0, 0, 0))
         latest = max(so_far.modified_us, one["modified_us"])
         sums[folder] = Unnamed(folder, so_far.files + 1, so_far.bytes + one["size"], latest)
     return tuple(sums.values())
+
+
+def _place(key: str) -> str:
+    """What a transaction's files have in common."""
+    return key if guest_of(key) else "/".join(key.split("/")[:2])
 
 
 def _listing(store: Store) -> pa.Table:

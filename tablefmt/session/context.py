@@ -13,6 +13,7 @@ from tablefmt.model.fingerprints import differ
 from tablefmt.model.integers import whole_number
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
+from tablefmt.session.hosts import Hosts
 from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit, receipt
@@ -36,6 +37,7 @@ class TableContext:
         self.changed: Callable[[str, Schema, Schema], None] | None = None
         """Told of commits of this handle that give the table other columns: its id, the columns
         before and after."""
+        self.hosts = Hosts()
         self._local = threading.local()
         self._moving = ForkedLock()
 
@@ -138,12 +140,17 @@ class TableContext:
             no_op=True,
         )
 
-    def pin(self, version: int | None = None) -> TransactionSnapshot:
-        """A version, by default the newest known, as a new transaction sees it."""
+    def pin(self, version: int | None = None, *, host: str | None = None) -> TransactionSnapshot:
+        """A version, by default the newest known, as a new transaction sees it.
+
+        Args:
+            version: which one.
+            host: the transaction in whose folder a lone small file may go.
+        """
         pinned = self.view.head.version if version is None else version
         measured = self.measured or self.measure()
         return TransactionSnapshot(
-            self.store, self.view, pinned, self.environment.nonce(), measured
+            self.store, self.view, pinned, self.environment.nonce(), measured, host
         )
 
     def finish(self, plan: Plan, deadline: float | None = None) -> Commit:
@@ -159,6 +166,8 @@ class TableContext:
         before = plan.written_under or self.view.head.metadata
         done = commit(self.store, plan, self.environment, self.view, deadline)
         commit_made = receipt(self.store, plan, done, self.view)
+        if self.store.has_folders and plan.add is not None:
+            self.hosts.take(plan.transaction, plan.add)
         if self.changed is not None and plan.metadata is not None and done.entry is not None:
             self.changed(done.entry.entry.table, before.schema, plan.metadata.schema)
         self._move_to(commit_made.version)

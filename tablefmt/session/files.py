@@ -12,15 +12,24 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from tablefmt.errors import CommitRejectedError, StoreError
-from tablefmt.log.names import data_folder, deletes_key, side_key
+from tablefmt.log.names import data_folder, deletes_key, guest_of, side_key
 from tablefmt.model.entry import AddedFiles
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 ALL = ("",)
 """Prefixes of every name."""
 
+FIRST = "0-"
+"""What the names begin with that a transaction's first write gives."""
+
 _FAILURES = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)
 """All that Python leaves a block with."""
+
+
+def guest_among(added: object, transaction: str) -> str | None:
+    """Of the files that a transaction adds, its own one in the folder of another."""
+    paths = added.columns["path"] if isinstance(added, AddedFiles) else ()
+    return next((path for path in paths if guest_of(path) == transaction), None)
 
 
 class TransactionFiles:
@@ -29,12 +38,21 @@ class TransactionFiles:
     An engine that leaves more than data files behind has a class of its own.
     """
 
-    def __init__(self, store: Store, transaction: str, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        transaction: str,
+        *,
+        shared: bool = False,
+        guest: str | None = None,
+    ) -> None:
         self.store = store
         self.transaction = transaction
         self.folder = data_folder(transaction)
         self.shared = shared
         """Others write there now: a folder stays, though it be empty for a moment."""
+        self.guest = guest
+        """A file of it in the folder of another one, that may be there: of its first write."""
 
     def discard(self) -> None:
         """Remove all of it, side files too. For what certainly is not in the table."""
@@ -50,6 +68,8 @@ class TransactionFiles:
         """
         names = tuple(self.folder + prefix for prefix in prefixes)
         try:
+            if self.guest and self.guest not in keep and FIRST.startswith(tuple(prefixes)):
+                self.store.delete(self.guest)
             for one in list(self.store.list_after(self.folder)):
                 if one.key.startswith(names) and one.key not in keep:
                     self.store.delete(one.key)

@@ -20,7 +20,7 @@ from tablefmt.conflict.verdict import Conflict, RebasedOver
 from tablefmt.errors import CommitRejectedError, CommitUnknownError
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.times import from_micros
-from tablefmt.session.files import TransactionFiles, delete_keys
+from tablefmt.session.files import TransactionFiles, delete_keys, guest_among
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -64,7 +64,8 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     if isinstance(outcome, Unknown):
         unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
         raise done.refused or unknown
-    TransactionFiles(store, plan.transaction).discard()
+    guest = guest_among(plan.add, plan.transaction)
+    TransactionFiles(store, plan.transaction, guest=guest).discard()
     if isinstance(outcome, Rejected):
         raise done.refused or CommitRejectedError(outcome.reason)
     if isinstance(outcome, Conflicted):

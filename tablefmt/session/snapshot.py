@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.write import write_data
 from tablefmt.errors import ConstraintViolationError
+from tablefmt.log.names import guest_key
 from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
-from tablefmt.session.files import TransactionFiles
+from tablefmt.session.files import FIRST, TransactionFiles
 from tablefmt.session.measurements import Measured
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
@@ -33,6 +34,7 @@ class TransactionSnapshot:
         version: int,
         transaction: str,
         measured: Measured | None = None,
+        host: str | None = None,
     ) -> None:
         self.store = store
         self.view = view
@@ -43,6 +45,8 @@ class TransactionSnapshot:
         self.metadata: Metadata = view.metadata_at(version)
         self.target: Metadata = self.metadata
         """What files are written under, and what the commit makes of the table's metadata."""
+        self._guest = None if host is None else guest_key(host, transaction)
+        """Where a lone small file may go: the folder of an earlier transaction is there already."""
         self._writes = 0
 
     @cached_property
@@ -82,6 +86,7 @@ class TransactionSnapshot:
             target,
             stats,
             prefix=prefix,
+            guest=self._guest if prefix == FIRST else None,
             in_memory=in_memory,
         )
 
@@ -101,7 +106,8 @@ class TransactionSnapshot:
         first, target = self._writes, self.target
         prefixes: list[str] = []
         try:
-            with TransactionFiles(self.store, self.transaction).removed_on_failure(prefixes):
+            files = TransactionFiles(self.store, self.transaction, guest=self._guest)
+            with files.removed_on_failure(prefixes):
                 try:
                     yield
                 finally:

@@ -21,7 +21,7 @@ from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
-from tablefmt.session.files import TransactionFiles
+from tablefmt.session.files import TransactionFiles, guest_among
 from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
 from tablefmt.session.options import CommitOptions, application_of
 from tablefmt.session.receipt import Commit
@@ -143,7 +143,8 @@ def autocommit(
     """
     head = context.begin(refresh=refresh)
     own = own_scan(context.view, statement.source)
-    pinned = context.pin(head.version if own is None else own.version)
+    version = head.version if own is None else own.version
+    pinned = context.pin(version, host=context.hosts.open)
     text = (statement.name, *statement.text(pinned.metadata))
     rows, content = statement.rows(pinned.target.schema), None
     if options.application is not None:
@@ -226,7 +227,8 @@ def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[Non
     try:
         yield
     except BaseException:
-        TransactionFiles(context.store, staged.transaction).discard()
+        guest = guest_among(staged.add, staged.transaction)
+        TransactionFiles(context.store, staged.transaction, guest=guest).discard()
         raise
 
 

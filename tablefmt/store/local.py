@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
-from tablefmt.store.local_errors import explain, store_error, translated
+from tablefmt.store.local_errors import LINK_REFUSALS, explain, store_error, translated
 from tablefmt.store.local_files import (
     Directories,
     Handle,
@@ -58,21 +58,6 @@ from tablefmt.store.tally import Request, Tally
 _OUTPUT_BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 8
 
-# What link(2) answers without having linked. Anything else leaves the question open.
-_LINK_REFUSALS = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EMLINK,
-        errno.EXDEV,
-        errno.ENAMETOOLONG,
-        errno.ENOENT,
-        errno.ENOTDIR,
-    }
-)
 _DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TURN_SECONDS = 1.0
@@ -156,8 +141,13 @@ class LocalStore:
         folder, name = _split(check_key(key))
         with translated("write", key):
             unsynced: list[Handle] = []
-            directory = self._directories.open(folder, create=True, unsynced=unsynced)
-            staged = self._stage(directory, body, sync=False)
+            try:
+                directory = self._directories.open(folder, create=True, unsynced=unsynced)
+                staged = self._stage(directory, body, sync=False)
+            except FileNotFoundError:
+                # Removed meanwhile, empty as it was: made again, once.
+                directory = self._directories.open(folder, create=True, unsynced=unsynced)
+                staged = self._stage(directory, body, sync=False)
             try:
                 try:
                     staged.link(name)
@@ -199,7 +189,7 @@ class LocalStore:
         except FileExistsError:
             return Exists()
         except OSError as error:
-            refused = error.errno in _LINK_REFUSALS
+            refused = error.errno in LINK_REFUSALS
             return Refused(explain(error)) if refused else NoAnswer(explain(error))
         self._end_turn()
         staged.discard()
@@ -364,6 +354,11 @@ class LocalStore:
     def remote(self) -> bool:
         """False."""
         return False
+
+    @property
+    def has_folders(self) -> bool:
+        """True."""
+        return True
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Opened as all files are; Arrow gets the file itself, and not its path."""

@@ -37,6 +37,23 @@ def translated(verb: str, key: str) -> Iterator[None]:
         raise store_error(verb, key, error) from error
 
 
+LINK_REFUSALS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EMLINK,
+        errno.EXDEV,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+    }
+)
+"""What link(2) answers without having linked. Anything else leaves the question open."""
+
+
 def store_error(verb: str, key: str, error: OSError) -> StoreError:
     """What was tried, and why it could not be."""
     retryable = error.errno in (errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.EAGAIN)

@@ -166,6 +166,11 @@ class MemoryStore:
         """False."""
         return False
 
+    @property
+    def has_folders(self) -> bool:
+        """False."""
+        return False
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """A copy of the object."""
         return pa.BufferReader(bytes(self._file(key).getvalue()))

@@ -203,6 +203,10 @@ class Store(Protocol):
         """Whether a request takes a network's round trip, so that it pays to ask early and for
         much at once."""
 
+    @property
+    def has_folders(self) -> bool:
+        """Whether a folder is a thing of its own, and takes as long to make durable as a file."""
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """The object as an open file that Arrow reads by itself; None where there are no files.
 

@@ -358,6 +358,11 @@ class S3Store:
         """True."""
         return True
 
+    @property
+    def has_folders(self) -> bool:
+        """False."""
+        return False
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """None: there are objects here."""
         return None

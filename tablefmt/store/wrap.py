@@ -101,6 +101,11 @@ class ForwardingStore:
         """As the inner store."""
         return self.inner.remote
 
+    @property
+    def has_folders(self) -> bool:
+        """As the inner store."""
+        return self.inner.has_folders
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """As the inner store; what Arrow reads from the file is seen by no wrapper."""
         return self.inner.open_file(key)

@@ -1,0 +1,157 @@
+"""Small files in the folder of an earlier transaction: where they go, and that they go again."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
+from tablefmt.log.names import guest_key, guest_of
+from tablefmt.session import hosts
+from tablefmt.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
+
+
+def rows(*ids: int, part: str = "a") -> pa.Table:
+    """Rows with these ids."""
+    return pa.table({"id": list(ids), "part": [part] * len(ids)}, schema=SCHEMA)
+
+
+def paths(table: Table) -> list[str]:
+    """Of the live files, in the order of their ids."""
+    files: list[str] = table.context.view.snapshot().files["path"].to_pylist()
+    return files
+
+
+def on_disk(table: Table) -> set[str]:
+    """All data files that are there."""
+    root = Path(table.uri)
+    return {str(p.relative_to(root)) for p in root.glob("data/*/*")}
+
+
+def ids(table: Table) -> list[int]:
+    """All there are, as another handle reads them."""
+    return sorted(tablefmt.open(table.uri).scan().to_arrow()["id"].to_pylist())
+
+
+def test_the_first_write_of_a_handle_makes_a_folder_and_small_ones_after_it_go_there(
+    tmp_path: Path,
+):
+    """DAT-1: whoever has another handle has another folder."""
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    first, second, third = [table.append(rows(i)).transaction for i in range(3)]
+    other = tablefmt.open(table.uri)
+    fourth = other.append(rows(3)).transaction
+
+    assert paths(other) == [
+        f"data/{first}/0-0.parquet",
+        guest_key(first, second),
+        guest_key(first, third),
+        f"data/{fourth}/0-0.parquet",
+    ]
+    assert [guest_of(path) for path in paths(other)] == [None, second, third, None]
+    assert ids(table) == [0, 1, 2, 3]
+
+
+def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path: Path):
+    """A folder for many files costs nothing each."""
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA, partition_by=["part"])
+    host = table.append(rows(0)).transaction
+    large = table.append(rows(*range(1, 10_001))).transaction
+    both = pa.concat_tables([rows(-1), rows(-2, part="b")])
+    several = table.append(both).transaction
+    small = table.append(rows(-3, part="c")).transaction
+
+    assert paths(table) == [
+        f"data/{host}/0-0.parquet",
+        f"data/{large}/0-0.parquet",
+        f"data/{several}/0-0.parquet",
+        f"data/{several}/0-1.parquet",
+        guest_key(host, small),
+    ]
+    assert ids(table) == [-3, -2, -1, *range(10_001)]
+
+
+def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Then the next one is a host."""
+    monkeypatch.setattr(hosts, "GUESTS_MAX", 2)
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    made = [table.append(rows(i)).transaction for i in range(5)]
+
+    assert [path.split("/")[1] for path in paths(table)] == [made[0]] * 3 + [made[3]] * 2
+    assert ids(table) == [0, 1, 2, 3, 4]
+
+
+def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: Path):
+    """What it gives up is found by its folder."""
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    table.append(rows(0))
+    with table.transaction() as transaction:
+        transaction.append(rows(1))
+        transaction.append(rows(2))
+    assert table.context.view.head.version == 2
+    assert len({path.split("/")[1] for path in paths(table)}) == 2
+    assert ids(table) == [0, 1, 2]
+
+
+def test_a_guest_that_is_rejected_goes_and_its_neighbours_stay(tmp_path: Path):
+    """CMT-1: nothing of it is left, and the folder is no other's to remove."""
+    properties = {"conflictGranularity": "transaction"}
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA, properties=properties)
+    table.append(rows(0))
+    before = on_disk(table)
+    stale = table.context.view.head.version
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        # Another handle commits between the look at the head and the entry.
+        tablefmt.open(table.uri).append(rows(7))
+        yield from rows(1).to_batches()
+
+    with pytest.raises(ConcurrentModificationException):
+        table.append(pa.RecordBatchReader.from_batches(SCHEMA, overtaken()))
+    table.refresh()
+    assert table.version == stale + 1
+    (winner,) = on_disk(table) - before
+    assert winner == paths(table)[-1]
+    assert ids(table) == [0, 7]
+
+
+def test_a_guest_whose_write_fails_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The disk answers the fsync of the file with an error."""
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    table.append(rows(0))
+    before = on_disk(table)
+
+    def failing(fd: int) -> None:
+        raise OSError(5, "injected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        with pytest.raises(CommitRejectedError):
+            table.append(rows(1))
+    assert on_disk(table) == before
+    table.append(rows(2))
+    assert ids(table) == [0, 2]
+
+
+def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
+    """As a clean-up does that finds it empty."""
+    table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
+    host = table.append(rows(0)).transaction
+    table.delete("true")
+    shutil.rmtree(tmp_path / "t" / "data" / host)
+    late = table.append(rows(1)).transaction
+    assert paths(table) == [guest_key(host, late)]
+    assert ids(table) == [1]
+
+
+def test_stores_without_folders_give_every_transaction_its_own():
+    """Nothing is made there that could be spared."""
+    table = tablefmt.create("memory://hosts", SCHEMA)
+    made = [table.append(rows(i)).transaction for i in range(3)]
+    assert paths(table) == [f"data/{one}/0-0.parquet" for one in made]
