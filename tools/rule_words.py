@@ -145,7 +145,9 @@ WORDS: dict[str, str] = {
     "INC-1": "range version change starting ending",
     "INC-2": "range time settled late stamped change minutes",
     "INC-3": "chang row insert delete",
-    "INC-4": "chang range schema",
+    "INC-4": "chang range schema column",
+    "INC-5": "chang row mark took brought lineage went came commit",
+    "INC-6": "equal cancel net append restor differ content took brought",
     "DAT-1": "parquet file codec zstd field id physical "
              "empty page written types round columns hold either",
     "DAT-2": "name column position fit refused",

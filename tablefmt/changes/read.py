@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from tablefmt.changes.plan import CHANGE_COLUMNS, FileChanges, plan_changes
+from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import INSERT, FileChanges
+from tablefmt.changes.net import difference, may_cancel, net_files, together
+from tablefmt.changes.plan import plan_changes
 from tablefmt.changes.range import Bounds, covered
+from tablefmt.changes.rows import RowReader
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
-from tablefmt.data.read import answer_schema, read_files
+from tablefmt.data.read import answer_schema
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
 from tablefmt.model.schema_views import nullable
@@ -26,7 +32,7 @@ class Changes(BatchSource):
 
     An empty range has `last_version == first_version - 1`. Pass `last_version` on as the next
     `after_version`, and nothing is lost or doubled. Rows are read when they are asked for; what
-    reads them raises UnsupportedFeatureError (INC-4) and CorruptDataError (DAT-5).
+    reads them raises CorruptTableError, and CorruptDataError (DAT-5).
     """
 
     def __init__(
@@ -41,13 +47,9 @@ class Changes(BatchSource):
     ) -> None:
         if content not in CONTENTS:
             raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
-        if content != "changes":
-            raise UnsupportedFeatureError(
-                f"content {content!r} is not supported yet; content='changes' is",
-                [f"changes:{content}"],
-            )
         view.refresh()
         self.view = view
+        self.content = content
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now)
         metadata = view.metadata_at(max(view.first, self.range.last))
@@ -55,7 +57,7 @@ class Changes(BatchSource):
         """The table's columns at the end of the range. Rows of before may be NULL in columns that
         are NOT NULL by then."""
         self.columns = chosen_columns(self.table_schema, columns)
-        clash = [f.name for f in self.columns if f.name.casefold() in CHANGE_COLUMNS.names]
+        clash = [f.name for f in self.columns if f.name.casefold() in self._marks.names]
         if clash:
             raise SchemaMismatchError(
                 f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
@@ -82,31 +84,44 @@ class Changes(BatchSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns and the three change columns."""
-        return pa.schema([*answer_schema(self.columns), *CHANGE_COLUMNS])
+        """The table's columns and the change columns: without `_change_type` for `append`."""
+        return pa.schema([*answer_schema(self.columns), *self._marks])
+
+    @property
+    def _marks(self) -> pa.Schema:
+        return CHANGE_COLUMNS if self.content != "append" else APPEND_COLUMNS
 
     @cached_property
     def file_changes(self) -> list[FileChanges]:
-        """What is read, file by file. Raises UnsupportedFeatureError (INC-4)."""
-        return plan_changes(self.view, self.range)
+        """What is read, file by file, without files that cannot hold a row that is asked for.
+
+        Equal rows may be in it that cancel: see `FileChanges.cancels`.
+        """
+        changes = plan_changes(self.view, self.range)
+        if self.content != "changes":
+            last = self.range.last
+            changes = net_files(changes, last, self.view.timestamp_at(last)) if changes else []
+        if self.predicate is None:
+            return changes
+        return [c for each in changes if (c := _surviving(each, self.predicate)) is not None]
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of versions, of one version deletes before inserts (INC-3)."""
-        for change in self.file_changes:
-            files = change.files
-            if self.predicate is not None:
-                mask = may_match(self.predicate, files, change.partition_ids)
-                files = files.filter(pa.array(mask))
-            batches = read_files(
-                self.view.store, files, self.table_schema, self.columns, self._condition
-            )
-            for batch in batches:
-                yield self._marked(batch, change)
+        """Rows in the order of versions, of one version those that went first (INC-3)."""
+        for changes in together(self.file_changes):
+            columns = self.table_schema.fields if may_cancel(changes) else self.columns
+            places = [columns.index(column) for column in self.columns]
+            reader = RowReader(self.view.store, self.table_schema, columns, self._condition)
+            for change, batch in difference(reader, changes):
+                if self.content != "append" or change.change == INSERT:
+                    yield self._marked([batch.column(at) for at in places], batch.num_rows, change)
 
-    def _marked(self, batch: pa.RecordBatch, change: FileChanges) -> pa.RecordBatch:
-        values = (change.change, change.version, change.timestamp)
-        marks = [
-            pa.repeat(pa.scalar(value, column.type), batch.num_rows)
-            for value, column in zip(values, CHANGE_COLUMNS, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays([*batch.columns, *marks], schema=self.schema)
+    def _marked(self, columns: list[pa.Array], rows: int, change: FileChanges) -> pa.RecordBatch:
+        values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))
+        marks = [pa.repeat(pa.scalar(values[c.name], c.type), rows) for c in self._marks]
+        return pa.RecordBatch.from_arrays([*columns, *marks], schema=self.schema)
+
+
+def _surviving(change: FileChanges, predicate: Predicate) -> FileChanges | None:
+    """Without files that cannot hold a row for which it is true; None if there are no others."""
+    mask = may_match(predicate, change.files, change.partition_ids)
+    return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.cached import cached_property
-from tablefmt.model.positions import DELETE_COLUMNS, marks, pack_positions
+from tablefmt.model.positions import DELETE_COLUMNS, Marks, marks, pack_positions
 
 _NONE = np.zeros(0, np.int64)
 
@@ -136,14 +136,18 @@ class Deltas:
         Raises:
             CorruptEntryError: DEL-1, DEL-2.
         """
+        return self.marks_of(place, rows).all
+
+    def marks_of(self, place: int, rows: int) -> Marks:
+        """The same, those deleted and those updated apart."""
         deleted, updated = (self.maps[name][place].as_py() for name in ("deleted", "updated"))
         try:
-            positions = marks(int(self.rows[place]), deleted, updated).all
+            row_marks = marks(int(self.rows[place]), deleted, updated)
         except CorruptEntryError as error:
             raise self.bad(place, error.rule, error.detail) from None
-        if positions.max() >= rows:
+        if row_marks.all.max() >= rows:
             raise self.bad(place, "DEL-1", f"it has rows beyond the end of file {self.file[place]}")
-        return positions
+        return row_marks
 
     def bad(self, place: int, rule: str, message: str) -> CorruptEntryError:
         """The error that names the entry of one element."""

@@ -17,7 +17,6 @@ from tablefmt.commit.environment import Environment
 from tablefmt.errors import (
     InvalidRangeError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tablefmt.model.times import show_time, to_micros
@@ -339,12 +338,8 @@ def test_columns_called_like_the_change_columns_must_be_left_out(name: str) -> N
 
 
 def test_other_contents_are_refused_by_name() -> None:
-    """`net` and `append` are words of the interface that this version lacks."""
+    """INC-6: there is no such content."""
     table, _ = made()
-    for content in ("net", "append"):
-        with pytest.raises(UnsupportedFeatureError) as caught:
-            table.changes(starting_version=0, content=content)
-        assert caught.value.features == [f"changes:{content}"]
     with pytest.raises(InvalidRangeError, match="everything"):
         table.changes(starting_version=0, content="everything")
 

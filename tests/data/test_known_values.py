@@ -164,8 +164,23 @@ def test_rows_of_such_files_are_changed_like_others(tmp_path: Path) -> None:
     assert table.refresh().to_arrow().sort_by("x").to_pylist() == sorted(
         expected, key=lambda r: r["x"]
     )
-    changed = table.changes(starting_version=1, ending_version=1).to_arrow()
-    assert changed.select(list(rows[0])).to_pylist() == rows
+    changed = table.changes(starting_version=1).to_arrow().to_pylist()
+    updated = [r for r in left if r["f"] is None]
+    images = [
+        ("update_preimage", 3, updated),
+        ("update_postimage", 3, [r | {"x": r["x"] + 100} for r in updated]),
+    ]
+    assert [
+        (c["_change_type"], c["_commit_version"], {k: c[k] for k in rows[0]}) for c in changed
+    ] == [
+        (kind, version, row)
+        for kind, version, some in [
+            ("insert", 1, rows),
+            ("delete", 2, [r for r in rows if r["x"] == 0]),
+            *images,
+        ]
+        for row in some
+    ]
 
 
 def test_a_table_partitioned_anew_reads_its_own_values(tmp_path: Path) -> None:

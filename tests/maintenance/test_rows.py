@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tablefmt
-from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
+from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
 from tablefmt.log.side_files import read_side, write_side
@@ -138,35 +138,70 @@ def rows_of(table: tablefmt.Table, **range_: Any) -> list[tuple[str, int, int]]:
     return list(zip(*(got[name].to_pylist() for name in names), strict=True))
 
 
-EXPLAINED: dict[str, Callable[[StagedTable], object]] = {
-    "rows deleted": lambda t: t.commit(OperationClass.UPDATE, marks={1: ([0], [])}),
-    "rows updated": lambda t: t.commit(
-        OperationClass.UPDATE, [[(0, 9)]], marks={1: ([], [0])}, updated=[True]
+Changed = list[tuple[str, int]]
+
+EXPLAINED: dict[str, tuple[Callable[[StagedTable], object], Changed]] = {
+    "rows deleted": (
+        lambda t: t.commit(OperationClass.UPDATE, marks={1: ([0], [])}),
+        [("delete", 0)],
     ),
-    "a file rewritten": lambda t: t.commit(
-        OperationClass.UPDATE,
-        [[(1, 1), (2, 2), (3, 3)]],
-        [1],
-        {1: ([0], [])},
-        lineage=[(0, 1, 0, 4, [0])],
+    "rows updated": (
+        lambda t: t.commit(OperationClass.UPDATE, [[(0, 9)]], marks={1: ([], [0])}, updated=[True]),
+        [("update_preimage", 0), ("update_postimage", 0)],
     ),
-    "deletes aside": lambda t: t.commit(OperationClass.UPDATE, marks={1: ([0], [])}, side=True),
+    "a file rewritten": (
+        lambda t: t.commit(
+            OperationClass.UPDATE,
+            [[(1, 1), (2, 2), (3, 3)]],
+            [1],
+            {1: ([0], [])},
+            lineage=[(0, 1, 0, 4, [0])],
+        ),
+        [("delete", 0)],
+    ),
+    "rows moved out of a file that stays": (
+        lambda t: t.commit(
+            OperationClass.UPDATE,
+            [[(1, 1), (2, 2)], [(0, 7)]],
+            marks={1: ([1, 2, 3], [0])},
+            lineage=[(0, 1, 0, 3, [0])],
+            updated=[False, True],
+        ),
+        [("delete", 3), ("update_preimage", 0), ("update_postimage", 0)],
+    ),
+    "a file gone with marks": (
+        lambda t: t.commit(OperationClass.UPDATE, [[(2, 7)]], [1], {1: ([3], [2])}, updated=[True]),
+        [
+            *(("delete", i) for i in (0, 1, 3)),
+            ("update_preimage", 2),
+            ("update_postimage", 2),
+        ],
+    ),
+    "deletes aside": (
+        lambda t: t.commit(OperationClass.UPDATE, marks={1: ([0], [])}, side=True),
+        [("delete", 0)],
+    ),
+    "rows that come back without some": (
+        lambda t: t.commit(OperationClass.OVERWRITE, [[(7, 0), (8, 0)]], [1], {2: ([1], [])}),
+        [("delete", i) for i in range(4)] + [("insert", 7)],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
-def test_changes_of_single_rows_are_refused_by_name(name: str) -> None:
-    """INC-4: for any range that holds the commit; ranges on either side are answered."""
+def test_an_entry_changed_the_rows_that_its_marks_and_its_lineage_say(name: str) -> None:
+    """INC-5: for any range that holds the commit."""
     table = staged(1)
-    EXPLAINED[name](table)
+    change, rows = EXPLAINED[name]
+    change(table)
     table.commit(OperationClass.INSERT, [[(100, 0)]])
-    for range_ in ({"after_version": 0}, {"starting_version": 2}, {"starting_version": 2}):
-        with pytest.raises(UnsupportedFeatureError, match="version 2") as caught:
-            table.table.changes(**range_).to_arrow()  # type: ignore[arg-type]
-        assert caught.value.features == ["changes:row-deletes"]
-    assert rows_of(table.table, after_version=2) == [("insert", 3, 100)]
     before = [("insert", 1, i) for i in range(4)]
-    assert rows_of(table.table, starting_version=1, ending_version=1) == before
+    changed = [(kind, 2, row) for kind, row in rows]
+    after = [("insert", 3, 100)]
+    assert rows_of(table.table, after_version=0) == before + changed + after
+    assert rows_of(table.table, starting_version=2) == changed + after
+    assert rows_of(table.table, starting_version=2, ending_version=2) == changed
+    assert rows_of(table.table, after_version=2) == after
 
 
 def test_a_removed_file_deletes_the_rows_that_were_live_till_then() -> None:

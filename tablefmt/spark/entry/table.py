@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tablefmt.changes.net import may_cancel, together
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
@@ -268,6 +269,10 @@ class SparkTable:
         `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
         """
         changes = self.table.changes(**bounds)
+        if changes.content != "changes" or any(map(may_cancel, together(changes.file_changes))):
+            raise UnsupportedFeatureError(
+                "Spark does not cancel equal rows yet; Table.changes does", ["spark:changes-net"]
+            )
         return backend_for(self.spark, changes.view.store).read_changes(changes)
 
     def history(self, limit: int | None = None) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.changes.plan import CHANGE_COLUMNS
+from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow, to_arrow

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.changes.plan import CHANGE_COLUMNS, NO_FILES, FileChanges
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
@@ -17,6 +18,11 @@ from tablefmt.model.schema import Schema
 from tablefmt.spark.backends.native.groups import Groups, partition_groups
 from tablefmt.spark.backends.native.relation import Files, to_dataframe
 from tablefmt.spark.runtime.frames import DataFrame, Session
+
+NO_FILES = pa.schema(
+    [("path", pa.string()), *((name, pa.int64()) for name in ("size", "rows", "deleted", "id"))]
+).empty_table()
+"""What `FileChanges.files` has at least."""
 
 
 def read_changes(spark: Session, changes: Changes) -> DataFrame:

@@ -1,0 +1,339 @@
+"""Which rows of which files one commit took out and brought. Pure. Spec: INC-3, INC-5, INC-6.
+
+A commit's marks say it of files that stay and of files that go; what lineage carries over did not
+change, nor did a row of a file that goes and comes back under another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from tablefmt.errors import CorruptEntryError
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import Entry, Lineage
+from tablefmt.model.positions import Marks, decode_positions, pack_positions
+from tablefmt.snapshot.deletes import Deltas
+from tablefmt.snapshot.file_columns import of_partitioning
+from tablefmt.snapshot.segments import NEVER, Segment
+
+DELETE = "delete"
+PREIMAGE = "update_preimage"
+POSTIMAGE = "update_postimage"
+INSERT = "insert"
+
+WENT = (DELETE, PREIMAGE)
+"""Rows that a commit took out, in the order of the answer; those that came follow."""
+
+RESTORE = "RESTORE"
+"""The name of the operation whose equal rows cancel (INC-6)."""
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileChanges:
+    """Rows of files to which one commit did one thing."""
+
+    version: int
+    timestamp: int
+    """The entry's commit timestamp, µs UTC."""
+    change: str
+    """As `_change_type` says it."""
+    partition_ids: frozenset[int]
+    """The partition columns that files had when these rows came or went: later they may be others.
+    """
+    files: pa.Table
+    """As `read_files` takes them: `vector` has the positions of all other rows, `deleted` how many
+    these are."""
+    cancels: bool = False
+    """Equal rows among those of this version that went and those that came are no change (INC-6).
+    """
+
+    @property
+    def marks(self) -> tuple[str, int, int]:
+        """The values of the change columns."""
+        return self.change, self.version, self.timestamp
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        columns = self.files.select(["rows", "deleted"])
+        return int(np.sum(columns["rows"].to_numpy()) - np.sum(columns["deleted"].to_numpy()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Commit:
+    """What an entry says of rows, besides its files and marks."""
+
+    version: int
+    timestamp: int
+    restores: bool
+    first_id: int
+    """Of the files that it adds."""
+    lineage: Lineage | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> Commit:
+        """Of an entry that changes the table logically."""
+        first_id = entry.totals.next_id - (0 if entry.add is None else len(entry.add))
+        restores = entry.operation.name == RESTORE
+        return cls(entry.version, entry.timestamp, restores, first_id, entry.lineage)
+
+
+@dataclass(slots=True, eq=False)
+class _Chosen:
+    """Files of one kind of change: whole ones by place, and others with their rows."""
+
+    whole: list[Places] = field(default_factory=list)
+    some: dict[int, BitMap64] = field(default_factory=dict)
+    """By place in the segment; no set is empty."""
+
+    @property
+    def is_empty(self) -> bool:
+        """There is none."""
+        return not self.some and not any(map(len, self.whole))
+
+    def add(self, place: int, rows: BitMap64) -> None:
+        """Rows of a file, if there are any."""
+        if rows:
+            self.some[place] = rows
+
+
+class Touched:
+    """Every file that the commits of a range touched, and all that they said of rows."""
+
+    def __init__(self, files: Segment, deltas: Deltas) -> None:
+        """Take what `fold` gave for the range.
+
+        Args:
+            files: with all that was live before the range and touched in it.
+            deltas: of these files, from the first one ever on.
+        """
+        self._files, self._deltas = files, deltas
+        ids = files.files.ids
+        self._rows: NDArray[np.int64] = files.files.table["rows"].to_numpy()
+        self._removed = _by_version(files.removed, ids)
+        self._added = _by_version(files.files.added, ids)
+        self._marked = _by_version(deltas.version, deltas.file)
+
+    def by(
+        self, commit: Commit, before: frozenset[int], after: frozenset[int]
+    ) -> list[FileChanges]:
+        """What one commit did, rows that went first.
+
+        Args:
+            commit: in the range.
+            before: ids of the partition columns before it.
+            after: with it.
+
+        Raises:
+            CorruptEntryError: DEL-1, DEL-2, DEL-4, LIN-2.
+        """
+        chosen = {kind: _Chosen() for kind in (DELETE, PREIMAGE, POSTIMAGE, INSERT)}
+        removed, added = (x.get(commit.version, _NONE) for x in (self._removed, self._added))
+        marks = self._marks(commit.version)
+        carried = self._carried(commit, added)
+        twins = self._twins(commit.version, removed, added, marks)
+        self._went(chosen, commit.version, removed, marks, {**carried, **twins})
+        self._came(chosen, added, marks, {**self._outputs(commit), **twins})
+        changes = []
+        for kind, rows in chosen.items():
+            if rows.is_empty:
+                continue
+            ids = before if kind in WENT else after
+            files = self._table(rows, commit.version - (kind in WENT), ids)
+            changes.append(
+                FileChanges(commit.version, commit.timestamp, kind, ids, files, commit.restores)
+            )
+        return changes
+
+    def _id(self, place: int) -> int:
+        return int(self._files.files.ids[place])
+
+    def _places(self, ids: Iterable[int]) -> list[tuple[int, int]]:
+        """Ids and the places of those of the files that are here."""
+        asked = np.fromiter(ids, np.int64)
+        places, lines = self._files.files.find(asked)
+        return list(zip(asked[lines].tolist(), places.tolist(), strict=True))
+
+    def _marks(self, version: int) -> dict[int, Marks]:
+        """What the commit marked, by place."""
+        at = self._marked.get(version, _NONE)
+        files = self._deltas.file[at]
+        places = dict(self._places(files.tolist()))
+        return {
+            places[file]: self._deltas.marks_of(line, int(self._rows[places[file]]))
+            for file, line in zip(files.tolist(), at.tolist(), strict=True)
+        }
+
+    def _live(self, place: int, version: int) -> BitMap64:
+        """The rows of a file that are there at a version."""
+        rows = int(self._rows[place])
+        return BitMap64(range(rows)) - self._deltas.union(self._id(place), rows, version)
+
+    def _carried(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
+        """By place the rows of inputs that lineage says are in files of this commit (LIN-1)."""
+        lineage = commit.lineage
+        if lineage is None:
+            return {}
+        kept = np.zeros(len(added), np.int64)
+        carried: dict[int, BitMap64] = {}
+        places = dict(self._places(sorted(set(lineage.input))))
+        lines = zip(
+            lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped, strict=True
+        )
+        for output, file, start, count, text in lines:
+            dropped = BitMap64() if text is None else decode_positions(text)
+            if dropped and (dropped.min() < start or dropped.max() >= start + count):
+                raise _bad(commit.version, "LIN-2", "its lineage drops rows that are in no run")
+            kept[output] += count - len(dropped)
+            if file in places:
+                if start + count > self._rows[places[file]]:
+                    raise _bad(commit.version, "LIN-2", f"its lineage goes beyond file {file}")
+                run = BitMap64(range(start, start + count)) - dropped
+                before = carried.get(places[file])
+                carried[places[file]] = run if before is None else before | run
+        outputs = np.unique(np.asarray(lineage.output))
+        if np.any(kept[outputs] != self._rows[added[outputs]]):
+            raise _bad(commit.version, "LIN-2", "its lineage is not that of the rows it adds")
+        return carried
+
+    def _outputs(self, commit: Commit) -> dict[int, BitMap64]:
+        """By place of files of carried rows alone: none of these came."""
+        if commit.lineage is None:
+            return {}
+        ids = [commit.first_id + at for at in sorted(set(commit.lineage.output))]
+        return {place: BitMap64(range(int(self._rows[place]))) for _, place in self._places(ids)}
+
+    def _twins(
+        self, version: int, removed: Places, added: Places, marks: Mapping[int, Marks]
+    ) -> dict[int, BitMap64]:
+        """By place, of old and new ids, the rows of files that go and come back which stay."""
+        if not len(removed) or not len(added):
+            return {}
+        paths = self._files.files.table["path"]
+        old, new = (paths.take(pa.array(places)) for places in (removed, added))
+        found = pc.index_in(new, value_set=old)
+        twins = {}
+        for at in np.flatnonzero(found.is_valid().to_numpy()).tolist():
+            came, went = int(added[at]), int(removed[found[at].as_py()])
+            if self._rows[came] == self._rows[went]:
+                stays = self._live(went, version - 1)
+                if came in marks:
+                    stays -= marks[came].all
+                twins[came] = twins[went] = stays
+        return twins
+
+    def _went(
+        self,
+        chosen: Mapping[str, _Chosen],
+        version: int,
+        removed: Places,
+        marks: Mapping[int, Marks],
+        stays: Mapping[int, BitMap64],
+    ) -> None:
+        nothing = BitMap64()
+        special = _among(removed, marks, stays)
+        chosen[DELETE].whole.append(removed[~special])
+        for place in removed[special].tolist():
+            live = self._live(place, version - 1)
+            marked = marks.get(place, Marks(nothing, nothing))
+            if not marked.all.issubset(live):
+                message = f"it marks a row of file {self._id(place)} that was gone"
+                raise _bad(version, "DEL-1", message)
+            kept = stays.get(place, nothing)
+            chosen[DELETE].add(place, live - marked.updated - kept)
+            chosen[PREIMAGE].add(place, marked.updated - kept)
+        added = self._added.get(version, _NONE)
+        for place in sorted(marks.keys() - removed.tolist() - set(added.tolist())):
+            # Refuses rows that were gone.
+            self._deltas.union(self._id(place), int(self._rows[place]), version)
+            kept = stays.get(place, nothing)
+            chosen[DELETE].add(place, marks[place].deleted - kept)
+            chosen[PREIMAGE].add(place, marks[place].updated - kept)
+
+    def _came(
+        self,
+        chosen: Mapping[str, _Chosen],
+        added: Places,
+        marks: Mapping[int, Marks],
+        stays: Mapping[int, BitMap64],
+    ) -> None:
+        table = self._files.files.table
+        updated = np.zeros(len(added), bool)
+        if "updated" in table.column_names:
+            updated = table["updated"].take(pa.array(added)).fill_null(False).to_numpy()
+        special = _among(added, marks, stays)
+        for kind, of_kind in ((POSTIMAGE, updated), (INSERT, ~updated)):
+            chosen[kind].whole.append(added[of_kind & ~special])
+            for place in added[of_kind & special].tolist():
+                rows = BitMap64(range(int(self._rows[place])))
+                rows -= stays.get(place, BitMap64())
+                if place in marks:
+                    rows -= marks[place].all
+                chosen[kind].add(place, rows)
+
+    def _table(self, chosen: _Chosen, version: int, partition_ids: frozenset[int]) -> pa.Table:
+        """The files in the order of ids, each with the rows that are not meant.
+
+        Args:
+            chosen: the rows; of a whole file those that were there at the version.
+            version: before the rows went, or when they had come.
+            partition_ids: of what the files have values.
+        """
+        whole = np.concatenate(chosen.whole) if chosen.whole else _NONE
+        places = np.concatenate([whole, np.array(sorted(chosen.some), np.intp)])
+        ids = self._files.files.ids[places]
+        order = np.argsort(ids, kind="stable")
+        gone = self._deltas.counts(ids, version)
+        vectors: list[bytes | None] = [None] * len(places)
+        for at, place in enumerate(places.tolist()):
+            rows = int(self._rows[place])
+            if at < len(whole) and not gone[at]:
+                continue
+            others = (
+                BitMap64(range(rows)) - chosen.some[place]
+                if at >= len(whole)
+                else self._deltas.union(int(ids[at]), rows, version)
+            )
+            gone[at] = len(others)
+            vectors[at] = pack_positions(others) if others else None
+        files = of_partitioning(self._files.files.table, partition_ids)
+        return (
+            files.take(pa.array(places[order]))
+            .append_column("id", pa.array(ids[order]))
+            .append_column("deleted", pa.array(gone[order]))
+            .append_column(
+                "vector", pa.array([vectors[at] for at in order.tolist()], pa.large_binary())
+            )
+        )
+
+
+_NONE = np.zeros(0, np.intp)
+
+
+def _among(places: Places, *known: Mapping[int, object]) -> NDArray[np.bool_]:
+    """Of each place whether one of these has something to say of it."""
+    said = {place for each in known for place in each}
+    return np.isin(places, np.fromiter(said, np.intp, len(said)))
+
+
+def _by_version(versions: NDArray[np.int64], ids: NDArray[np.int64]) -> dict[int, Places]:
+    """Places in the order of ids, by version; not of what never happened."""
+    at = np.flatnonzero(versions != NEVER)
+    order = at[np.lexsort((ids[at], versions[at]))]
+    values = versions[order]
+    starts = np.flatnonzero(np.diff(values, prepend=-1))
+    ends = np.append(starts[1:], len(values))[: len(starts)]
+    return {int(values[start]): order[start:end] for start, end in zip(starts, ends, strict=True)}
+
+
+def _bad(version: int, rule: str, message: str) -> CorruptEntryError:
+    return CorruptEntryError(message, key=entry_key(version), rule=rule)

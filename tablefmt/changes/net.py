@@ -1,0 +1,136 @@
+"""The difference between the two ends of a range: what of its changes does not cancel. Spec: INC-6.
+
+Rows that came in the range and went in it again are left out by their places alone, and never read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, FileChanges
+from tablefmt.changes.rows import RowReader
+from tablefmt.data.read import answer_schema
+from tablefmt.data.row_difference import row_difference
+from tablefmt.model.positions import pack_positions, unpack_positions
+
+
+def net_files(changes: Sequence[FileChanges], version: int, timestamp: int) -> list[FileChanges]:
+    """Rows of files that were there before a range and not after it, then those the other way.
+
+    Each as `delete` or `insert`, of the version given. Every row is in one of them, and equal rows
+    may be in both kinds.
+
+    Args:
+        changes: of all commits of the range, in order.
+        version: its last.
+        timestamp: of that, µs UTC.
+    """
+    went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
+    rows_went, rows_came = _several(went, came)
+    net = []
+    for kind, each, own, other in (
+        (DELETE, went, rows_went, rows_came),
+        (INSERT, came, rows_came, rows_went),
+    ):
+        left = {file: rows - other[file] if file in other else rows for file, rows in own.items()}
+        for change in each:
+            files = _left(change.files, left)
+            if files.num_rows:
+                net.append(
+                    replace(
+                        change,
+                        version=version,
+                        timestamp=timestamp,
+                        change=kind,
+                        files=files,
+                        cancels=True,
+                    )
+                )
+    return net
+
+
+def _several(
+    went: Sequence[FileChanges], came: Sequence[FileChanges]
+) -> tuple[dict[int, BitMap64], dict[int, BitMap64]]:
+    """Of files in more than one change, the rows that went and those that came, by id."""
+    ids = [c.files["id"].to_numpy() for c in (*went, *came)]
+    known, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *ids]), return_counts=True)
+    several = known[counts > 1]
+    return _rows_of(went, several), _rows_of(came, several)
+
+
+def _rows_of(changes: Sequence[FileChanges], ids: NDArray[np.int64]) -> dict[int, BitMap64]:
+    rows: dict[int, BitMap64] = {}
+    for change in changes:
+        of_change = change.files["id"].to_numpy()
+        for place in np.flatnonzero(np.isin(of_change, ids)).tolist():
+            file = int(of_change[place])
+            chosen = _chosen(change.files, place)
+            rows[file] = rows[file] | chosen if file in rows else chosen
+    return rows
+
+
+def _chosen(files: pa.Table, place: int) -> BitMap64:
+    count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
+    every = BitMap64(range(count))
+    return every if vector is None else every - unpack_positions(vector)
+
+
+def _left(files: pa.Table, left: dict[int, BitMap64]) -> pa.Table:
+    """The files with the rows of those in `left`, which has none of them from then on."""
+    ids, rows = (files[name].to_numpy() for name in ("id", "rows"))
+    special = np.isin(ids, np.fromiter(left, np.int64, len(left)))
+    if not special.any():
+        return files
+    vectors, others = files["vector"].to_pylist(), files["deleted"].to_numpy().copy()
+    for place in np.flatnonzero(special).tolist():
+        # A later change of the same file has none of them.
+        chosen, left[int(ids[place])] = left[int(ids[place])], BitMap64()
+        rest = BitMap64(range(int(rows[place]))) - chosen
+        vectors[place], others[place] = pack_positions(rest) if rest else None, len(rest)
+    for name, values in (
+        ("deleted", pa.array(others)),
+        ("vector", pa.array(vectors, pa.large_binary())),
+    ):
+        files = files.set_column(files.column_names.index(name), name, values)
+    return files.filter(pa.array(others < rows))
+
+
+def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:
+    """Changes in runs: those of one version among which rows cancel, and others."""
+
+    def run(change: FileChanges) -> int | None:
+        return change.version if change.cancels else None
+
+    return (list(each) for _, each in itertools.groupby(changes, run))
+
+
+def may_cancel(changes: Sequence[FileChanges]) -> bool:
+    """Whether there may be equal rows in a run that cancel, so that whole rows have to be read."""
+    return changes[0].cancels and len({change.change in WENT for change in changes}) == 2
+
+
+def difference(
+    reader: RowReader, changes: Sequence[FileChanges]
+) -> Iterator[tuple[FileChanges, pa.RecordBatch]]:
+    """The rows of a run without those that cancel, each with one of its kind.
+
+    Args:
+        reader: of all columns if some may cancel.
+        changes: a run.
+    """
+    if not may_cancel(changes):
+        yield from reader.read(changes)
+        return
+    went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
+    shape = answer_schema(reader.columns)
+    rows_went, rows_came = ((b for _, b in reader.read(side)) for side in (went, came))
+    for is_new, batch in row_difference(rows_went, rows_came, shape):
+        yield (came if is_new else went)[0], batch

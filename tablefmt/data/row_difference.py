@@ -1,0 +1,133 @@
+"""What is left of two multisets of rows once equal rows have cancelled.
+
+Up to MEMORY_BYTES both are held in memory. With more they are on disk, dealt out by a hash, and of
+one of PARTS parts after the other the two are compared; so memory holds the largest part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.data.row_keys import row_hashes, row_keys
+
+MEMORY_BYTES = 256 << 20
+PARTS = 64
+"""Told apart by the upper six bits of a hash."""
+
+Side = list[pa.RecordBatch]
+
+
+def row_difference(
+    went: Iterable[pa.RecordBatch],
+    came: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    memory_limit: int = MEMORY_BYTES,
+) -> Iterator[tuple[bool, pa.RecordBatch]]:
+    """Rows that went and did not come as often, then those that came and did not go as often.
+
+    Args:
+        went: rows of that schema.
+        came: others.
+        schema: of both.
+        memory_limit: bytes of rows that are held.
+
+    Yields:
+        False and rows that went; then True and rows that came. No batch is empty.
+    """
+    sides: tuple[Side, Side] = ([], [])
+    streams = (iter(went), iter(came))
+    room = memory_limit
+    for side, stream in zip(sides, streams, strict=True):
+        for batch in stream:
+            side.append(batch)
+            room -= batch.nbytes
+            if room < 0:
+                yield from _on_disk(sides, streams, schema)
+                return
+    lost, won = _cancelled(*(pa.Table.from_batches(side, schema) for side in sides))
+    yield from ((False, batch) for batch in lost.to_batches() if batch.num_rows)
+    yield from ((True, batch) for batch in won.to_batches() if batch.num_rows)
+
+
+def _cancelled(went: pa.Table, came: pa.Table) -> tuple[pa.Table, pa.Table]:
+    if went.num_rows == 0 or came.num_rows == 0:
+        return went, came
+    rows = went.num_rows + came.num_rows
+    both = pa.concat_tables([went, came]).combine_chunks()
+    columns = [column.combine_chunks() for column in both.columns]
+    codes = row_keys(columns, rows).dictionary_encode().indices.to_numpy()
+    split = went.num_rows
+    kinds = int(codes.max()) + 1
+    surplus = np.bincount(codes[:split], minlength=kinds)
+    surplus -= np.bincount(codes[split:], minlength=kinds)
+    return (
+        went.filter(pa.array(_ranks(codes[:split]) < surplus[codes[:split]])),
+        came.filter(pa.array(_ranks(codes[split:]) < -surplus[codes[split:]])),
+    )
+
+
+def _ranks(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Of each the number of equal ones before it."""
+    order = np.argsort(codes, kind="stable")
+    ranks = np.empty(len(codes), np.int64)
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    counts = np.diff(np.append(starts, len(codes)))
+    ranks[order] = np.arange(len(codes)) - np.repeat(starts, counts)
+    return ranks
+
+
+def _on_disk(
+    held: tuple[Side, Side], streams: tuple[Iterator[pa.RecordBatch], ...], schema: pa.Schema
+) -> Iterator[tuple[bool, pa.RecordBatch]]:
+    with tempfile.TemporaryDirectory(prefix="tablefmt-") as folder:
+        for at, (side, stream) in enumerate(zip(held, streams, strict=True)):
+            _deal(f"{folder}/{at}", side, stream, schema)
+        with pa.OSFile(f"{folder}/came", "wb") as sink, pa.ipc.new_file(sink, schema) as out:
+            for part in range(PARTS):
+                lost, won = _cancelled(*(_part(f"{folder}/{at}-{part}") for at in (0, 1)))
+                yield from ((False, batch) for batch in lost.to_batches() if batch.num_rows)
+                out.write_table(won)
+        with pa.memory_map(f"{folder}/came") as mapped, pa.ipc.open_file(mapped) as kept:
+            for at in range(kept.num_record_batches):
+                batch = kept.get_batch(at)
+                if batch.num_rows:
+                    yield True, batch
+
+
+def _deal(path: str, held: Side, stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+    """Write rows to a file for each part, `held` first, which is emptied."""
+    with contextlib.ExitStack() as files:
+        outs = [
+            files.enter_context(
+                pa.ipc.new_file(files.enter_context(pa.OSFile(f"{path}-{part}", "wb")), schema)
+            )
+            for part in range(PARTS)
+        ]
+        while held:
+            _deal_batch(held.pop(0), outs)
+        for batch in stream:
+            _deal_batch(batch, outs)
+
+
+def _deal_batch(batch: pa.RecordBatch, outs: list[pa.ipc.RecordBatchFileWriter]) -> None:
+    if batch.num_rows == 0:
+        return
+    hashes = row_hashes(batch.columns, batch.num_rows)
+    part = (hashes >> np.uint64(58)).astype(np.int64)
+    order = np.argsort(part, kind="stable")
+    rows, ends = batch.take(pa.array(order)), np.cumsum(np.bincount(part, minlength=PARTS))
+    for at, out in enumerate(outs):
+        start = int(ends[at - 1]) if at else 0
+        if ends[at] > start:
+            out.write_batch(rows.slice(start, int(ends[at]) - start))
+
+
+def _part(path: str) -> pa.Table:
+    with pa.memory_map(path) as mapped:
+        return pa.ipc.open_file(mapped).read_all()
