@@ -126,7 +126,7 @@ def _expected(document: Json) -> Json:
         "constraints": {n: each["condition"] for n, each in state["constraints"].items()},
         "files": [_expected_file(file) for file in state["files"]],
         "written": [file["written"] for file in state["files"]],
-        "entries": [_expected_entry(entry) for entry in entries],
+        "entries": [_expected_entry(entry, state["oldest"]) for entry in entries],
     }
 
 
@@ -137,7 +137,7 @@ def _expected_file(file: Json) -> Json:
     return {**shown, "version": file["added"]}
 
 
-def _expected_entry(entry: Json) -> Json:
+def _expected_entry(entry: Json, oldest: int) -> Json:
     """A row of `history()`."""
     operation, basis = entry["operation"], entry["basis"]
     return {
@@ -152,6 +152,7 @@ def _expected_entry(entry: Json) -> Json:
         "operationMetrics": _texts(operation["metrics"]),
         "userMetadata": entry.get("user_metadata", {}),
         "transaction": entry["transaction"],
+        "canBeRead": entry["version"] >= oldest,
     }
 
 

@@ -50,6 +50,11 @@ WORDS: dict[str, str] = {
     "RET-1": "restore back",
     "RET-2": "horizon given up restore vacuum kept oldest",
     "RET-3": "restore metadata column back definition",
+    "RET-4": "retention age time kept clock longer version",
+    "RET-5": "vacuum horizon remove delete run files",
+    "RET-6": "vacuum transaction files left-over other leave foreign needed side bucket began "
+             "clock longest take",
+    "RET-7": "retention short danger refused longer",
     "SCH-4": "id ids last_id schema",
     "SCH-5": "type spark schema ddl column",
     "SCH-6": "variant nested inside",

@@ -22,6 +22,7 @@ from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
 from tablefmt.model.schema_views import nullable
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.snapshot.load import LogView
 
 CONTENTS = ("changes", "net", "append")
@@ -107,13 +108,16 @@ class Changes(BatchSource):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
-        for changes in together(self.file_changes):
-            columns = self.table_schema.fields if may_cancel(changes) else self.columns
-            places = [columns.index(column) for column in self.columns]
-            reader = RowReader(self.view.store, self.table_schema, columns, self._condition)
-            for change, batch in difference(reader, changes):
-                if self.content != "append" or change.change == INSERT:
-                    yield self._marked([batch.column(at) for at in places], batch.num_rows, change)
+        # What a commit took away was live before it.
+        with told_if_given_up(self.view.store, self.range.first - 1):
+            for changes in together(self.file_changes):
+                columns = self.table_schema.fields if may_cancel(changes) else self.columns
+                places = [columns.index(column) for column in self.columns]
+                reader = RowReader(self.view.store, self.table_schema, columns, self._condition)
+                for change, batch in difference(reader, changes):
+                    if self.content != "append" or change.change == INSERT:
+                        arrays = [batch.column(at) for at in places]
+                        yield self._marked(arrays, batch.num_rows, change)
 
     def _marked(self, columns: list[pa.Array], rows: int, change: FileChanges) -> pa.RecordBatch:
         values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))

@@ -19,7 +19,7 @@ from tablefmt.cli.check import verify
 from tablefmt.cli.demonstration import demo
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import escape_controls
-from tablefmt.cli.retention import restore
+from tablefmt.cli.retention import restore, vacuum
 from tablefmt.cli.state import describe, files, partitions, schema
 from tablefmt.errors import (
     ChangesExpiredError,
@@ -143,5 +143,6 @@ for command in (
     diff,
     verify,
     restore,
+    vacuum,
 ):
     main.add_command(command)

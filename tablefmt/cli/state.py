@@ -39,6 +39,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "location": table.uri,
         "createdAt": show_time(table.context.view.created),
         "version": snapshot.version,
+        "oldestVersion": head.totals.oldest,
         "lastModified": show_time(snapshot.timestamp),
         "timeVersion": show_time(snapshot.time_version),
         "numFiles": files,

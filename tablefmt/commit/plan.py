@@ -24,6 +24,7 @@ from tablefmt.model.entry import (
     Application,
     Basis,
     Entry,
+    Horizon,
     Lineage,
     Metadata,
     Operation,
@@ -76,6 +77,10 @@ class Staged:
     carried: tuple[Output, ...] = ()
     """See `PendingCommit.carried`."""
     update: RowUpdate | None = None
+    horizon: Horizon | None = None
+    """Older versions are given up, unless a winner gave up as much."""
+    recorded: bool = False
+    """It is a version though it has nothing to say: for people."""
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
     """The table's from then on, and what the files were written under; None: as it was."""
@@ -93,6 +98,8 @@ class Staged:
             and self.restoring is None
             and self.protocol is None
             and self.metadata is None
+            and self.horizon is None
+            and not self.recorded
             and not (len(self.removes) or self.deletes or self.groups)
         )
 
@@ -194,6 +201,9 @@ def entry_on(
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     taken_out = _taken_out(deletes, removed)
     timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
+    horizon = plan.horizon
+    if horizon is not None and horizon.version <= before.oldest:
+        horizon = None
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
     table = parent.table if parent else plan.table
     assert table is not None
@@ -222,7 +232,7 @@ def entry_on(
             if plan.metadata is not None or plan.protocol is not None
             else before.metadata_version,
             deleted=before.deleted + taken_out - removed.deleted,
-            oldest=before.oldest,
+            oldest=before.oldest if horizon is None else horizon.version,
         ),
         protocol=plan.protocol,
         metadata=plan.metadata,
@@ -232,6 +242,7 @@ def entry_on(
         lineage=_lineage(pending, names, before.next_id),
         update=plan.update,
         application=plan.application,
+        horizon=horizon,
         user_metadata=plan.user_metadata,
     )
 

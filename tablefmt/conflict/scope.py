@@ -28,6 +28,8 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
         theirs, mine: the scopes.
         metadata: what the partition columns are.
     """
+    if any(isinstance(scope, PartitionScope) and not scope.values for scope in (theirs, mine)):
+        return frozenset()
     if isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope):
         return frozenset(theirs.values) & frozenset(mine.values)
     if theirs is None or mine is None or metadata is None:
@@ -53,7 +55,7 @@ def _condition(text: str, schema: Schema) -> Predicate:
 def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:
     """The listed partitions for which the condition holds."""
     ids = frozenset(metadata.partition_by)
-    if not scope.values or not decided_by_partitions(condition, ids):
+    if not decided_by_partitions(condition, ids):
         return None
     columns = zip(metadata.partition_by, zip(*scope.values, strict=True), strict=True)
     values = {f"partition.{i}": decode(c, metadata.schema.by_id(i).type) for i, c in columns}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.layout import LayoutHandle
+from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.times import Time
 from tablefmt.operations.restore import restore
@@ -52,3 +54,35 @@ class MaintainedHandle(LayoutHandle):
             ConstraintViolationError: the table is append-only.
         """
         return restore(self.context, version, timestamp, commit_options(commit))
+
+    def vacuum(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> VacuumReport:
+        """Give up versions that are older than `retention`, and remove what only they need.
+
+        Files of the newest version, of versions that are kept and of transactions under way stay,
+        and so does everything that is not called as this table's files are. What is given up is
+        said by a commit of its own first; the report has the reason for each file (RET-4, RET-6).
+
+        Args:
+            retention: how long a version stays after another one took its place: text such as
+                "7 days", a timedelta, or seconds. By default deletedFileRetentionDuration.
+            dry_run: report what would go, and change nothing.
+            breaks_running_transactions: allow a retention shorter than that property: readers of
+                those versions fail, and transactions that are under way may lose their files.
+
+        Raises:
+            InvalidRangeError: a retention that is no time, or is too short.
+            UnsupportedFeatureError: the table is a whole bucket, or needs a newer writer.
+            CommitRejectedError, CommitUnknownError: no file was removed.
+        """
+        return vacuum(
+            self.context,
+            retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )

@@ -6,18 +6,14 @@ Spec: STO-22 (spec/store.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.log.names import guest_of
+from tablefmt.maintenance.listing import listed
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-
-_BATCH = 1024
-_SCHEMA = pa.schema([("key", pa.string()), ("size", pa.int64()), ("modified_us", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
     Raises:
         CorruptTableError: in the entries that came meanwhile.
     """
-    suspects = _not_named(view, _listing(view.store))
+    suspects = _not_named(view, listed(view.store, ["data/"]))
     if suspects.num_rows and view.refresh():
         suspects = _not_named(view, suspects)
     sums: dict[str, Unnamed] = {}
@@ -59,16 +55,6 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
 def _place(key: str) -> str:
     """What a transaction's files have in common."""
     return key if guest_of(key) else "/".join(key.split("/")[:2])
-
-
-def _listing(store: Store) -> pa.Table:
-    """All objects below `data/`, as columns."""
-    objects = iter(store.list_after("data/"))
-    batches = []
-    while batch := list(islice(objects, _BATCH)):
-        columns = zip(*((one.key, one.size, one.modified_us) for one in batch), strict=True)
-        batches.append(pa.record_batch(list(map(pa.array, columns)), schema=_SCHEMA))
-    return pa.Table.from_batches(batches, _SCHEMA)
 
 
 def _not_named(view: LogView, objects: pa.Table) -> pa.Table:

@@ -39,6 +39,16 @@ def duration_seconds(text: str) -> int:
     return int(match[1]) * _UNIT_SECONDS[match[2].lower()]
 
 
+TRANSACTION_SECONDS_MIN = 3600.0
+"""A transaction may take so long, whatever the properties of its table."""
+
+
+def transaction_seconds(properties: Mapping[str, str]) -> float:
+    """The longest that a transaction may take: half of what vacuum leaves its files (RET-6)."""
+    kept = duration_seconds(get_property(properties, "deletedFileRetentionDuration"))
+    return max(TRANSACTION_SECONDS_MIN, kept / 2)
+
+
 def _is_duration(text: str) -> bool:
     try:
         return duration_seconds(text) >= 0

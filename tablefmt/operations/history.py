@@ -28,12 +28,15 @@ SCHEMA = pa.schema(
         ("operationMetrics", _TEXT_MAP),
         ("userMetadata", pa.string()),
         ("transaction", pa.string()),
+        ("canBeRead", pa.bool_()),
     ]
 )
 
 
 def history(context: TableContext, limit: int | None = None) -> pa.Table:
     """One row a version, newest first, of the newest state of the log.
+
+    `canBeRead` is false of versions that were given up (ENT-13).
 
     Args:
         context: the table.
@@ -49,10 +52,11 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
     entries = list(read_range(context.store, first, last))
-    return pa.Table.from_pylist([_row(s.entry) for s in reversed(entries)], SCHEMA)
+    oldest = context.view.head.totals.oldest
+    return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], SCHEMA)
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry, oldest: int) -> dict[str, Any]:
     return {
         "version": entry.version,
         "timestamp": entry.timestamp,
@@ -65,6 +69,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "operationMetrics": _texts(entry.operation.metrics),
         "userMetadata": _json(entry.user_metadata) if entry.user_metadata else None,
         "transaction": entry.transaction,
+        "canBeRead": entry.version >= oldest,
     }
 
 

@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tablefmt.commit.plan import Staged
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
-from tablefmt.errors import (
-    CommitRejectedError,
-    InvalidRangeError,
-    TransactionStateError,
-)
+from tablefmt.errors import InvalidRangeError, TransactionStateError
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.entry import OperationClass
 from tablefmt.model.integers import whole_number
-from tablefmt.model.properties import duration_seconds
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
 from tablefmt.operations.alterations import Alteration
@@ -37,7 +32,14 @@ from tablefmt.session.options import CommitKeywords, CommitOptions, commit_optio
 from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.source import source_reader, with_reads
-from tablefmt.session.staging import Content, OpenTransaction, Stage, Statement, commit_staged
+from tablefmt.session.staging import (
+    Content,
+    OpenTransaction,
+    Stage,
+    Statement,
+    check_age,
+    commit_staged,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -311,18 +313,13 @@ class Transaction:
             raise _full(self._work.staged)
 
     def _check_age(self) -> None:
-        """Refuse what vacuum may have taken the files of: no entry names them yet."""
+        """By the clock of the wall too, which goes on while a machine sleeps (RET-6)."""
         environment = self._context.environment
         seconds = max(
             environment.monotonic() - self._started[0],
             (environment.now_us() - self._started[1]) / 1_000_000,
         )
-        kept = duration_seconds(self._work.pinned.property("deletedFileRetentionDuration"))
-        if seconds > kept / 2:
-            raise CommitRejectedError(
-                f"the transaction began {int(seconds)} s ago, which is more than half of "
-                f"deletedFileRetentionDuration ({kept} s): its files may be gone"
-            )
+        check_age(seconds, self._work.pinned.metadata)
 
     def _applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """What was applied at the pinned version; what came later is judged as a winner."""

@@ -31,6 +31,11 @@ class Handle:
         return self.context.version
 
     @property
+    def oldest_version(self) -> int:
+        """The earliest ID version that can be read, as far as is known here (ENT-13)."""
+        return self.context.view.head.totals.oldest
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns, as Arrow types; comments are b"comment" in the metadata of fields."""
         return to_arrow(self._metadata.schema)

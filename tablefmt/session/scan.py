@@ -15,6 +15,7 @@ from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.cached import cached_property
 from tablefmt.model.integers import whole_from_0
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 
@@ -87,19 +88,21 @@ class Scan(BatchSource):
         batches = read_files(
             self.store, files, schema, self.columns, self._condition, eager=eager, first=left
         )
-        for batch in batches:
-            if left is None:
-                yield batch
-                continue
-            yield batch if left >= batch.num_rows else batch.slice(0, left)
-            left -= batch.num_rows
-            if left <= 0:
-                return
+        with told_if_given_up(self.store, self.version):
+            for batch in batches:
+                if left is None:
+                    yield batch
+                    continue
+                yield batch if left >= batch.num_rows else batch.slice(0, left)
+                left -= batch.num_rows
+                if left <= 0:
+                    return
 
     def count(self) -> int:
         """Rows; without a condition from metadata alone."""
         files = self.survivors if self._condition is None else self._readable
-        rows = count_rows(self.store, files, self.snapshot.schema, self._condition)
+        with told_if_given_up(self.store, self.version):
+            rows = count_rows(self.store, files, self.snapshot.schema, self._condition)
         return rows if self.limit is None else min(rows, self.limit)
 
     def explain(self) -> str:

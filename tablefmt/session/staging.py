@@ -17,8 +17,9 @@ import pyarrow as pa
 from tablefmt.commit.plan import Plan, Staged
 from tablefmt.commit.restoring import restored_on
 from tablefmt.conflict.facts import Read
+from tablefmt.errors import CommitRejectedError
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
-from tablefmt.model.properties import DECISIVE, get_property
+from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
 from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles, guest_among
@@ -215,10 +216,32 @@ def commit_staged(
     """
     floating = alone and staged.blind and staged.metadata is None
     with _discarded_on_failure(context, staged):
+        measured = context.measured
+        if measured is not None and staged.written_under is not None:
+            seconds = context.environment.monotonic() - measured.started
+            check_age(seconds, staged.written_under)
         if options.application is None and (staged.is_empty or _replaces_nothing(context, staged)):
             return context.no_op(staged.transaction, staged.operation.name)
         plan = _plan(context, staged, options, digest, floating)
     return context.finish(plan, options.deadline)
+
+
+def check_age(seconds: float, metadata: Metadata) -> None:
+    """Refuse what vacuum may have taken the files of: no entry names them yet.
+
+    Args:
+        seconds: how long ago the work began.
+        metadata: of the version that it read.
+
+    Raises:
+        CommitRejectedError: RET-6.
+    """
+    allowed = transaction_seconds(metadata.properties)
+    if seconds > allowed:
+        raise CommitRejectedError(
+            f"the transaction began {int(seconds)} s ago, and {int(allowed)} s are allowed (half "
+            "of deletedFileRetentionDuration, an hour at least): its files may be gone"
+        )
 
 
 @contextmanager

@@ -61,6 +61,10 @@ class Timeline:
         """The smallest version whose time version is > `micros`; `last` + 1 if there is none."""
         return self.first + bisect_right(self.time_versions, micros)
 
+    def last_by(self, micros: int) -> int:
+        """The largest version that was committed at or before `micros`; `first` - 1 for none."""
+        return self.first - 1 + bisect_right(self.timestamps, micros)
+
     def version_at(self, micros: int) -> int:
         """The largest version whose time version is <= `micros` (TIM-4).
 

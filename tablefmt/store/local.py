@@ -13,7 +13,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import inf
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
+from tablefmt.store.local_deletes import remove_many, remove_names
 from tablefmt.store.local_errors import LINK_REFUSALS, explain, store_error, translated
 from tablefmt.store.local_files import (
     Directories,
@@ -212,13 +213,13 @@ class LocalStore:
         """Unlink, and make that durable."""
         self.tally.add(Request.DELETE)
         folder, name = _split(check_key(key))
-        with translated("delete", key):
-            try:
-                directory = self._directories.open(folder, create=False)
-                os.unlink(name, dir_fd=directory.fd)
-            except FileNotFoundError:
-                return
-            os.fsync(directory.fd)
+        for error in remove_names(self._directories, folder, [name]).values():
+            raise store_error("delete", key, error) from error
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Folder by folder."""
+        self.tally.add(Request.DELETE, len(keys))
+        return remove_many(self._directories, [check_key(key) for key in keys])
 
     def remove_empty(self, folder: str) -> None:
         """As far as nothing is in it (STO-15)."""

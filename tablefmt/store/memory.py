@@ -6,7 +6,7 @@ Spec: STO-1 .. STO-9 (spec/store.md). Nothing is durable beyond the process.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf
 from typing import IO, Any
@@ -152,6 +152,12 @@ class MemoryStore:
         path = self._path(key)
         with _LOCK:
             self._files.store.pop(path, None)
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """One after another."""
+        for key in keys:
+            self.delete(key)
+        return {}
 
     def remove_empty(self, folder: str) -> None:
         """There are no directories."""

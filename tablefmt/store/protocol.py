@@ -5,7 +5,7 @@ Spec: STO-1 .. STO-13 (spec/store.md). Keys are relative to the root, '/'-separa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import inf
@@ -182,6 +182,12 @@ class Store(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove `key`; absent is fine."""
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Remove objects, absent ones included; what could not be removed, with the reason.
+
+        One failure stops nothing else. Durable on return.
+        """
 
     def remove_empty(self, folder: str) -> None:
         """Remove the directory `folder`, with those below it, as far as they hold nothing (STO-15).

@@ -57,6 +57,9 @@ except ImportError:
 
 _Result = TypeVar("_Result")
 _PARALLEL_GETS = 64
+_PARALLEL_DELETES = 8
+_DELETED_AT_ONCE = 1000
+"""As many as one request may name."""
 _BODY_ATTEMPTS = 3
 _OUTPUT_BLOCK_BYTES = 16 << 20
 _KINDS = {
@@ -65,6 +68,7 @@ _KINDS = {
     "head_object": Request.GET,
     "list_objects_v2": Request.LIST,
     "delete_object": Request.DELETE,
+    "delete_objects": Request.DELETE,
     "abort_multipart_upload": Request.DELETE,
 }
 _NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
@@ -214,6 +218,32 @@ class S3Store:
             self._run("delete", key, lambda: self._call("delete_object", Key=name))
         except KeyNotFoundError:
             return
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """DeleteObjects, 1,000 keys a request, some requests side by side."""
+        names = [self._key(key) for key in keys]
+        groups = [
+            names[at : at + _DELETED_AT_ONCE] for at in range(0, len(names), _DELETED_AT_ONCE)
+        ]
+        if not groups:
+            return {}
+        shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+        answers = self._run("delete", shown, lambda: self._delete_groups(groups))
+        return {
+            error["Key"][len(self._start) :]: str(error.get("Code") or "refused")
+            for answer in answers
+            for error in answer.get("Errors") or ()
+        }
+
+    async def _delete_groups(self, groups: Sequence[Sequence[str]]) -> list[Any]:
+        gate = asyncio.Semaphore(_PARALLEL_DELETES)
+
+        async def one(names: Sequence[str]) -> Any:
+            async with gate:
+                asked = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+                return await self._call("delete_objects", Delete=asked)
+
+        return list(await asyncio.gather(*map(one, groups)))
 
     def remove_empty(self, folder: str) -> None:
         """There are no directories."""

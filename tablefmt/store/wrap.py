@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import inf
 from typing import IO
@@ -83,6 +83,10 @@ class ForwardingStore:
     def delete(self, key: str) -> None:
         """As the inner store."""
         self.inner.delete(key)
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """As the inner store."""
+        return self.inner.delete_many(keys)
 
     def remove_empty(self, folder: str) -> None:
         """As the inner store."""
@@ -203,6 +207,12 @@ class CountingStore(ForwardingStore):
         """Counted."""
         self._count("delete", key)
         self.inner.delete(key)
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Counted as one round of `delete`; nothing asked is no round."""
+        if keys:
+            self._count("delete", *keys)
+        return self.inner.delete_many(keys)
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Counted where there are files."""

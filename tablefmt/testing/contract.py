@@ -209,6 +209,16 @@ class StoreContract:
         assert list(store.list_after("")) == []
         assert isinstance(_raised(store.get, "data/x"), KeyNotFoundError)
 
+    def test_many_are_deleted_at_once_and_the_rest_stays(self, store: Store) -> None:
+        """STO-7: absent ones are no failure, nor is a folder that is not there."""
+        keys = [f"data/{n % 3}/{n}" for n in range(12)]
+        for key in [*keys, "data/1/kept", "data/é/&<x>"]:
+            store.put(key, b"x")
+        asked = [*keys, "data/1/absent", "nowhere/x", "data/é/&<x>"]
+        assert store.delete_many(asked) == {}
+        assert store.delete_many([]) == {}
+        assert [one.key for one in store.list_after("")] == ["data/1/kept"]
+
     def test_an_output_appears_whole_at_the_end(self, store: Store) -> None:
         """STO-7: not while it is written, and also after the writer closed it."""
         part = bytes(range(256)) * 1024
@@ -258,6 +268,7 @@ class StoreContract:
                 lambda key=key: store.get_ranges([("data/x", 0, 1), (key, 0, 1)]),
                 lambda key=key: store.size(key),
                 lambda key=key: store.delete(key),
+                lambda key=key: store.delete_many([key]),
                 lambda key=key: store.sync([key]),
                 lambda key=key: store.open_output(key).__enter__(),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Literal, TypeAlias, TypeVar, get_args
 
@@ -157,6 +157,11 @@ class FaultyStore(ForwardingStore):
     def delete(self, key: str) -> None:
         """Lost, refused, killed."""
         self._faulty("delete", key, lambda: self.inner.delete(key))
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Lost, refused, killed; one request."""
+        first = keys[0] if keys else ""
+        return self._faulty("delete_many", first, lambda: self.inner.delete_many(keys))
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:

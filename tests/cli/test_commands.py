@@ -147,6 +147,7 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "location": table.uri,
             "createdAt": t[0],
             "version": version,
+            "oldestVersion": 0,
             "lastModified": t[version],
             "timeVersion": t[version],
             "numFiles": files,
@@ -375,3 +376,29 @@ def test_restore_says_what_it_made(table: tablefmt.Table, uri: str) -> None:
     done = run("restore", uri, "--timestamp", times(table)[1])
     assert done.out.splitlines()[0] == "version    5"
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_vacuum_is_a_dry_run_unless_told(table: tablefmt.Table, uri: str) -> None:
+    """RET-5, RET-7: what is removed, why, and what is left."""
+    short = ("--retention", "0 seconds", "--breaks-running-transactions")
+    went = table.scan(version=2).files()["path"].to_pylist()
+    went = sorted(set(went) - set(table.scan().files()["path"].to_pylist()))
+    dry = run("vacuum", uri, *short, "--json").document
+    assert (dry["dry_run"], dry["deleted"], dry["oldest"]) == (True, 0, 3)
+    assert sorted(file["path"] for file in dry["files"]) == went
+    assert {file["removed_version"] for file in dry["files"]} == {3}
+    assert table.refresh().version == 3
+    assert "nothing was removed: this was a dry run" in run("vacuum", uri, *short).out
+    assert "would remove 0 of" in run("vacuum", uri).out
+    done = run("vacuum", uri, *short, "--delete")
+    assert (done.code, done.out.splitlines()[0].split(": ")[1].split(",")[0]) == (
+        0,
+        f"removed {len(went)} of {len(went) + 3} files",
+    )
+    assert run("describe", uri, "--json").document["oldestVersion"] == 3
+    assert run("show", uri, "2").code == 0
+    assert run("describe", uri, "--as-of", "2").code == 3
+    assert run("restore", uri, "--version", "2").code == 3
+    assert run("vacuum", uri, "--retention", "0 seconds").code == 2
+    assert run("vacuum", uri, "--retention", "soon").code == 2
+    assert run("history", uri, "--json").document[0]["operation"] == "VACUUM"

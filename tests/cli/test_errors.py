@@ -61,6 +61,7 @@ APPENDS = str(GOLDEN / "appends" / "table")
                 ["diff", "0", "1"],
                 ["verify"],
                 ["restore", "--version", "0"],
+                ["vacuum"],
             )
         ),
     ],

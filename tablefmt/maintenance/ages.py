@@ -1,0 +1,64 @@
+"""How long something is kept, and from where on. Pure. Spec: RET-4, RET-6."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Union
+
+from tablefmt.errors import InvalidRangeError
+from tablefmt.model.entry import Metadata
+from tablefmt.model.properties import duration_seconds, get_property
+from tablefmt.snapshot.timeline import Timeline
+
+Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
+"""The text of a duration by PTY-3 ("7 days"), a timedelta, or seconds."""
+
+_MICROS = 1_000_000
+
+
+def retention_seconds(given: Retention) -> float:
+    """How many seconds somebody means.
+
+    Raises:
+        InvalidRangeError: it is no time, or below zero.
+    """
+    seconds: float | None = None
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+    elif isinstance(given, str):
+        try:
+            seconds = float(duration_seconds(given.strip()))
+        except ValueError:
+            seconds = None
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        seconds = float(given)
+    if seconds is None or not math.isfinite(seconds):
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is no time; give a timedelta, seconds, or text such as "
+            "'7 days' or '12 hours'"
+        )
+    if seconds < 0:
+        raise InvalidRangeError(f"retention {given!r:.100} is below zero")
+    return seconds
+
+
+def kept_seconds(metadata: Metadata, name: str) -> float:
+    """What a table's property says."""
+    return float(duration_seconds(get_property(metadata.properties, name)))
+
+
+def version_kept_from(timeline: Timeline, now_us: int, seconds: float) -> int:
+    """The earliest version that was still the newest one so many seconds ago, or has been since.
+
+    Args:
+        timeline: up to the head.
+        now_us: the store's clock, or the best there is.
+        seconds: how long versions stay.
+
+    Returns:
+        A version that is kept already at least (`timeline.oldest`), the head at most.
+    """
+    cutoff = now_us - round(min(seconds, 1e12) * _MICROS)
+    newest_then = timeline.last_by(cutoff)
+    return max(timeline.oldest, newest_then)

@@ -1,0 +1,60 @@
+"""The entry that says from which version on a table is kept. Spec: ENT-13, RET-5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tablefmt.commit.plan import Staged
+from tablefmt.errors import ConcurrentModificationException
+from tablefmt.model.entry import Horizon, Operation, OperationClass, PartitionScope
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import commit_staged
+
+ATTEMPTS = 16
+"""Changes of the table's metadata that it begins anew after: it relies on nothing that it read."""
+
+
+def commit_horizon(
+    context: TableContext,
+    name: str,
+    oldest: int,
+    parameters: Mapping[str, Any],
+    metrics: Mapping[str, int],
+) -> Commit:
+    """Give up the versions below `oldest`; where that is done already, only say that it was run.
+
+    Args:
+        context: the table.
+        name: of the operation.
+        oldest: the earliest version that is kept.
+        parameters, metrics: of the operation.
+
+    Raises:
+        CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        head = context.begin()
+        pinned = context.pin(head.version)
+        staged = Staged(
+            transaction=pinned.transaction,
+            operation=Operation(
+                name=name,
+                cls=OperationClass.MINOR_COMPACT,
+                parameters=dict(parameters),
+                metrics=dict(metrics),
+            ),
+            scope=PartitionScope(()),
+            written_under=pinned.metadata,
+            read_version=pinned.version,
+            horizon=Horizon(oldest) if oldest > 0 else None,
+            recorded=True,
+        )
+        try:
+            return commit_staged(context, staged, CommitOptions())
+        except ConcurrentModificationException:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")

@@ -1,0 +1,28 @@
+"""Objects of a table's folders as columns. No object of Python is kept for one of the store's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import pyarrow as pa
+
+from tablefmt.store.protocol import Store, StoredObject
+
+_BATCH = 1024
+
+LISTING = pa.schema([("key", pa.string()), ("size", pa.int64()), ("modified_us", pa.int64())])
+
+
+def listed(store: Store, prefixes: Sequence[str]) -> pa.Table:
+    """The objects whose keys begin with one of the prefixes: LISTING, by prefix in order."""
+    batches = [batch for prefix in prefixes for batch in _batches(store.list_after(prefix))]
+    return pa.Table.from_batches(batches, LISTING)
+
+
+def _batches(objects: Iterator[StoredObject]) -> Iterator[pa.RecordBatch]:
+    objects = iter(objects)
+    while some := list(islice(objects, _BATCH)):
+        columns = zip(*((one.key, one.size, one.modified_us) for one in some), strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTING, strict=True)]
+        yield pa.record_batch(arrays, schema=LISTING)

@@ -1,0 +1,129 @@
+"""Which of the objects that were listed may go, and why. Pure. Spec: RET-5, RET-6.
+
+An object goes if no version that is kept needs it: because entries say so, by their own ages; or
+because no entry names it, and it is so old that nobody can be about to. What is not called as
+writers call their files is left alone, and so is another table that lies below this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tablefmt.snapshot.files import FileHistory
+
+FOLDERS = ("data/", "deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
+"""Prefixes of all keys that vacuum looks at."""
+
+OWN = (
+    r"^data/[0-9a-f]{32}/.+\.parquet$"
+    r"|^data/[0-9a-f]{32}/(.*/)?\.tmp-[^/]+$"
+    r"|^deletes/[0-9a-f]{32}\.parquet$"
+    r"|^_log/side/[0-9a-f]{32}\.parquet$"
+    r"|^_log/\.(probe|tmp)-[^/]+$"
+)
+"""Keys that writers give, by KEY-1."""
+
+_OTHER_TABLE = r"^(data/[0-9a-f]{32}/(?:.*/)?)_log/[0-9]{20}\.json$"
+
+DOOMED = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("removed_version", pa.int64()),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+"""What may go: `modified` by the store; `removed_version` is null where no entry names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is kept."""
+
+    oldest: int
+    """The earliest version that is kept."""
+    now_us: int
+    """The store's clock, or the best there is."""
+    unnamed_seconds: float
+    """How old an object has to be that no entry names."""
+
+    @property
+    def unnamed_before_us(self) -> int:
+        """When such an object was last written at the latest, µs UTC."""
+        return self.now_us - round(min(self.unnamed_seconds, 1e12) * 1_000_000)
+
+
+def doomed(
+    listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: Limits
+) -> pa.Table:
+    """The objects that may go: DOOMED, in the order of the listing.
+
+    Args:
+        listing: as of `listing.listed`, from before `history` was read.
+        history: of the whole log, at least from `limits.oldest` to its head.
+        named_sides: keys of side files that an entry in the log names.
+        limits: what is kept.
+    """
+    assert history.first <= limits.oldest, (history.first, limits.oldest)
+    keys = listing["key"]
+    removed = _removed_versions(keys, history)
+    needed = (removed > limits.oldest) | _mask(pc.is_in(keys, value_set=named_sides))
+    named = removed >= 0
+    old = listing["modified_us"].to_numpy() <= limits.unnamed_before_us
+    ours = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys)
+    goes = ours & ~needed & (named | old)
+    chosen = listing.filter(pa.array(goes))
+    removed = removed[goes]
+    modified = chosen["modified_us"].cast(pa.timestamp("us", "UTC"))
+    versions = pa.array(removed, pa.int64(), mask=removed < 0)
+    reasons = pa.chunked_array([_reasons(removed, chosen["modified_us"].to_numpy(), limits)])
+    columns = [chosen["key"], chosen["size"], modified, versions, reasons]
+    return pa.table(columns, schema=DOOMED)
+
+
+def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np.int64]:
+    """By key: the last version that removed a file of that path; NEVER while one is live, and -1
+    where no file has it.
+    """
+    removed = np.full(len(keys), -1, np.int64)
+    if not len(keys):
+        return removed
+    for segment in history.segments:
+        paths = segment.files.table["path"]
+        # A path may be twice in a segment: it went, and came back under another id.
+        order = np.argsort(segment.removed, kind="stable")[::-1]
+        at = pc.index_in(keys, value_set=paths.take(pa.array(order)))
+        known = np.flatnonzero(_mask(at.is_valid()))
+        places = order[at.drop_null().to_numpy()]
+        removed[known] = np.maximum(removed[known], segment.removed[places])
+    return removed
+
+
+def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Keys that lie in the folder of another table."""
+    logs = keys.filter(pc.match_substring_regex(keys, _OTHER_TABLE))
+    roots = pc.unique(pc.replace_substring_regex(logs, _OTHER_TABLE, r"\1")).to_pylist()
+    mask = np.zeros(len(keys), np.bool_)
+    for root in roots:
+        mask |= _mask(pc.starts_with(keys, root))
+    return mask
+
+
+def _reasons(removed: NDArray[np.int64], modified: NDArray[np.int64], limits: Limits) -> pa.Array:
+    versions, places = np.unique(removed, return_inverse=True)
+    texts = [f"version {v} removed it, longer ago than versions stay" for v in versions.tolist()]
+    named = pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
+    times = pc.strftime(pa.array(modified, pa.timestamp("us")), "%Y-%m-%dT%H:%M:%SZ")
+    allowed = f"; what is not committed {limits.unnamed_seconds:.0f} s later never is"
+    unnamed = pc.binary_join_element_wise("no entry names it, written ", times, allowed, "")
+    return pc.if_else(pa.array(removed >= 0), named, unnamed)
+
+
+def _mask(values: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(values, np.bool_)

@@ -1,0 +1,36 @@
+"""Data that cannot be read because its version was given up: told as that, and not as damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tablefmt.errors import CorruptDataError, TablefmtError, VersionNotFoundError
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+
+@contextmanager
+def told_if_given_up(store: Store, version: int) -> Iterator[None]:
+    """What is read inside is of a version that was kept when it was chosen.
+
+    Args:
+        store: the table's root. Asked for the log only where a file cannot be read.
+        version: the one read; of a range the first.
+
+    Raises:
+        VersionNotFoundError: ENT-13, a vacuum gave the version up meanwhile.
+        CorruptDataError: DAT-5, it is damage.
+    """
+    try:
+        yield
+    except CorruptDataError:
+        try:
+            head = LogView.open(store).head
+        except TablefmtError:
+            head = None
+        if head is not None and version < head.totals.oldest:
+            raise VersionNotFoundError(
+                f"version {version}", head.totals.oldest, head.version
+            ) from None
+        raise

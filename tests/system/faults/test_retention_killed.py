@@ -1,0 +1,135 @@
+"""Killed at any request of a restore, a vacuum or an expiry: nothing that is needed is gone, and
+run again it does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tablefmt.maintenance.vacuum import vacuum
+from tablefmt.store.local import LocalStore
+from tablefmt.store.probe import ensure_safe
+from tablefmt.store.protocol import Store
+from tablefmt.testing.faults import FaultyStore, Killed
+from tests.system.faults.test_crash import SelfKiller, in_a_child
+from tests.tables import Clock, assert_sound, data_files, handle, ids, memory, new_table, rows
+
+pytestmark = pytest.mark.broken_tables
+
+DAY_US = 86_400_000_000
+
+
+def prepare(store: Store) -> None:
+    """Versions 0 to 5; a file each of 1, 2 and 3, and one that nobody names."""
+    table = new_table(store, partitioned=True)
+    for number in (1, 2, 3):
+        table.overwrite(rows(number, number + 10, p=["a", "b"]))
+    table.delete("id = 13")
+    table.append(rows(5))
+    store.put(f"data/{'a' * 32}/0.parquet", b"x")
+
+
+AFTER = [3, 5]
+
+
+def later() -> Clock:
+    """When all of it is a month old."""
+    clock = Clock()
+    clock.micros += 30 * DAY_US
+    return clock
+
+
+def restore(store: Store) -> None:
+    handle(store, later()).restore(version=2)
+
+
+def clean(store: Store) -> None:
+    vacuum(handle(store, later()).context, dry_run=False)
+
+
+def check_restore(store: Store) -> bool:
+    """Whether it was applied; nothing of the past is lost either way."""
+    found = ids(handle(store))
+    assert found in (AFTER, [2, 12])
+    assert [ids(handle(store), version) for version in (1, 2, 3)] == [[1, 11], [2, 12], [3, 13]]
+    return found == [2, 12]
+
+
+def check_vacuum(store: Store) -> bool:
+    """Every version from the oldest on has its rows; whether something was removed."""
+    table = handle(store)
+    expected: dict[int, list[int]] = {0: [], 1: [1, 11], 2: [2, 12], 3: [3, 13], 4: [3]}
+    for version in range(table.oldest_version, table.version + 1):
+        assert ids(table, version) == expected.get(version, AFTER)
+    return len(data_files(store)) < 8
+
+
+WORKS: dict[str, tuple[Callable[[Store], None], Callable[[Store], bool], list[int]]] = {
+    "restore": (restore, check_restore, [2, 12]),
+    "vacuum": (clean, check_vacuum, AFTER),
+}
+
+
+def finish(store: Store, name: str) -> None:
+    """Run again, and compare with what a run without a fault leaves."""
+    work, check, after = WORKS[name]
+    work(store)
+    assert check(store) or name == "restore"
+    assert ids(handle(store)) == after
+    assert_sound(store)
+    if name == "vacuum":
+        assert len(data_files(store)) == 2
+
+
+@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer", "refused"])
+def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
+    """RET-1, RET-5, CMT-1: every request of it."""
+    work, check, _ = WORKS[name]
+    stopped = 0
+    for at in range(100):
+        store = memory()
+        prepare(store)
+        ensure_safe(store, "warm")
+        plan = lambda i, verb, key, at=at: fault if i == at else None  # noqa: E731
+        try:
+            work(FaultyStore(store, plan))
+        except (Killed, Exception):
+            stopped += 1
+            check(store)
+            finish(store, name)
+            continue
+        finish(store, name)
+        if at > stopped + 3:
+            break
+    assert stopped >= 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("name", WORKS)
+def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None:
+    """RET-5, STO-1: a real process, a real signal, a real disk."""
+    work, check, _ = WORKS[name]
+    killed = 0
+    for at in range(100):
+        root = tmp_path / str(at)
+        prepare(LocalStore(root))
+
+        def run(root: Path = root, at: int = at) -> None:
+            plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731
+            work(SelfKiller(LocalStore(root), plan))  # type: ignore[arg-type]
+
+        status = in_a_child(run)
+        check(LocalStore(root))
+        finish(LocalStore(root), name)
+        if status == 0:
+            break
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        killed += 1
+    assert killed >= 3
