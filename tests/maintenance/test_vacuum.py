@@ -363,7 +363,16 @@ def test_what_is_not_the_tables_own_is_left_alone(root: Path, tmp_path: Path) ->
     assert {*after} - {*before} == {"_log/00000000000000000003.json"}
     assert snapshot_of(outside) == behind_links
     assert ids(old(root)) == [2]
-    assert not (root / removed(report)[0]).parent.exists()
+
+
+def test_no_empty_folder_is_left(root: Path) -> None:
+    """RET-5, STO-15."""
+    many = [f"{n}" for n in range(3)]
+    table = new_table(LocalStore(root.parent / "p"), partitioned=True, clock=Clock(NOW))
+    for number in (1, 2):
+        table.overwrite(rows(number, number, number, p=many))
+    assert old(root.parent / "p").vacuum(dry_run=False).deleted == 3
+    assert len(list((root.parent / "p" / "data").iterdir())) == 1
 
 
 @pytest.mark.parametrize("place", ["inner", "data/inner", f"data/{'9' * 32}", f"data/{'9' * 32}/x"])
