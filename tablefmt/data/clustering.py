@@ -6,13 +6,16 @@ Spec: CMP-5, CMP-6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.bounds import nan_counts
 from tablefmt.data.file_stream import row_groups
 from tablefmt.data.range_spool import RangeSpool
 from tablefmt.data.read import read_files
@@ -20,7 +23,7 @@ from tablefmt.data.rewrite import Rewriting, physical_batches
 from tablefmt.data.row_order import SAMPLE_ROWS, RowOrder, learn_order
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.schema import Field
+from tablefmt.model.schema import Field, is_float
 
 RANGE_BYTES = 64 << 20
 """Arrow data of a range, about: it is sorted in memory."""
@@ -58,30 +61,58 @@ class Clustering:
         `Rewriting.in_order`; StoreError too if the disk of temporary files is full.
         """
         rows = int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
-        sample = self.sample(files, max(1, rows // SAMPLE_ROWS))
-        schema = self.rewriting.metadata.schema
-        batches = physical_batches(
-            read_files(self.rewriting.store, files, schema, schema.fields), schema
-        )
+        sample = self.sample(files, sample_step(rows))
+        batches = self.rows(files)
         first = next(batches, None)
         if first is None:
             return None
         ranges = max(1, -(-rows * first.nbytes // first.num_rows // RANGE_BYTES))
         order = learn_order(sample, self.by, self.curve, ranges)
-        with RangeSpool(ranges, SPOOL_BYTES) as spool:
-            spool.put(first, order.ranges(first))
-            del first
+        partition = self.rewriting.partition(files)
+        return self.write_rows(chain([first], batches), order, prefix, partition, rows_max)
+
+    def rows(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The live rows of files, as data files hold them."""
+        schema = self.rewriting.metadata.schema
+        batches = read_files(self.rewriting.store, files, schema, schema.fields)
+        return physical_batches(batches, schema)
+
+    def write_rows(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        order: RowOrder,
+        prefix: str,
+        partition: dict[str, Any],
+        rows_max: int | None = None,
+    ) -> AddedFiles | None:
+        """Write rows in order. Arguments as of `Rewriting.write`; errors as of `write`."""
+        nan: set[int] = set()
+        floats = [field for field in self.rewriting.stats if is_float(field.type)]
+        with RangeSpool(order.count, SPOOL_BYTES) as spool:
             for batch in batches:
                 spool.put(batch, order.ranges(batch))
-            return self.rewriting.write(
-                row_groups(_in_order(spool, order)),
-                prefix,
-                self.rewriting.partition(files),
-                self.rewriting.may_be_nan(files),
-                rows_max,
-            )
+                counts = nan_counts(pa.Table.from_batches([batch]), floats) if floats else {}
+                nan.update(field for field, count in counts.items() if count)
+            groups = row_groups(_in_order(spool, order))
+            return self.rewriting.write(groups, prefix, partition, frozenset(nan), rows_max)
+
+    def put_apart(
+        self, files: pa.Table, order: RowOrder, together: int
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The live rows of files by ranges of the order, so many of them at once; each number is
+        given once, rising.
+        """
+        with RangeSpool(-(-order.count // together), SPOOL_BYTES) as spool:
+            for batch in self.rows(files):
+                spool.put(batch, order.ranges(batch) // together)
+            yield from spool.ranges()
+
+
+def sample_step(rows: int) -> int:
+    """One row in how many an order of so many rows is learnt from."""
+    return max(1, rows // SAMPLE_ROWS)
 
 
 def _in_order(spool: RangeSpool, order: RowOrder) -> Iterator[pa.RecordBatch]:
-    for rows in spool.ranges():
+    for _, rows in spool.ranges():
         yield from order.sorted(rows).to_batches()

@@ -62,13 +62,13 @@ class RangeSpool:
                     f" ({error.strerror or error}); free some space there, or set TMPDIR"
                 ) from error
 
-    def ranges(self) -> Iterator[pa.Table]:
-        """The rows of each range that has any, in the order of the numbers; once."""
+    def ranges(self) -> Iterator[tuple[int, pa.Table]]:
+        """The number and the rows of each range that has any, in the order of numbers; once."""
         for number, held in enumerate(self._held):
             stored = self._stored(number)
             if stored or held:
                 assert self._shape is not None
-                yield pa.Table.from_batches([*stored, *held], self._shape)
+                yield number, pa.Table.from_batches([*stored, *held], self._shape)
             held.clear()
 
     def _store(self) -> None:

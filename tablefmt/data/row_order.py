@@ -69,6 +69,11 @@ class RowOrder:
     splits: tuple[pa.Array, ...]
     """Where ranges begin, but for the first: values of what `keys` gives, sorted."""
 
+    @property
+    def count(self) -> int:
+        """How many ranges there are."""
+        return len(self.splits[0]) + 1
+
     def keys(self, rows: Any) -> list[pa.Array]:
         """What rows, columns by physical name, are sorted by."""
         columns = key_columns(rows, self.by)

@@ -29,6 +29,7 @@ from tablefmt.spark.columns.conditions import (
     without_filters,
 )
 from tablefmt.spark.columns.evolution import note
+from tablefmt.spark.entry.layout_verbs import LayoutVerbs
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
 from tablefmt.spark.options import NamedOptions, RangeKeywords, WriteKeywords, parse_options
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class SparkTable:
+class SparkTable(LayoutVerbs):
     """A table and a session. Reads and writes begin at the newest version.
 
     `options` of a method are those of `tablefmt.spark.write`. Methods that write raise, besides

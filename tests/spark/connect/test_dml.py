@@ -160,3 +160,16 @@ def test_text_of_the_log_runs_nothing(connect: Any, tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFeatureError, match="'c'"):
             tablefmt.spark.open(connect, uri).update({"k": "k + 1"})
         assert tablefmt.spark.read(connect, uri).collect() == [(1, "a")]
+
+
+def test_files_are_put_together_and_rows_in_order(connect: Any, table: Any) -> None:
+    """CMP-1, CMP-5: by Arrow in the server's workers, with no JVM at hand."""
+    table.delete("id % 5 = 0")
+    expected = [row for row in ROWS if row[0] % 5]
+    assert table.compact("major").metrics["numAddedFiles"] == 1
+    assert [row[0] for row in rows(table)] == [row[0] for row in expected]
+    table.cluster(["s", "id"], curve="linear")
+    ordered = table.table.refresh().to_arrow().to_pydict().values()
+    assert list(zip(*ordered, strict=True)) == sorted(expected, key=lambda r: (r[1], r[0]))
+    assert table.table.verify(deep=True).ok
+    assert connect.getTags() == set()

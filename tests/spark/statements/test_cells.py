@@ -33,7 +33,7 @@ from tests.system.transactions.scenes import (
 )
 from tests.system.transactions.test_cells_file_and_row import CELLS, PROFILES, expected_conflict
 from tests.system.transactions.test_cells_transaction import outcome
-from tests.system.transactions.world import assert_rows, begin, copy_to, data, handle, of_data
+from tests.system.transactions.world import assert_rows, copy_to, data, of_data
 
 Run = Callable[[Any, str, str], Any]
 """A session, the table's place and its name."""
@@ -54,15 +54,9 @@ def sql(doing: Doing, text: str) -> Act:
     return Act(doing, lambda spark, uri, name: spark.sql(text.replace("{t}", name)).collect())
 
 
-def on_arrow(doing: Doing) -> Act:
-    """What Spark has no statement for."""
-
-    def run(spark: Any, uri: str, name: str) -> Any:
-        txn = begin(handle(LocalStore(uri)))
-        doing.stage(txn)
-        return txn.commit()
-
-    return Act(doing, run)
+def by_spark(doing: Doing, verb: Callable[[Any], Any]) -> Act:
+    """A verb of `SparkTable`."""
+    return Act(doing, lambda spark, uri, name: verb(tablefmt.spark.open(spark, uri)))
 
 
 def delete(place: Place, value: int) -> Act:
@@ -135,9 +129,15 @@ UPDATES: list[Make] = [delete, update, merge, delete_by_value, update_by_verb, c
 OTHERS: dict[str, Make] = {
     "INSERT": insert,
     "OVERWRITE": overwrite,
-    "MINOR_COMPACT": lambda place, _: on_arrow(scenes.minor(place)),
-    "MAJOR_COMPACT": lambda place, _: on_arrow(scenes.major(place)),
-    "CLUSTER": lambda place, _: on_arrow(scenes.cluster(place)),
+    "MINOR_COMPACT": lambda place, _: by_spark(
+        scenes.minor(place), lambda t: t.compact("minor", where=scenes.files_of(place))
+    ),
+    "MAJOR_COMPACT": lambda place, _: by_spark(
+        scenes.major(place), lambda t: t.compact("major", where=f"p = '{place.p}'")
+    ),
+    "CLUSTER": lambda place, _: by_spark(
+        scenes.cluster(place), lambda t: t.cluster(["v"], where=scenes.files_of(place))
+    ),
 }
 WHERE = (SAME, ROWS, OTHER_FILES, ELSEWHERE)
 NEW = 2

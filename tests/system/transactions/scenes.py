@@ -201,9 +201,14 @@ def copy_row(place: Place, key: int) -> Doing:
     )
 
 
+def files_of(place: Place) -> str:
+    """A condition for which the bounds of the place's files leave these alone."""
+    return f"p = '{place.p}' AND k >= {place.files[0]} AND k < {place.files[-1] + 4}"
+
+
 def minor(place: Place) -> Doing:
     """MINOR: the place's files into one."""
-    where = f"p = '{place.p}' AND k >= {place.files[0]} AND k < {place.files[-1] + 4}"
+    where = files_of(place)
     return Doing(lambda txn: txn.compact("minor", where=where), compacts=place.files)
 
 
@@ -215,7 +220,7 @@ def major(place: Place) -> Doing:
 
 def cluster(place: Place) -> Doing:
     """CLUSTER: the place's files into one."""
-    where = f"p = '{place.p}' AND k >= {place.files[0]} AND k < {place.files[-1] + 4}"
+    where = files_of(place)
     return Doing(lambda txn: txn.cluster(["v"], where=where), compacts=place.files)
 
 
