@@ -31,9 +31,9 @@ class BatchSource(ABC):
         """All rows, from the first one on. Nothing is read before the first batch is asked for."""
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """All rows as a stream. Nothing is read before the first batch is asked for; ahead of a
-        reader that is slow, a few files are decoded (of one large file, up to 1 GiB). Any one
-        thread at a time may read it; who has enough lets go of it.
+        """All rows as a stream. Nothing is read before the first batch is asked for, and not far
+        ahead of a reader that is slow: some 128 MB of rows, or one row group. Any one thread at a
+        time may read it; who has enough lets go of it.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 

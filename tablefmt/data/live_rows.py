@@ -6,8 +6,9 @@ chooses row groups; what it says of a row is computed as a column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,18 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from tablefmt.data.scanner import READAHEAD, keep_rows, replace_fragments, scanner
+from tablefmt.data.row_groups import Spans, passing_parts, pieces, whole_parts
+from tablefmt.data.scanner import POSITION, READAHEAD, keep_rows, replace_fragments, scanner
 from tablefmt.model.cached import cached_property
 from tablefmt.model.positions import live_mask
 
-THREADS = 16
-"""Footers read at once."""
-
-POSITION = "\0position"
-"""The last column of a batch. No column of a table can be called so (SCH-2)."""
-
 _KEEP = "\0keep"
-
-Spans = list[tuple[int, int]]
-"""Runs of positions: the first, and how many."""
-
-Part = tuple[ds.ParquetFileFragment, Spans]
-"""Row groups of a file, and where they are in it."""
 
 
 def live_batches(
     files: ds.FileSystemDataset,
     rows: Sequence[int],
+    widths: Sequence[int],
     vectors: Sequence[bytes | None],
     names: Sequence[str],
     pushed: pc.Expression | None,
@@ -49,6 +40,7 @@ def live_batches(
     Args:
         files: the files, every one with a path of its own.
         rows: how many each holds.
+        widths: of each, bytes of a row of `names`, as of `row_bytes`.
         vectors: the packed positions of each that are gone, or None.
         names: the columns wanted.
         pushed: the filter, None for all rows.
@@ -58,130 +50,54 @@ def live_batches(
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
     """
-    parts: list[Part]
-    if pushed is None:
-        parts = [(f, [(0, n)]) for f, n in zip(files.get_fragments(), rows, strict=True)]
-    else:
-        parts = list(_in_parallel(lambda f: _row_groups(f, pushed, files.schema), files))
+    parts = whole_parts(files, rows) if pushed is None else passing_parts(files, pushed)
+    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
 
+    @lru_cache(1)
     def live(place: int) -> NDArray[np.bool_]:
         return live_mask(vectors[place], rows[place])
 
-    yield from _chosen(files, parts, live, names, pushed, readahead, located)
+    for run in pieces(parts, widths):
+        there = {fragment.path: spans for fragment, spans in run}
+        cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
+        computed = {} if pushed is None else {_KEEP: pushed}
+        some = replace_fragments(files, [fragment for fragment, _ in run])
+        for tagged in scanner(some, names, None, computed, readahead).scan_batches():
+            path, batch = tagged.fragment.path, tagged.record_batch
+            place = places[path]
+            if place != cursor.place:
+                cursor.finish()
+                cursor = _Cursor(place, there[path], live(place))
+            keep = cursor.take(batch.num_rows)
+            if pushed is not None:
+                passes = batch.column(len(names)).fill_null(False)
+                keep = keep & passes.to_numpy(zero_copy_only=False)
+            if keep.any():
+                columns = batch.columns[: len(names)]
+                if not keep.all():
+                    columns = keep_rows(columns, pa.array(keep))
+                if located:
+                    columns.append(pa.array(cursor.positions(keep)))
+                yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
+        cursor.finish()
 
 
-class Matches:
-    """Rows of files at positions that are known. Row groups without any of them are not read."""
-
-    def __init__(
-        self,
-        files: ds.FileSystemDataset,
-        rows: Sequence[int],
-        positions: Mapping[int, NDArray[np.int64]],
-    ) -> None:
-        """Look at the footers of those that hold some.
-
-        Args:
-            files: the files, every one with a path of its own.
-            rows: how many each holds.
-            positions: by the place of a file, ascending.
-        """
-        self._files, self._rows, self._positions = files, rows, positions
-        none: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._parts = [
-            _holding(fragment, positions.get(place, none))
-            for place, fragment in enumerate(files.get_fragments())
-        ]
-
-    @property
-    def groups(self) -> int:
-        """Row groups that hold some."""
-        return sum(len(spans) for _, spans in self._parts)
-
-    @property
-    def of_groups(self) -> int:
-        """Row groups of all the files."""
-        return sum(fragment.metadata.num_row_groups for fragment in self._files.get_fragments())
-
-    def batches(
-        self, names: Sequence[str], readahead: int, located: bool
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The place of a file, and rows of it, as of `live_batches`. Raises the same."""
-        if not self._positions:
-            return iter(())
-        return _chosen(self._files, self._parts, self._mask, names, None, readahead, located)
-
-    def _mask(self, place: int) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = np.zeros(self._rows[place], bool)
-        mask[self._positions[place]] = True
-        return mask
-
-
-def _chosen(
+def passing_batches(
     files: ds.FileSystemDataset,
-    parts: Sequence[Part],
-    chosen: Callable[[int], NDArray[np.bool_]],
+    rows: Sequence[int],
+    widths: Sequence[int],
     names: Sequence[str],
     pushed: pc.Expression | None,
-    readahead: int,
-    located: bool,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows of parts of all the files that are `chosen` by position, and by `pushed`."""
-    read = [fragment for fragment, spans in parts if spans]
-    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
-    computed = {} if pushed is None else {_KEEP: pushed}
-    cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
-    scan = scanner(replace_fragments(files, read), names, None, computed, readahead)
-    for tagged in scan.scan_batches():
-        place = places[tagged.fragment.path]
-        if place != cursor.place:
-            cursor.finish()
-            cursor = _Cursor(place, parts[place][1], chosen(place))
-        batch, keep = tagged.record_batch, cursor.take(tagged.record_batch.num_rows)
-        if pushed is not None:
-            passes = batch.column(len(names)).fill_null(False)
-            keep = keep & passes.to_numpy(zero_copy_only=False)
-        if keep.any():
-            columns = batch.columns[: len(names)]
-            if not keep.all():
-                columns = keep_rows(columns, pa.array(keep))
-            if located:
-                columns.append(pa.array(cursor.positions(keep)))
-            yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
-    cursor.finish()
-
-
-def _in_parallel(
-    find: Callable[[ds.ParquetFileFragment], Part], files: ds.FileSystemDataset
-) -> Iterator[Part]:
-    """Of every file; it takes its footer."""
-    fragments = list(files.get_fragments())
-    with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
-        return pool.map(find, fragments)
-
-
-def _row_groups(fragment: ds.ParquetFileFragment, pushed: pc.Expression, schema: pa.Schema) -> Part:
-    """The part of a file that may hold wanted rows, and where it is."""
-    part = fragment.subset(filter=pushed, schema=schema)
-    starts, counts = _extents(fragment)
-    return part, [(int(starts[group.id]), int(counts[group.id])) for group in part.row_groups]
-
-
-def _holding(fragment: ds.ParquetFileFragment, positions: NDArray[np.int64]) -> Part:
-    """The row groups of a file that hold rows at these positions, and where they are."""
-    starts, counts = _extents(fragment)
-    groups = np.unique(np.searchsorted(starts, positions, side="right") - 1).tolist()
-    part = fragment.subset(row_group_ids=groups) if groups else fragment
-    return part, [(int(starts[group]), int(counts[group])) for group in groups]
-
-
-def _extents(fragment: ds.ParquetFileFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first position of every row group of a file, and how many rows it has."""
-    footer = fragment.metadata
-    counts = np.array(
-        [footer.row_group(i).num_rows for i in range(footer.num_row_groups)], np.int64
-    )
-    return np.cumsum(counts) - counts, counts
+    readahead: int = READAHEAD,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
+    parts = whole_parts(files, rows)
+    if pushed is not None and len(list(islice(pieces(parts, widths), 2))) > 1:
+        # In one piece Arrow looks by itself at what can pass.
+        parts = passing_parts(files, pushed)
+    for run in pieces(parts, widths):
+        some = replace_fragments(files, [fragment for fragment, _ in run])
+        yield from scanner(some, names, pushed, readahead=readahead).to_batches()
 
 
 class _Cursor:

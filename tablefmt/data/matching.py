@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.data.live_rows import POSITION, Matches, live_batches
+from tablefmt.data.live_rows import live_batches, passing_batches
+from tablefmt.data.picked_rows import PickedRows
 from tablefmt.data.plain_read import BATCH_ROWS, needs_plain, plain_batches
 from tablefmt.data.portions import Needs, Portion
-from tablefmt.data.scanner import READAHEAD, scanner
+from tablefmt.data.scanner import POSITION, READAHEAD
 from tablefmt.model.schema import Schema
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
@@ -170,14 +171,13 @@ def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatc
         rows_to = np.cumsum(counts[start:])
         stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
         window = portion.slice(start, stop)
-        rows = window.files["rows"].to_pylist()
-        matches = Matches(window.dataset, rows, _positions(window, reading))
-        for place, batch in matches.batches(reading.names, reading.readahead, reading.located):
+        picked = PickedRows(window.dataset, _positions(window, reading))
+        for place, batch in picked.batches(reading.names, reading.located):
             yield start + place, batch
         start = min(stop, len(counts))
         # What is not decoded, against what is decoded twice.
-        spared = matches.of_groups - matches.groups
-        paid = spared * len(reading.names) > matches.of_groups * looked
+        spared = picked.of_groups - picked.groups
+        paid = spared * len(reading.names) > picked.of_groups * looked
         reading.look_first.judge(paid)
     return start
 
@@ -195,18 +195,21 @@ def _positions(portion: Portion, reading: Reading) -> dict[int, NDArray[np.int64
 
 def _filtered(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
     """The rows of whole files that pass what is pushed; which file they are of is not told."""
+    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
-    scan = scanner(portion.dataset, names, pushed, readahead=reading.readahead)
-    return ((0, batch) for batch in scan.to_batches())
+    batches = passing_batches(portion.dataset, rows, widths, names, pushed, reading.readahead)
+    return ((0, batch) for batch in batches)
 
 
 def _live(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
     """The rows that are live and pass what is pushed."""
-    rows = portion.files["rows"].to_pylist()
+    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
     # Without a column there would be nothing to count.
     ahead, located = reading.readahead, reading.located or not names
-    return live_batches(portion.dataset, rows, portion.vectors, names, pushed, ahead, located)
+    return live_batches(
+        portion.dataset, rows, widths, portion.vectors, names, pushed, ahead, located
+    )
 
 
 def _plain(

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tablefmt.data.known_values import known_values
-from tablefmt.data.live_rows import POSITION
+from tablefmt.data.scanner import POSITION
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -60,7 +60,7 @@ def plain_batches(
             for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
-                columns = [_column(batch, column, known) for column in physical]
+                columns = [shaped_column(batch, column, known) for column in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))
@@ -70,7 +70,14 @@ def plain_batches(
                     yield place, shaped.select([*names, POSITION])
 
 
-def _column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
+def shaped_column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
+    """A column in its type of the schema, where a file may lack it or have it narrower (DAT-12).
+
+    Args:
+        batch: rows as a file has them.
+        target: the column.
+        known: as of `known_values`.
+    """
     at = batch.schema.get_field_index(target.name)
     if at >= 0:
         return batch.column(at).cast(target.type)

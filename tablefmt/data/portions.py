@@ -26,6 +26,7 @@ from tablefmt.data.fetch import (
     column_ranges,
 )
 from tablefmt.data.known_values import dataset_of
+from tablefmt.data.row_groups import row_bytes
 from tablefmt.data.scanner import replace_fragments
 from tablefmt.errors import CorruptDataError
 from tablefmt.model.arrow_types import file_schema
@@ -35,15 +36,8 @@ from tablefmt.store.protocol import Store
 GROUP_FILES = 256
 """Most files whose ends are fetched and checked at once."""
 
-DECODED_BYTES = 24 << 20
-"""Of files of a disk, as they are stored, that Arrow may decode ahead of whoever asks for rows: it
-stops at 1 GiB of rows by itself."""
-
 FIRST_FILES = 4
 """Files of the first group where perhaps not all rows are wanted; then four times as many."""
-
-THREADS = 16
-"""Footers read at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +81,10 @@ class Portion:
             return [None] * self.files.num_rows
         vectors: list[bytes | None] = self.files["vector"].to_pylist()
         return vectors
+
+    def row_bytes(self, names: Sequence[str]) -> list[int]:
+        """Of each file, what a row of these columns takes, more or less."""
+        return row_bytes(self.dataset.schema, names, self.files)
 
     def slice(self, start: int, stop: int) -> Portion:
         """The files from `start` up to `stop`, exclusive."""
@@ -148,14 +146,13 @@ def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
 
 
 def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of files, with the place of the first, of which what is read ahead fits into memory."""
-    most = GROUP_FILES if eager or not store.remote else FIRST_FILES
-    room = PORTION_BYTES if store.remote else DECODED_BYTES
+    """Runs of files, with the place of the first, whose ends fit into memory."""
+    most = GROUP_FILES if eager else FIRST_FILES
+    whole = WHOLE_BYTES if store.remote else END_BYTES
     start = at = held = 0
     for at, size in enumerate(files["size"].to_pylist()):
-        # Arrow decodes files of a disk ahead, as many as there are in a portion.
-        end = END_BYTES if store.remote and size > WHOLE_BYTES else size
-        if at > start and (at - start >= most or held + end > room):
+        end = END_BYTES if size > whole else size
+        if at > start and (at - start >= most or held + end > PORTION_BYTES):
             yield start, files.slice(start, at - start)
             start, held, most = at, 0, min(GROUP_FILES, 4 * most)
         held += end

@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.damage import DAMAGE, first_line, first_problem, is_no_answer
-from tablefmt.data.live_rows import POSITION
 from tablefmt.data.matching import Reading, RowFilter, located, matching
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.plain_read import needs_plain, plain_batches
 from tablefmt.data.portions import Portion, is_whole, portions
-from tablefmt.data.scanner import READAHEAD, replace_fragments
+from tablefmt.data.scanner import POSITION, READAHEAD, replace_fragments
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
 from tablefmt.model.arrow_types import arrow_field
 from tablefmt.model.schema import Field, Schema

@@ -12,6 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+POSITION = "\0position"
+"""The last column of a batch, where it is asked for. No column of a table can be called so
+(SCH-2)."""
+
 READAHEAD = 2
 """Files: two keep all cores busy, and Arrow's own four take half as much memory again."""
 

@@ -5,12 +5,10 @@ Spec: DAT-2, DAT-3, DAT-6, ADD-1 .. ADD-5.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from tablefmt.data.cast import cast_to_schema, match_columns
 from tablefmt.data.checks import Checks
 from tablefmt.data.file_output import write_file
+from tablefmt.data.side_by_side import side_by_side
 from tablefmt.log.names import data_folder
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.entry import AddedFiles, Metadata
@@ -42,8 +41,6 @@ GUEST_BYTES = 64 << 10
 
 _Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
 """A file to write: its key, its rows, and its partition values as columns of ADD-1."""
-_J = TypeVar("_J")
-_R = TypeVar("_R")
 
 
 @dataclass(slots=True)
@@ -138,27 +135,6 @@ def write_data(
     for row in written:
         gathered.take(row)
     return gathered.added()
-
-
-def side_by_side(work: Callable[[_J], _R], jobs: Iterator[_J], most: int) -> Iterator[_R]:
-    """The results in order; of jobs, at most `most` are there at once, each in a thread.
-
-    If one fails, those begun are finished before the exception leaves. One alone takes no thread.
-    """
-    first, second = next(jobs, None), next(jobs, None)
-    if first is None or second is None:
-        yield from map(work, () if first is None else (first,))
-        return
-    with ThreadPoolExecutor(most) as pool:
-        running = deque([pool.submit(work, first), pool.submit(work, second)])
-        del first, second
-        for job in jobs:
-            if len(running) >= most:
-                yield running.popleft().result()
-            running.append(pool.submit(work, job))
-            del job
-        while running:
-            yield running.popleft().result()
 
 
 def _marked(

@@ -17,7 +17,8 @@ from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Group, Ids, Run
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.rewrite import Rewriting
-from tablefmt.data.write import HELD_FILES, side_by_side
+from tablefmt.data.side_by_side import side_by_side
+from tablefmt.data.write import HELD_FILES
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.partitions import scope_of_files

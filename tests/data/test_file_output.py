@@ -16,7 +16,7 @@ import pytest
 
 import tablefmt
 from tablefmt.data.file_output import GROUP_BYTES, GROUP_ROWS, group_rows
-from tablefmt.data.write import side_by_side
+from tablefmt.data.side_by_side import side_by_side
 from tests.places import GOLDEN
 
 D = decimal.Decimal

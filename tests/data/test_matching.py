@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data import known_values, matching
+from tablefmt.data import known_values, matching, picked_rows, row_groups
 
 ROWS, FILES = 200, 6
 
@@ -30,7 +32,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]]:
-    """Of every scan by Arrow, the columns and the row groups that it may decode."""
+    """Of every scan by Arrow, and of rows that are picked, the columns and the row groups that it
+    may decode."""
     scans: list[tuple[tuple[str, ...], int]] = []
     real = ds.FileSystemDataset.scanner
 
@@ -43,7 +46,13 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]
     class Told(ds.FileSystemDataset):
         scanner = told
 
+    class ToldFile(pq.ParquetFile):
+        def iter_batches(self, size: int, *, row_groups: Any, columns: Any, **how: Any) -> Any:
+            scans.append((tuple(columns), len(row_groups)))
+            return super().iter_batches(size, row_groups=row_groups, columns=columns, **how)
+
     monkeypatch.setattr(ds, "FileSystemDataset", Told)
+    monkeypatch.setattr(picked_rows, "pq", SimpleNamespace(ParquetFile=ToldFile))
     return scans
 
 
@@ -86,9 +95,13 @@ CONDITIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("piece", [1, 6_000, 1 << 30])
 @pytest.mark.parametrize("gone", [None, "id % 13 = 5"])
-def test_rows_of_conditions(gone: str | None, tmp_path: Path) -> None:
+def test_rows_of_conditions(
+    gone: str | None, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DAT-4, DEL-4: for all columns and for some, in order, with a limit and without."""
+    monkeypatch.setattr(row_groups, "PIECE_BYTES", piece)
     rows = rows_of(11)
     table = table_of(rows, tmp_path / "t", gone)
     live = [row for row in rows if gone is None or row["id"] % 13 != 5]
@@ -135,7 +148,7 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
     decoded.clear()
     assert table.to_arrow(where="key % 2000000 > -1").num_rows == len(rows) - 1
     wide = [groups for columns, groups in decoded if set(everything) <= set(columns)]
-    assert wide == [5, 5 * (FILES - 1)], decoded
+    assert wide == [1] * 5 + [5 * (FILES - 1)], decoded
 
 
 def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
@@ -164,7 +177,7 @@ def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
     footer = pq.read_metadata(tmp_path / "t" / table.scan().files()["path"].to_pylist()[-1])
     assert "DELTA_LENGTH_BYTE_ARRAY" in footer.row_group(0).column(2).encodings
     answer = table.to_arrow(columns=["word", "later"])
-    assert read == [["word"]] * FILES + [[]]
+    assert sorted(read) == [[], *[["word"]] * FILES]
     assert answer.schema == pa.schema([("word", "string"), ("later", "string")])
     kept = [{"word": row["word"], "later": "new"} for row in rows if row["id"] % 13 != 5]
     kept += [{"word": row["word"], "later": row["later"]} for row in own]
@@ -174,3 +187,79 @@ def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
     assert few.to_pylist() == [
         row for at, row in zip(ids, kept, strict=True) if at % 100 == 2 or at == 1_000_007
     ]
+
+
+@pytest.mark.parametrize("gone", [None, "id % 13 = 5"])
+@pytest.mark.parametrize(("piece", "groups"), [(1, 1), (2 * 40 * 230, 2), (1 << 30, 15)])
+def test_little_is_decoded_ahead_of_a_slow_reader(
+    gone: str | None,
+    piece: int,
+    groups: int,
+    tmp_path: Path,
+    decoded: list[tuple[tuple[str, ...], int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DAT-4: of one large file as of several; for a condition that most rows pass too."""
+    monkeypatch.setattr(row_groups, "PIECE_BYTES", piece)
+    rows = rows_of(9)[:600]
+    schema = pa.schema(
+        [("id", "int64"), ("key", "int64"), ("word", "string"), ("text", "string"), ("x", "double")]
+    )
+    table = tablefmt.create(tmp_path / "t", schema)
+    table.append(pa.Table.from_pylist(rows, schema))
+    if gone is not None:
+        table.delete(gone)
+    live = [row for row in rows if gone is None or row["id"] % 13 != 5]
+    decoded.clear()
+    batches = table.scan().to_batches()
+    first = next(batches)
+    assert decoded == [(tuple(rows[0]), groups)]
+    rest = [row for batch in batches for row in batch.to_pylist()]
+    assert first.to_pylist() + rest == live
+    assert {scanned for _, scanned in decoded[:-1]} <= {groups}
+    assert sum(scanned for _, scanned in decoded) == 15
+    passing = [row for row in live if row["id"] >= 100]
+    assert table.to_arrow(where="id >= 100").to_pylist() == passing
+
+
+def test_pieces_are_all_row_groups_in_order(tmp_path: Path) -> None:
+    """Every one once, none cut, as many together as there is room for; what holds none is left."""
+    shapes = [(100, 10), (5, 10), (95, 30), (1, 1), (64, 64)]
+    paths = [str(tmp_path / f"{at}.parquet") for at in range(len(shapes))]
+    for path, (rows, group) in zip(paths, shapes, strict=True):
+        pq.write_table(pa.table({"a": range(rows)}), path, row_group_size=group)
+    dataset = ds.dataset(paths)
+    every = [
+        (at, start, min(group, rows - start))
+        for at, (rows, group) in enumerate(shapes)
+        for start in range(0, rows, group)
+    ]
+    for parts, expected in (
+        (row_groups.whole_parts(dataset, [rows for rows, _ in shapes]), every),
+        (
+            row_groups.passing_parts(dataset, pc.field("a") >= 55),
+            [each for each in every if each[1] + each[2] > 55],
+        ),
+    ):
+        for room in (1, 8, 80, 200, 1_000, 10_000):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(row_groups, "PIECE_BYTES", room)
+                runs = [positions_of(run, paths) for run in row_groups.pieces(parts, [8] * 5)]
+            assert [each for run in runs for each in run] == expected
+            sizes = [8 * sum(count for _, _, count in run) for run in runs]
+            assert all(size <= room or len(run) == 1 for size, run in zip(sizes, runs, strict=True))
+            for size, after in zip(sizes, runs[1:], strict=False):
+                assert size + 8 * after[0][2] > room
+
+
+def positions_of(run: list[row_groups.Part], paths: list[str]) -> list[tuple[int, int, int]]:
+    """Place of the file, first position and rows of every row group."""
+    found = []
+    for fragment, spans in run:
+        starts, counts = row_groups.extents(fragment)
+        groups = [(int(starts[group.id]), int(counts[group.id])) for group in fragment.row_groups]
+        assert sum(count for _, count in spans) == sum(count for _, count in groups)
+        assert spans[0][0] == groups[0][0]
+        found += [(paths.index(fragment.path), *group) for group in groups]
+    assert len({fragment.path for fragment, _ in run}) == len(run)
+    return found
