@@ -11,6 +11,7 @@ TablefmtError
 ├── CommitRejectedError               it is not and will not be in the table
 ├── CorruptTableError                 stop: a person has to look
 │   └── CorruptEntryError  LogGapError  CorruptDataError  TableReplacedError
+│       LostCheckpointError
 ├── UnsupportedFeatureError  UnsafeStoreError
 ├── StoreError                        the store cannot answer: credentials, bucket, network, disk
 └── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
@@ -277,6 +278,12 @@ class CorruptTableError(TablefmtError):
         self.key = key
         self.rule = rule
         self.detail = message
+
+
+class LostCheckpointError(CorruptTableError):
+    """A part of a checkpoint is missing or damaged, and nothing else says what it said."""
+
+    kind = "lost_checkpoint"
 
 
 class CorruptEntryError(CorruptTableError):

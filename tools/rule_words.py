@@ -97,6 +97,14 @@ WORDS: dict[str, str] = {
     "RPL-4": "schema old version metadata older",
     "RPL-5": "applic",
     "RPL-6": "compact mov rows lose",
+    "CKP-1": "checkpoint state whole log version",
+    "CKP-2": "root checkpoint",
+    "CKP-3": "part segment footer page column checkpoint",
+    "CKP-4": "bounds common segment root summary",
+    "CKP-5": "checkpoint another log entry table root",
+    "CKP-6": "checkpoint lost damage elsewhere base older",
+    "CKP-7": "checkpoint writ due segment part",
+    "CKP-8": "hint checkpoint listing root",
     "CMT-1": "outcome commit unknown reject file clean kill "
              "crash true fail left refus receipt told others",
     "CMT-2": "same bytes nonce stale head transaction attempt once "

@@ -41,7 +41,7 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
     before = range_.first - 1
     history = FileHistory()
     if before >= 0:
-        history = history.as_of(before, view.totals_at(before), view.metadata_at(before))
+        history = _as_of(view, history, before)
     commits: list[Commit] = []
     for first in range(range_.first, range_.last + 1, WINDOW_MAX):
         entries = view.entries_after(first - 1, min(range_.last, first + WINDOW_MAX - 1))
@@ -89,9 +89,22 @@ def _with_earlier(
     if not len(ids):
         return history
     earlier = view.files_at(before)
-    # By now its columns may have other types.
-    metadata = view.metadata_at(history.version)
-    return history.with_files(earlier.only(earlier.marked(ids)).as_of(before, totals, metadata))
+    while True:
+        try:
+            chosen = earlier.only(earlier.marked(ids))
+            # By now its columns may have other types.
+            return history.with_files(_as_of(view, chosen, before, history.version))
+        except LostCheckpointError as lost:
+            earlier = view.instead(lost, before)
+
+
+def _as_of(
+    view: LogView, history: FileHistory, version: int, types_of: int | None = None
+) -> FileHistory:
+    """As `FileHistory.as_of`, with the types of that version or of a later one."""
+    metadata = view.metadata_at(version if types_of is None else types_of)
+    described = view.metadata_version_at(version)
+    return history.as_of(version, view.totals_at(version), metadata, described)
 
 
 def _entry(stored: StoredEntry) -> Entry:

@@ -127,7 +127,7 @@ def _in_log(version: int, timeline: Timeline) -> int:
 
 def _in_history(when: Time, timeline: Timeline) -> int:
     micros = to_micros(when)
-    if micros < timeline.time_versions[0]:
-        first, last = timeline.time_versions[0], timeline.time_versions[-1]
+    if micros < timeline.earliest:
+        first, last = timeline.earliest, timeline.time_versions[-1]
         raise VersionNotFoundError(f"time {show_time(micros)}", show_time(first), show_time(last))
     return micros

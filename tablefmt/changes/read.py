@@ -53,7 +53,7 @@ class Changes(BatchSource):
         self.content = content
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now)
-        metadata = view.metadata_at(max(view.first, self.range.last))
+        metadata = view.metadata_at(max(0, self.range.last))
         self.table_schema = nullable(metadata.schema)
         """The table's columns at the end of the range. Rows of before may be NULL in columns that
         are NOT NULL by then."""

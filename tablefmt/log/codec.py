@@ -38,6 +38,33 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+def seal(document: Mapping[str, Any]) -> bytes:
+    """The canonical bytes of a JSON object, with the checksum over them as its last key (ENT-1)."""
+    body = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)[:-1]
+    return body + b',"checksum":"' + digest(body).encode() + b'"}'
+
+
+def unseal(body: bytes, most: int) -> bytes:
+    """What the checksum of a sealed object is over: all but that, and the brace that ends it.
+
+    Args:
+        body: the object's bytes.
+        most: how many there may be.
+
+    Raises:
+        CorruptEntryError: ENT-1, ENT-2.
+    """
+    if len(body) > most:
+        raise bad("ENT-2", f"{len(body)} bytes are more than {most}")
+    tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
+    if tail is None:
+        raise bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
+    signed = body[:-_TAIL_LENGTH]
+    if digest(signed).encode() != tail[1]:
+        raise bad("ENT-1", "the checksum does not match the bytes: something was changed")
+    return signed
+
+
 def encode(entry: Entry) -> bytes:
     """The one form of the bytes of `entry`.
 
@@ -45,9 +72,7 @@ def encode(entry: Entry) -> bytes:
         UnsupportedFeatureError: ENT-2, the entry is larger than a reader accepts.
         TypeError: a value that JSON cannot hold (a caller checks user metadata before).
     """
-    document = entry_to_json(entry)
-    body = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)[:-1]
-    whole = body + b',"checksum":"' + digest(body).encode() + b'"}'
+    whole = seal(entry_to_json(entry))
     if len(whole) > ENTRY_BYTES_MAX:
         raise UnsupportedFeatureError(
             f"the entry would be {len(whole)} bytes long, more than {ENTRY_BYTES_MAX}; "
@@ -84,14 +109,7 @@ def document_of(body: bytes, version: int) -> dict[str, Any]:
         CorruptEntryError: ENT-1, ENT-2, ENT-3.
         UnsupportedFeatureError: VER-2, a newer version wrote it.
     """
-    if len(body) > ENTRY_BYTES_MAX:
-        raise bad("ENT-2", f"{len(body)} bytes are more than {ENTRY_BYTES_MAX}")
-    tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
-    if tail is None:
-        raise bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
-    signed = body[:-_TAIL_LENGTH]
-    if digest(signed).encode() != tail[1]:
-        raise bad("ENT-1", "the checksum does not match the bytes: something was changed")
+    signed = unseal(body, ENTRY_BYTES_MAX)
     try:
         document = orjson.loads(signed + b"}")
     except orjson.JSONDecodeError as error:

@@ -81,20 +81,10 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             "read_version": entry.basis.read_version,
             "scope": _scope_to_json(entry.basis.scope),
         },
-        totals={
-            "bytes": entry.totals.bytes,
-            "files": entry.totals.files,
-            "metadata_version": entry.totals.metadata_version,
-            "next_id": entry.totals.next_id,
-            "rows": entry.totals.rows,
-        },
+        totals=totals_to_json(entry.totals),
     )
     if entry.basis.predicate is not None:
         document["basis"]["predicate"] = entry.basis.predicate
-    if entry.totals.deleted:
-        document["totals"]["deleted"] = entry.totals.deleted
-    if entry.totals.oldest:
-        document["totals"]["oldest"] = entry.totals.oldest
     if entry.protocol is not None:
         document["protocol"] = protocol_to_json(entry.protocol)
     if entry.metadata is not None:
@@ -120,6 +110,22 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         document["horizon"] = {"version": entry.horizon.version}
     if entry.user_metadata:
         document["user_metadata"] = entry.user_metadata
+    return document
+
+
+def totals_to_json(totals: Totals) -> dict[str, int]:
+    """The field `totals`."""
+    document = {
+        "bytes": totals.bytes,
+        "files": totals.files,
+        "metadata_version": totals.metadata_version,
+        "next_id": totals.next_id,
+        "rows": totals.rows,
+    }
+    if totals.deleted:
+        document["deleted"] = totals.deleted
+    if totals.oldest:
+        document["oldest"] = totals.oldest
     return document
 
 
@@ -168,13 +174,13 @@ def _checked(document: dict[str, Any]) -> Entry:
     entry = Entry(
         table=document["table"],
         version=version,
-        timestamp=_time(document, "timestamp"),
-        time_version=_time(document, "time_version"),
+        timestamp=time_of(document, "timestamp"),
+        time_version=time_of(document, "time_version"),
         transaction=document["transaction"],
         previous=previous,
         operation=_operation(document["operation"]),
         basis=_basis(document["basis"]),
-        totals=_totals(document["totals"]),
+        totals=totals_from_json(document["totals"]),
         protocol=None if protocol is None else protocol_from_json(protocol),
         metadata=None if metadata is None else metadata_from_json(metadata),
         add=None if add is None else add_from_json(add, version),
@@ -191,7 +197,8 @@ def _checked(document: dict[str, Any]) -> Entry:
     return entry
 
 
-def _time(mapping: Mapping[str, Any], name: str) -> int:
+def time_of(mapping: Mapping[str, Any], name: str) -> int:
+    """The time under `name`, µs since 1970 UTC. Raises CorruptEntryError: ENT-2, ENT-3."""
     value = integer(mapping, name)
     if not MICROS_MIN <= value <= MICROS_MAX:
         raise bad("ENT-3", f"`{name}` is {value}, no time from 1970 to 9999")
@@ -251,7 +258,8 @@ def _scalars(values: Sequence[Any]) -> bool:
     return {dict, list}.isdisjoint(map(type, values))
 
 
-def _totals(value: Mapping[str, Any]) -> Totals:
+def totals_from_json(value: Mapping[str, Any]) -> Totals:
+    """The reverse. Raises CorruptEntryError: ENT-6. KeyError, TypeError: another shape."""
     if value.get("deleted", 1) == 0:
         raise bad("ENT-6", "`deleted` is 0: a sum that holds nothing is left out")
     return Totals(

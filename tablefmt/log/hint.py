@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import orjson
 
 from tablefmt.errors import TablefmtError
-from tablefmt.log.names import HINT, VERSION_MAX
+from tablefmt.log.names import HINT, VERSION_MAX, root_version
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
 
 
-def read_hint(body: bytes | None) -> int | None:
-    """The version in a hint, or None for anything that is not a hint. Pure."""
-    if body is None or len(body) > 4096:
+HINT_BYTES_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What somebody saw."""
+
+    version: int
+    """Of the newest entry."""
+    checkpoint: str | None = None
+    """The name of the root of a checkpoint."""
+
+
+def read_hint(body: bytes | None) -> Hint | None:
+    """What a hint says, or None for anything that is not a hint. Pure."""
+    if body is None or len(body) > HINT_BYTES_MAX:
         return None
     try:
-        version = orjson.loads(body)["version"]
-    except (ValueError, TypeError, KeyError):
+        document = orjson.loads(body)
+        version, checkpoint = document["version"], document.get("checkpoint")
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    usable = type(version) is int and 0 <= version <= VERSION_MAX
-    return version if usable else None
+    if type(version) is not int or not 0 <= version <= VERSION_MAX:
+        return None
+    usable = type(checkpoint) is str and root_version(checkpoint) is not None
+    return Hint(version, checkpoint if usable else None)
 
 
-def write_hint(store: Store, table: str, version: int) -> None:
+def write_hint(store: Store, table: str, hint: Hint) -> None:
     """Leave a hint for the next who opens the table. Failing is fine: a reader may not write."""
+    document: dict[str, str | int] = {"table": table, "version": hint.version}
+    if hint.checkpoint is not None:
+        document["checkpoint"] = hint.checkpoint
     try:
-        store.put(HINT, orjson.dumps({"table": table, "version": version}))
+        store.put(HINT, orjson.dumps(document))
     except TablefmtError as error:
         logger.debug("no hint written: %s", error)

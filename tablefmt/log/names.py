@@ -9,6 +9,7 @@ DATA = "data/"
 SIDE = "_log/side/"
 HINT = "_log/hint.json"
 DELETES = "deletes/"
+CHECKPOINTS = "_log/checkpoints/"
 
 VERSION_MAX = (1 << 63) - 1
 
@@ -17,6 +18,8 @@ PATH_BYTES_MAX = 1024
 _ENTRY = re.compile(r"_log/(\d{20})\.json")
 _TRANSACTION = re.compile(r"[0-9a-f]{32}")
 _SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
+_ROOT = re.compile(r"_log/checkpoints/(\d{20})\.[0-9a-f]{32}\.json")
+_CHECKPOINT_PART = re.compile(r"_log/checkpoints/parts/[0-9a-f]{32}\.parquet")
 _DELETES = re.compile(r"deletes/[0-9a-f]{32}\.parquet")
 _OWN = re.compile(r"data/[0-9a-f]{32}/[0-9A-Za-z_-]{1,64}(?:\.[0-9A-Za-z_-]{1,64}){0,8}")
 _GUEST = re.compile(r"data/[0-9a-f]{32}/([0-9a-f]{32})\.parquet")
@@ -47,6 +50,29 @@ def side_key(transaction: str) -> str:
 def is_side_key(key: str) -> bool:
     """Whether a name is that of a side file."""
     return _SIDE.fullmatch(key) is not None
+
+
+def root_key(version: int, nonce: str) -> str:
+    """The name of the root of a checkpoint of a version; `nonce` is 32 hex digits of chance."""
+    return f"{CHECKPOINTS}{version:020d}.{nonce}.json"
+
+
+def root_version(key: str) -> int | None:
+    """The version that the name of a checkpoint's root says, or None for any other name."""
+    match = _ROOT.fullmatch(key)
+    if match is None or not key.isascii() or int(match[1]) > VERSION_MAX:
+        return None
+    return int(match[1])
+
+
+def part_key(nonce: str) -> str:
+    """The name of one Parquet object of a checkpoint."""
+    return f"{CHECKPOINTS}parts/{nonce}.parquet"
+
+
+def is_part_key(key: str) -> bool:
+    """Whether a name is that of a Parquet object of a checkpoint."""
+    return _CHECKPOINT_PART.fullmatch(key) is not None
 
 
 def deletes_key(transaction: str) -> str:

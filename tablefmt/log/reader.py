@@ -9,11 +9,12 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from tablefmt.errors import TableNotFoundError
 from tablefmt.log.codec import decode
 from tablefmt.log.gaps import gap_error
-from tablefmt.log.hint import read_hint
+from tablefmt.log.hint import Hint, read_hint
 from tablefmt.log.names import HINT, LOG, VERSION_MAX, entry_key, entry_version
 from tablefmt.model.entry import StoredEntry
 from tablefmt.store.protocol import Store
@@ -28,6 +29,9 @@ EXPECTED_MAX = 16
 
 WINDOW_MAX = 512
 """Most entries in flight at once: bounds memory while a known range is read."""
+
+_ENTRIES = f"{LOG}0"
+"""What the names of all entries begin with, and no other name does."""
 
 PROMISED_MAX = 8192
 """A hint beyond this version is believed up to it alone: it may be garbage. The listing does the
@@ -142,50 +146,109 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
     return [body or b"" for body in bodies[:present]], present < count
 
 
-def open_log(
-    store: Store, progress: Progress | None = None
-) -> tuple[list[StoredEntry], int | None]:
-    """The whole log in at most three dependent rounds (LOG-5).
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """The first round of an opening: what tells where to go on."""
 
-    Returns:
-        The entries from version 0 to the head (empty: there is no table), and the version of the
-        hint that was found.
+    hint: Hint | None
+    known: dict[int, bytes]
+    """Entries of the first versions. Empty: there is no table."""
+    listed: Sequence[int] | None = None
+    """Versions after the first ones that a listing names; None: nobody asked for one."""
+
+
+def with_listing(store: Store, look: FirstLook) -> FirstLook:
+    """The same with a listing of what comes after."""
+    return replace(look, listed=_listed(store, FIRST_WINDOW - 1))
+
+
+def first_look(store: Store) -> FirstLook:
+    """The hint, and the first entries, in one round (LOG-5).
+
+    Raises:
+        LogGapError: LOG-7.
+    """
+    keys = [HINT, *(entry_key(v) for v in range(FIRST_WINDOW))]
+    bodies = store.get_many(keys)
+    known: dict[int, bytes] = {v: b for v, b in enumerate(bodies[1:]) if b is not None}
+    if not known and _begun_meanwhile(store):
+        return first_look(store)
+    return FirstLook(read_hint(bodies[0]), known)
+
+
+def read_whole(
+    store: Store, look: FirstLook, progress: Progress | None = None
+) -> list[StoredEntry]:
+    """All entries, in two rounds after the first (LOG-5).
 
     Raises:
         LogGapError: LOG-2. CorruptEntryError: the codec's rules.
     """
-    keys = [HINT, *(entry_key(v) for v in range(FIRST_WINDOW))]
-    bodies = store.get_many(keys)
-    hint = read_hint(bodies[0])
-    known: dict[int, bytes] = {v: b for v, b in enumerate(bodies[1:]) if b is not None}
-    if not known:
-        return open_log(store, progress) if _begun_meanwhile(store) else ([], hint)
+    known = dict(look.known)
     # Even if the log seems to end here: a gap would hide whatever is above it.
-    _look_further(store, hint, known, progress)
-    entries = []
+    hinted = 0 if look.hint is None else look.hint.version
+    _look_further(store, hinted, known, progress, look.listed)
+    bodies = _contiguous(store, known, 0)
+    return [decode(body, version) for version, body in enumerate(bodies)]
+
+
+def read_from(
+    store: Store, first: int, promised: int, others: Sequence[str] = ()
+) -> tuple[list[bytes], list[bytes | None]]:
+    """Entries from one on, in two rounds: what is promised and some more, then what a listing
+    names, if there may be more.
+
+    Args:
+        store: the table's root.
+        first: the version of the first; if that is missing, there are none.
+        promised: the version that the log has by hearsay.
+        others: names of other objects.
+
+    Returns:
+        The entries' bytes up to the head, and the other objects, None for those that are missing.
+
+    Raises:
+        LogGapError: LOG-2.
+    """
+    top = min(max(first, promised), first + WINDOW_MAX) + FIRST_WINDOW
+    versions = range(first, min(top, VERSION_MAX) + 1)
+    bodies = store.get_many([*others, *(entry_key(v) for v in versions)])
+    asked, bodies = bodies[: len(others)], bodies[len(others) :]
+    known = {v: b for v, b in zip(versions, bodies, strict=True) if b is not None}
+    if len(known) == len(versions):
+        last = max([versions[-1], *_listed(store, versions[-1])])
+        _get_into(store, range(versions[-1] + 1, last + 2), known, None)
+    return (_contiguous(store, known, first) if first in known else []), asked
+
+
+def _contiguous(store: Store, known: dict[int, bytes], first: int) -> list[bytes]:
+    """The entries that are known, from the first on; none is missing between two."""
     top = max(known)
     # Written while the others were read, or a gap: only a second look tells.
-    holes = [v for v in range(top) if v not in known]
+    holes = [v for v in range(first, top) if v not in known]
     if holes:
         _get_into(store, holes, known, None)
-    for version in range(top + 1):
+    for version in range(first, top + 1):
         if version not in known:
             raise gap_error(store, version, top)
-        entries.append(decode(known.pop(version), version))
-    return entries, hint
+    return [known.pop(version) for version in range(first, top + 1)]
 
 
 def _look_further(
-    store: Store, hint: int | None, known: dict[int, bytes], progress: Progress | None
+    store: Store,
+    hint: int,
+    known: dict[int, bytes],
+    progress: Progress | None,
+    listed: Sequence[int] | None,
 ) -> None:
     """Rounds two and three: what the hint promises, and what a listing after it names."""
-    promised = range(FIRST_WINDOW, min(hint or 0, PROMISED_MAX) + 2)
+    promised = range(FIRST_WINDOW, min(hint, PROMISED_MAX) + 2)
     if promised:
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(_listed, store, promised[-1] - 1)
             _get_into(store, promised, known, progress)
             listed = listing.result()
-    else:
+    elif listed is None:
         listed = _listed(store, FIRST_WINDOW - 1)
     top = max([*listed, *known])
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
@@ -196,7 +259,7 @@ def _look_further(
 
 def _listed(store: Store, after: int) -> list[int]:
     """The versions above `after` that a listing names."""
-    named = (entry_version(entry.key) for entry in store.list_after(LOG, entry_key(after)))
+    named = (entry_version(entry.key) for entry in store.list_after(_ENTRIES, entry_key(after)))
     return [version for version in named if version is not None]
 
 

@@ -108,7 +108,7 @@ def own_scan(view: LogView, source: Any) -> Scan | None:
     if snapshot.version > view.head.version:
         view.refresh()
     version = snapshot.version
-    known = view.first <= version <= view.head.version
+    known = view.head.totals.oldest <= version <= view.head.version
     return source if known and view.timestamp_at(version) == snapshot.timestamp else None
 
 

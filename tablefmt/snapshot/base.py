@@ -1,13 +1,14 @@
 """What a log's state can stand on: all that its entries up to a version said. Pure.
 
-Without one a log is read from version 0. A base takes the place of those entries, and nothing that
-stands on it asks for one of them.
+Without one a log is read from version 0. A base takes the place of those entries: of them nothing
+is asked for but what older versions were.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tablefmt.snapshot.checkpoints.root import Root
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.head import Head
 
@@ -20,8 +21,14 @@ class Base:
     """Of the version, with its applications."""
     created: int | None = None
     """Commit timestamp of version 0, µs UTC."""
+    described: int | None = None
+    """The version that brought the metadata in force (ADD-9); None: `totals.metadata_version`."""
     files: FileHistory = field(default_factory=FileHistory)
     """The live files; `first` and `version` are the version, and paths are known to be distinct."""
+    root: Root | None = None
+    """Of the checkpoint that it was made of."""
+    key: str = ""
+    """The name of that; "" for none."""
 
     @property
     def version(self) -> int:

@@ -18,11 +18,20 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
+from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata, Totals
 from tablefmt.model.schema import Type
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import file_table, typed_bounds
-from tablefmt.snapshot.segments import NEVER, FileColumns, Mask, Places, Segment, compacted
+from tablefmt.snapshot.segments import (
+    NEVER,
+    FileColumns,
+    HeldColumns,
+    Mask,
+    Places,
+    Segment,
+    compacted,
+)
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,24 @@ class FileHistory:
     bytes: int = 0
     deleted: int = 0
     """Rows of those that are gone."""
+    readded: bool = False
+    """Since the base an entry added a path outside of its own transaction's folder, so it may be
+    that of any file. A path inside of it is of no file of before (KEY-1)."""
     distinct_below: int = 0
     """Of files of lower ids it is known that no two of them that are live have one path."""
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all of it is in memory."""
+        return all(segment.is_held for segment in self.segments)
+
+    @cached_property
+    def all_deltas(self) -> Deltas:
+        """The deltas as one."""
+        return Deltas.joined(self.deltas)
 
     @property
     def gone(self) -> int:
@@ -95,7 +117,8 @@ class FileHistory:
     def rows_of(self, file: int) -> int:
         """How many rows a file was written with."""
         segment, place = self._place(file)
-        return int(segment.files.table["rows"][place].as_py())
+        rows = segment.files.take(np.array([place], np.intp), ["rows"])["rows"]
+        return int(rows[0].as_py())
 
     def removed_at(self, file: int) -> int:
         """The version that removed a file; NEVER while it is live."""
@@ -122,7 +145,7 @@ class FileHistory:
         if first <= self.first:
             return self
         assert first <= self.version, (first, self.version)
-        kept = [s.only(s.removed > first) for s in self.segments if np.any(s.removed > first)]
+        kept = [s.narrowed(s.removed > first) for s in self.segments if np.any(s.removed > first)]
         all_stay = sum(map(len, kept)) == len(self)
         deltas = self.deltas if all_stay else _of_files(self.deltas, kept)
         return replace(self, first=first, segments=tuple(compacted(kept)), deltas=deltas)
@@ -132,27 +155,30 @@ class FileHistory:
         went = np.concatenate([s.removed[s.removed != NEVER] for s in self.segments])
         return self.let_go(int(np.partition(went, len(went) // 2)[len(went) // 2]))
 
-    def as_of(self, version: int, totals: Totals, metadata: Metadata) -> FileHistory:
+    def as_of(
+        self, version: int, totals: Totals, metadata: Metadata, described: int
+    ) -> FileHistory:
         """What there was at one version, as if nothing had come before or after.
 
         Args:
             version: one that is answered for, unless there are no files at all.
             totals: of it.
             metadata: in force at it, or at a later version: whose types the bounds get.
+            described: the version that brought the metadata in force at it (ADD-9).
         """
         deltas = Deltas.joined([d.only(d.version <= version) for d in self.deltas])
         segments = []
         for segment in (s.only(s.live(version)) for s in self.segments):
             if len(segment):
                 table = typed_bounds(segment.files.table, metadata.schema.fields)
-                files = FileColumns(segment.files.ids, segment.files.added, table)
+                files = HeldColumns(segment.files.ids, segment.files.added, table)
                 deleted = deltas.counts(files.ids, version)
                 removed = np.full(len(files), NEVER, np.int64)
                 segments.append(Segment(files, removed, deleted))
         return FileHistory(
             first=version,
             version=version,
-            metadata_version=totals.metadata_version,
+            metadata_version=described,
             segments=tuple(segments),
             deltas=_of_files((deltas,), segments),
             types={f.id: f.type for f in metadata.schema.fields},
@@ -180,9 +206,10 @@ class FileHistory:
         """
         if next_id <= self.distinct_below:
             return self
-        fresh = [s.files.ids >= self.distinct_below for s in self.segments]
-        live = [s.removed == NEVER for s in self.segments]
-        paths = [s.files.table["path"] for s in self.segments]
+        segments = [s for s in self.segments if s.is_held or self.readded]
+        fresh = [s.files.ids >= self.distinct_below for s in segments]
+        live = [s.removed == NEVER for s in segments]
+        paths = [s.files.columns(["path"])["path"] for s in segments]
         come = [p.filter(pa.array(m & n)) for p, m, n in zip(paths, fresh, live, strict=True)]
         new = pa.chunked_array([c for part in come for c in part.chunks], pa.string())
         if pc.count_distinct(new).as_py() != len(new):
@@ -201,7 +228,8 @@ class FileHistory:
             int(segment.files.added[at])
             for segment in self.segments
             for at in np.flatnonzero(
-                pc.equal(segment.files.table["path"], path).to_numpy() & (segment.removed == NEVER)
+                pc.equal(segment.files.columns(["path"])["path"], path).to_numpy()
+                & (segment.removed == NEVER)
             )
         ]
         message = f"it adds {path.as_py()!r:.100}, a live file"

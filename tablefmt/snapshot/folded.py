@@ -40,6 +40,10 @@ class FoldedFiles:
         self._whole = whole
         self._held_max = HELD_MAX
 
+    def stand_on(self, base: Base) -> None:
+        """Begin anew on another base, with the entries that are held."""
+        self.history = self.older = base.files
+
     def hold(self, count: int) -> None:
         """Somebody is about to take in so many entries at once, and to ask for files."""
         if count > UNFOLDED_MAX:
@@ -74,9 +78,11 @@ class FoldedFiles:
         """Turn entries into columns before they pile up; reads nothing.
 
         Damage is kept for who asks for files: an append does not need them. What cannot be turned
-        without reading a side file is let go of, and got again by who asks.
+        without reading a side file, or a checkpoint, is let go of, and got again by who asks.
         """
-        plain = list(itertools.takewhile(lambda one: not has_sides(one), self.waiting()))
+        plain: list[StoredEntry] = []
+        if self.history.is_held:
+            plain.extend(itertools.takewhile(lambda one: not has_sides(one), self.waiting()))
         if plain and self.damage is None:
             try:
                 folded = fold(self.history, [stored.entry for stored in plain])

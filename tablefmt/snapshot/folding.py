@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.names import entry_key
+from tablefmt.log.names import data_folder, entry_key
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
 from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Field
@@ -24,7 +25,6 @@ from tablefmt.snapshot.file_columns import (
     blame,
     file_table,
     side_table,
-    typed_bounds,
     with_written,
 )
 from tablefmt.snapshot.files import FileHistory
@@ -74,6 +74,8 @@ class _Folding:
         self._deltas = list(before.deltas)
         self._version, self._metadata_version = before.version, before.metadata_version
         self._types, self._partition_columns = before.types, before.partition_columns
+        self._readded = before.readded
+        self._looks_at_folders = not before.readded and not before.is_held
         self._live = before.live
         self._rows, self._bytes, self._deleted = before.sums()
         self._own: set[int] = set()
@@ -98,6 +100,7 @@ class _Folding:
             deltas=tuple(self._deltas),
             types=self._types,
             partition_columns=self._partition_columns,
+            readded=self._readded,
             live=self._live,
             rows=self._rows,
             bytes=self._bytes,
@@ -143,9 +146,9 @@ class _Folding:
     def _retype(self, column: Field) -> None:
         """Bounds of older files in the column's new type (SCH-9), so that one type serves all."""
         for at, segment in enumerate(self._segments):
-            table = typed_bounds(segment.files.table, [column])
-            if table is not segment.files.table:
-                self._put(at, segment.with_table(table), owned=id(segment) in self._own)
+            files = segment.files.retyped(column)
+            if files is not segment.files:
+                self._put(at, replace(segment, files=files), owned=id(segment) in self._own)
 
     def _put(self, at: int, segment: Segment, *, owned: bool) -> None:
         self._own.discard(id(self._segments[at]))
@@ -157,7 +160,7 @@ class _Folding:
         """A segment whose `removed` and `deleted` may be written to."""
         segment = self._segments[at]
         if id(segment) not in self._own:
-            self._put(at, segment.writable(), owned=True)
+            self._put(at, segment.writable(self._deltas, self._version), owned=True)
         return self._segments[at]
 
     def _add(self, entry: Entry, tail: _Tail) -> tuple[int, int]:
@@ -166,6 +169,9 @@ class _Folding:
             return 0, 0
         if isinstance(entry.add, SideFile):
             return self._add_side(entry, self._side_files[entry.version])
+        if self._looks_at_folders:
+            own = data_folder(entry.transaction)
+            self._readded |= not all(path.startswith(own) for path in entry.add.columns["path"])
         self._check_partitions(entry, entry.add.columns)
         first = entry.totals.next_id - len(entry.add)
         tail.take(entry.add, first, entry.version, self._metadata_version)
@@ -193,6 +199,9 @@ class _Folding:
         self._check_partitions(entry, columns.column_names)
         columns = side_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)
+        if self._looks_at_folders:
+            own = pc.starts_with(columns["path"], data_folder(entry.transaction))
+            self._readded |= not pc.all(own).as_py()
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)
         self._push(ids, np.full(count, entry.version, np.int64), columns)
@@ -204,7 +213,7 @@ class _Folding:
             segments.append(segment)
             self._own.add(id(segment))
         # Like a binary counter: every file is copied O(log n) times over a long life.
-        while len(segments) > 1 and _are_joined(*map(len, segments[-2:])):
+        while len(segments) > 1 and _are_joined(*segments[-2:]):
             self._own.difference_update(map(id, segments[-2:]))
             segments[-2:] = [joined(segments[-2:])]
             self._own.add(id(segments[-1]))
@@ -228,10 +237,10 @@ class _Folding:
             if np.any(segment.removed[places] != NEVER):
                 raise _bad(entry, "RPL-2", "it removes a file that was removed before")
             segment.removed[places] = entry.version
-            went = segment.files.table.select(["rows", "size"]).take(pa.array(places))
+            went = segment.files.take(places, ["rows", "size"])
             self._rows -= int(np.sum(went["rows"].to_numpy()))
             self._bytes -= int(np.sum(went["size"].to_numpy()))
-            self._deleted -= int(np.sum(segment.deleted[places]))
+            self._deleted -= int(np.sum(_counts(segment)[places]))
             known += len(places)
         self._live -= known
         if known != len(removed):
@@ -248,11 +257,11 @@ class _Folding:
             live = segment.removed[places] == NEVER
             if np.any(~live & (segment.removed[places] != entry.version)):
                 raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
-            counts = segment.deleted[places] + rows[lines]
-            written = segment.files.table["rows"].take(pa.array(places)).to_numpy()
+            counts = _counts(segment)[places] + rows[lines]
+            written = segment.files.take(places, ["rows"])["rows"].to_numpy()
             if np.any(counts > written):
                 raise _bad(entry, "DEL-1", "it takes more rows out of a file than there are")
-            segment.deleted[places[live]] = counts[live]
+            _counts(segment)[places[live]] = counts[live]
             takes[lines] = live
             known += len(lines)
         if known != len(files):
@@ -266,8 +275,16 @@ def _is_in_run(entry: Entry) -> bool:
     return entry.metadata is None and not isinstance(entry.add, SideFile)
 
 
-def _are_joined(older: int, newer: int) -> bool:
-    return older <= 2 * newer and older + newer <= SEGMENT_FILES
+def _are_joined(older: Segment, newer: Segment) -> bool:
+    if not older.is_held or older.deleted is None:
+        return False
+    return len(older) <= 2 * len(newer) and len(older) + len(newer) <= SEGMENT_FILES
+
+
+def _counts(segment: Segment) -> NDArray[np.int64]:
+    """Of a segment that may be written to."""
+    assert segment.deleted is not None
+    return segment.deleted
 
 
 class _Tail:

@@ -9,17 +9,20 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from tablefmt.errors import CorruptEntryError, TableNotFoundError, VersionNotFoundError
+from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
 from tablefmt.log.codec import decode
-from tablefmt.log.hint import write_hint
+from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import entry_key
-from tablefmt.log.reader import WINDOW_MAX, Progress, open_log, read_range, read_tail
+from tablefmt.log.reader import WINDOW_MAX, Progress, read_range, read_tail
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
+from tablefmt.snapshot.checkpoints.standing import Standing, names_part
+from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, first_head, same_table, skip_to
-from tablefmt.snapshot.replay import fold_stored, replay
+from tablefmt.snapshot.opening import open_log
+from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.versions import Versions
@@ -40,7 +43,8 @@ RECENT = 64
 
 
 class LogView:
-    """What is known of one table's log: versions `first` to `head.version`.
+    """What is known of one table's log, up to `head.version`. What a checkpoint stands for is read
+    from its entries when somebody asks.
 
     An append skips entries without reading them (`skip`). What asks for a version that was skipped
     reads them first, and so may raise what replay raises, and StoreError.
@@ -73,7 +77,9 @@ class LogView:
         self.crowd = 0
         """How many more commits by this view ask for their turn among neighbours (STO-14)."""
         self._lock = threading.RLock()
-        self._versions = Versions(base.first)
+        self._earlier = EarlierVersions(self, base.first)
+        self._versions = Versions(base, self._earlier)
+        self._standing = Standing(base)
         self._files = FoldedFiles(base, whole=whole)
         self._snapshot: Snapshot | None = None
         self._recent: deque[StoredEntry] = deque(maxlen=RECENT)
@@ -83,7 +89,7 @@ class LogView:
         """Of the newest version. `applications` is of the newest one that was read."""
         self._read: Head = self.head
         if base.head is not None:
-            self._versions.start(base.head)
+            self._versions.start(base.head, base.described)
         else:
             self._note(entries[0])
         renew_after_fork(self)
@@ -97,31 +103,31 @@ class LogView:
     def open(
         cls, store: Store, progress: Progress | None = None, *, whole: bool = False
     ) -> LogView:
-        """Read the whole log.
+        """Read the log: from a checkpoint on, if there is one of use (CKP-5).
+
+        Args:
+            store: the table's root.
+            progress: told of entries read, where there is no checkpoint.
+            whole: read all entries, and keep every file there ever was.
 
         Raises:
             TableNotFoundError: LOG-7, there is no entry 0.
             CorruptTableError: any rule of replay. UnsupportedFeatureError: ENT-3, ENT-7.
         """
-        entries, hint = open_log(store, progress)
-        if not entries:
-            raise TableNotFoundError(store.uri)
-        view = cls(store, entries, whole=whole)
+        opened = open_log(store, progress, whole=whole)
+        view = cls(store, opened.entries, opened.base, whole=whole)
+        version, hint = view.head.version, opened.hint or Hint(0)
+        known = hint.checkpoint if whole else opened.base.key or None
         # A hint beyond the head is wrong, and would cost every reader requests.
-        if view.head.version > (hint or 0) + HINT_LAG or (hint or 0) > view.head.version:
-            write_hint(store, view.head.table, view.head.version)
+        stale = version > hint.version + HINT_LAG or hint.version > version
+        if stale or known != hint.checkpoint:
+            write_hint(store, view.head.table, Hint(version, known))
         return view
-
-    @property
-    def first(self) -> int:
-        """The oldest version that is known."""
-        return self.base.first
 
     @property
     def created(self) -> int:
         """Commit timestamp of version 0, µs UTC."""
-        known = self.base.created
-        return self._versions.timeline.timestamp(0) if known is None else known
+        return self._versions.timeline.earliest
 
     @property
     def read_head(self) -> Head:
@@ -297,7 +303,9 @@ class LogView:
             known = [stored for stored in self._recent if version < stored.version <= end]
         if len(known) == end - version:
             return known
-        return list(read_range(self.store, version + 1, end))
+        entries = list(read_range(self.store, version + 1, end))
+        self._earlier.learn({e.version: e.entry for e in entries if e.version < self.base.first})
+        return entries
 
     def check_version(self, version: int) -> int:
         """`version` if it is known and kept, both ends included. Reads nothing. Spec: ENT-13.
@@ -305,33 +313,39 @@ class LogView:
         Raises:
             VersionNotFoundError: it is not.
         """
-        oldest = max(self.first, self.head.totals.oldest)
+        oldest = self.head.totals.oldest
         if not oldest <= version <= self.head.version:
             raise VersionNotFoundError(f"version {version}", oldest, self.head.version)
         return version
 
+    def _of(self, version: int) -> Versions | EarlierVersions:
+        """Who knows of a version, if anybody does."""
+        if 0 <= version < self.base.first:
+            return self._earlier
+        self._catch_up(version)
+        return self._versions
+
     def metadata_at(self, version: int) -> Metadata:
         """The metadata in force at `version` (RPL-4). Nothing that was skipped changes it."""
-        return self._versions.metadata(version)
+        early = 0 <= version < self.base.first
+        return (self._earlier if early else self._versions).metadata(version)
 
     def metadata_version_at(self, version: int) -> int:
         """The version that brought the metadata in force at `version` (ADD-9)."""
-        return self._versions.metadata_version(version)
+        early = 0 <= version < self.base.first
+        return (self._earlier if early else self._versions).metadata_version(version)
 
     def totals_at(self, version: int) -> Totals:
         """Running sums after `version`. Raises VersionNotFoundError."""
-        self._catch_up(version)
-        return self._versions.totals(version)
+        return self._of(version).totals(version)
 
     def timestamp_at(self, version: int) -> int:
         """Commit timestamp of `version`, µs UTC. Raises VersionNotFoundError."""
-        self._catch_up(version)
-        return self._versions.timeline.timestamp(version)
+        return self._of(version).timestamp(version)
 
     def time_version_at(self, version: int) -> int:
         """Time version of `version`, µs UTC. Raises VersionNotFoundError."""
-        self._catch_up(version)
-        return self._versions.timeline.time_version(version)
+        return self._of(version).time_version(version)
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The state at `version`, by default the head; `version` must be known.
@@ -342,19 +356,19 @@ class LogView:
         """
         at = self.head.version if version is None else version
         self._catch_up(at)
-        timeline = self._versions.timeline
-        timeline.check_version(at)
+        self._versions.timeline.check_version(at)
         known = self._snapshot
         if known is not None and known.version == at:
             return known
         newest = self._snapshot = Snapshot(
             table_id=self.head.table,
             version=at,
-            timestamp=timeline.timestamp(at),
-            time_version=timeline.time_version(at),
+            timestamp=self.timestamp_at(at),
+            time_version=self.time_version_at(at),
             metadata=self.metadata_at(at),
             sums=self.totals_at(at),
             history=self._checked(self.files_at(at)),
+            instead=self.instead,
         )
         return newest
 
@@ -375,30 +389,41 @@ class LogView:
             if files.first <= version <= files.version:
                 return files
             if version < files.first:
-                return self._older(version)
+                self._files.older = self._standing.older(self.store, self._files.older, version)
+                return self._files.older
             if not waiting:
                 # They were let go of.
                 first = files.version + 1
                 waiting = list(read_range(self.store, first, min(ends, first + WINDOW_MAX) - 1))
             try:
                 later = fold_stored(self.store, files, waiting)
+            except LostCheckpointError as lost:
+                self._stand_elsewhere(lost)
+                continue
             except CorruptEntryError as error:
                 self._files.damage = error
                 raise
             with self._lock:
                 self._files.replace(files, later)
 
-    def _older(self, version: int) -> FileHistory:
-        """The files of a version that the newest history let go of, from the entries up to it."""
-        files = self._files.older
-        files = replay(self.store, files if files.first <= version else self.base.files, version)
-        self._files.older = files
-        return files
+    def instead(self, lost: LostCheckpointError, version: int) -> FileHistory:
+        """The files of a version from elsewhere than from a part that cannot be read."""
+        self._stand_elsewhere(lost)
+        return self._checked(self.files_at(version))
+
+    def _stand_elsewhere(self, lost: LostCheckpointError) -> None:
+        if not names_part(self._files.history, lost.key):
+            return
+        base = self._standing.another(self.store, lost)
+        with self._lock:
+            self._files.stand_on(base)
 
     def _checked(self, files: FileHistory) -> FileHistory:
         """The same files, known to have no path twice."""
         try:
             checked = files.check_paths(self.totals_at(files.version).next_id)
+        except LostCheckpointError as lost:
+            return self.instead(lost, files.version)
         except CorruptEntryError as error:
             # An older version's damage is no reason to refuse a newer one.
             if files is self._files.history:

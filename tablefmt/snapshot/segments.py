@@ -8,7 +8,8 @@ Spec: PRN-4 .. PRN-9.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
+from tablefmt.model.schema import Field
+from tablefmt.snapshot.deletes import Deltas
+from tablefmt.snapshot.file_columns import typed_bounds
 
 NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
@@ -31,19 +35,62 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 
-@dataclass(frozen=True, eq=False)
-class FileColumns:
-    """What entries said of the files of a segment."""
+class FileColumns(ABC):
+    """What entries said of the files of a segment, wherever that is held."""
 
     ids: NDArray[np.int64]
     """Each once; in any order, though those of a log's tail ascend."""
     added: NDArray[np.int64]
     """The version that added each."""
-    table: pa.Table
-    """ADD-1 names; one chunk a column."""
 
+    @abstractmethod
     def __len__(self) -> int:
-        return len(self.ids)
+        """How many files."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """ADD-1 names of the columns."""
+
+    @abstractmethod
+    def columns(self, names: Iterable[str]) -> pa.Table:
+        """Those of the columns that there are, one chunk each."""
+
+    @abstractmethod
+    def take(self, places: Places, names: Iterable[str] | None = None) -> pa.Table:
+        """Columns, by default all, of the files at some places, ascending."""
+
+    @abstractmethod
+    def narrowed(self, places: Places) -> FileColumns:
+        """The files at some places, ascending, held where they were."""
+
+    @abstractmethod
+    def retyped(self, column: Field) -> FileColumns:
+        """The same with bounds and partition values of a column in its type (SCH-9, VAL-4)."""
+
+    @abstractmethod
+    def summary(self, field_id: int, is_partition: bool) -> Mapping[str, Any]:
+        """As the function `summary`."""
+
+    @property
+    @abstractmethod
+    def total_rows(self) -> int | None:
+        """Rows of all files together; None if one says that it has none, or fewer."""
+
+    @property
+    def table(self) -> pa.Table:
+        """All columns."""
+        return self.columns(self.names)
+
+    def of_fields(self, ids: Collection[int]) -> pa.Table:
+        """`rows`, and all that is known of some top-level columns."""
+        known = [n for n in self.names if "." in n and int(n.partition(".")[2]) in ids]
+        return self.columns(["rows", *known])
+
+    def added_by(self, version: int) -> Mask:
+        """Those that were added up to a version."""
+        mask: Mask = self.added <= version
+        return mask
 
     @cached_property
     def ascending(self) -> bool:
@@ -59,29 +106,85 @@ class FileColumns:
 
     def find(self, ids: NDArray[np.int64]) -> tuple[Places, Places]:
         """Where files of these ids are: places here, and in `ids`."""
-        known, order = self._sorted
-        if not len(known):
+        if not len(self) or not len(ids):
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
+        known, order = self._sorted
         places = np.searchsorted(known, ids)
         lines = np.flatnonzero(known[np.minimum(places, len(known) - 1)] == ids)
         places = places[lines]
         return (places if order is None else order[places]), lines
 
+    def may_match(self, predicate: Predicate, partition_ids: frozenset[int]) -> bool:
+        """Whether any file may hold a row for which the predicate is TRUE, by the summary alone."""
+        columns: dict[str, Any] = {"rows": pa.array([self.total_rows], pa.int64())}
+        for field_id in fields(predicate):
+            columns.update(self.summary(field_id, field_id in partition_ids))
+        return bool(may_match(predicate, pa.table(columns), frozenset())[0])
+
+
+@dataclass(frozen=True, eq=False)
+class HeldColumns(FileColumns):
+    """Columns that are all in memory."""
+
+    ids: NDArray[np.int64]
+    added: NDArray[np.int64]
+    held: pa.Table
+    """One chunk a column."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """As the base class."""
+        names: list[str] = self.held.column_names
+        return names
+
+    @property
+    def table(self) -> pa.Table:
+        """As the base class."""
+        return self.held
+
+    def columns(self, names: Iterable[str]) -> pa.Table:
+        """As the base class."""
+        known = set(self.held.column_names)
+        return self.held.select([name for name in names if name in known])
+
+    def take(self, places: Places, names: Iterable[str] | None = None) -> pa.Table:
+        """As the base class; at places in any order."""
+        columns = self.held if names is None else self.columns(names)
+        return columns.take(pa.array(places))
+
+    def narrowed(self, places: Places) -> FileColumns:
+        """As the base class."""
+        return HeldColumns(self.ids[places], self.added[places], self.take(places))
+
+    def retyped(self, column: Field) -> FileColumns:
+        """As the base class."""
+        held = typed_bounds(self.held, [column])
+        return self if held is self.held else HeldColumns(self.ids, self.added, held)
+
     @cached_property
     def _summaries(self) -> dict[tuple[int, bool], dict[str, Any]]:
         return {}
 
-    def may_match(self, predicate: Predicate, partition_ids: frozenset[int]) -> bool:
-        """Whether any file may hold a row for which the predicate is TRUE, by the summary alone."""
-        rows = self.table["rows"].to_numpy()
-        total = int(rows.sum()) if np.all(rows > 0) else None
-        columns: dict[str, Any] = {"rows": pa.array([total], pa.int64())}
-        for field_id in fields(predicate):
-            key = (field_id, field_id in partition_ids)
-            if key not in self._summaries:
-                self._summaries[key] = summary(self.table, *key)
-            columns.update(self._summaries[key])
-        return bool(may_match(predicate, pa.table(columns), frozenset())[0])
+    def summary(self, field_id: int, is_partition: bool) -> Mapping[str, Any]:
+        """As the base class."""
+        key = (field_id, is_partition)
+        if key not in self._summaries:
+            self._summaries[key] = summary(self.held, *key)
+        return self._summaries[key]
+
+    @property
+    def total_rows(self) -> int | None:
+        """As the base class."""
+        return total_rows(self.held)
+
+
+def total_rows(files: pa.Table) -> int | None:
+    """As `FileColumns.total_rows`."""
+    rows = files["rows"].to_numpy()
+    return int(rows.sum()) if np.all(rows > 0) else None
 
 
 def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any]:
@@ -156,8 +259,8 @@ class Segment:
     files: FileColumns
     removed: NDArray[np.int64]
     """The version that removed each; NEVER while live."""
-    deleted: NDArray[np.int64]
-    """Rows gone from each at the last version folded in."""
+    deleted: NDArray[np.int64] | None
+    """Rows gone from each at the last version folded in; None: as the deltas say."""
 
     @classmethod
     def new(
@@ -169,7 +272,7 @@ class Segment:
             part = table.slice(at, SEGMENT_FILES).combine_chunks()
             count = part.num_rows
             yield cls(
-                FileColumns(ids[some], added[some], part),
+                HeldColumns(ids[some], added[some], part),
                 np.full(count, NEVER, np.int64),
                 np.zeros(count, np.int64),
             )
@@ -177,55 +280,105 @@ class Segment:
     def __len__(self) -> int:
         return len(self.files)
 
-    def writable(self) -> Segment:
-        """The same with arrays of its own beside the columns."""
-        return replace(self, removed=self.removed.copy(), deleted=self.deleted.copy())
+    @property
+    def is_held(self) -> bool:
+        """Whether all of it is in memory."""
+        return isinstance(self.files, HeldColumns)
 
-    def with_table(self, table: pa.Table) -> Segment:
-        """The same files with other columns."""
-        return replace(self, files=FileColumns(self.files.ids, self.files.added, table))
+    def writable(self, deltas: Sequence[Deltas], version: int) -> Segment:
+        """The same with arrays of its own beside the columns.
+
+        Args:
+            deltas: what is known of rows.
+            version: up to which.
+        """
+        gone = self.gone_rows(Deltas.joined(deltas), version) if self.deleted is None else None
+        deleted = self.deleted.copy() if self.deleted is not None else gone
+        return replace(self, removed=self.removed.copy(), deleted=deleted)
+
+    def gone_rows(self, deltas: Deltas, version: int) -> NDArray[np.int64]:
+        """How many rows are gone from each at a version, by the deltas."""
+        if not len(deltas):
+            return np.zeros(len(self), np.int64)
+        return deltas.counts(self.files.ids, version)
 
     def live(self, version: int) -> Mask:
         """The files that are live at a version."""
-        mask: Mask = (self.files.added <= version) & (self.removed > version)
+        mask: Mask = self.files.added_by(version) & (self.removed > version)
         return mask
 
     def only(self, mask: Mask) -> Segment:
-        """Some of the files."""
+        """Some of the files, in memory; all of them as they are."""
         if mask.all():
             return self
         at = np.flatnonzero(mask)
-        files = FileColumns(
-            self.files.ids[at], self.files.added[at], self.files.table.take(pa.array(at))
-        )
-        return Segment(files, self.removed[at], self.deleted[at])
+        deleted = None if self.deleted is None else self.deleted[at]
+        return Segment(self._held(at), self.removed[at], deleted)
+
+    def narrowed(self, mask: Mask) -> Segment:
+        """Some of the files, held where they were."""
+        if mask.all():
+            return self
+        at = np.flatnonzero(mask)
+        deleted = None if self.deleted is None else self.deleted[at]
+        return Segment(self.files.narrowed(at), self.removed[at], deleted)
+
+    def _held(self, at: Places) -> HeldColumns:
+        if isinstance(self.files, HeldColumns):
+            return HeldColumns(self.files.ids[at], self.files.added[at], self.files.take(at))
+        columns = self.files.take(at, ["id", "added", *self.files.names])
+        ids, added = (columns[name].to_numpy() for name in ("id", "added"))
+        return HeldColumns(ids, added, columns.drop_columns(["id", "added"]))
 
 
-def joined(segments: Collection[Segment]) -> Segment:
-    """One segment with the files of all, in their order."""
+def joined(
+    segments: Collection[Segment], deltas: Sequence[Deltas] = (), version: int = -1
+) -> Segment:
+    """One segment with the files of all, in their order.
+
+    Args:
+        segments: any.
+        deltas: what is known of rows, for those that leave it to them.
+        version: up to which.
+    """
     columns = pa.concat_tables([s.files.table for s in segments], promote_options="permissive")
+    whole = Deltas.joined(deltas)
+    deleted = [s.gone_rows(whole, version) if s.deleted is None else s.deleted for s in segments]
     return Segment(
-        FileColumns(
+        HeldColumns(
             np.concatenate([s.files.ids for s in segments]),
             np.concatenate([s.files.added for s in segments]),
             columns.combine_chunks(),
         ),
         np.concatenate([s.removed for s in segments]),
-        np.concatenate([s.deleted for s in segments]),
+        np.concatenate(deleted),
     )
 
 
 def compacted(segments: list[Segment]) -> list[Segment]:
-    """The same files, with small segments joined to those before them, in their order."""
+    """The same files, with small segments joined to those before them, in their order.
+
+    What is not in memory stays as it is.
+    """
     result: list[Segment] = []
     waiting: list[Segment] = []
     held = 0
-    for segment in segments:
-        if waiting and held + len(segment) > SEGMENT_FILES:
+
+    def end() -> None:
+        if waiting:
             result.append(joined(waiting) if len(waiting) > 1 else waiting[0])
-            waiting, held = [], 0
+            waiting.clear()
+
+    for segment in segments:
+        if not segment.is_held or segment.deleted is None:
+            end()
+            result.append(segment)
+            held = 0
+            continue
+        if waiting and held + len(segment) > SEGMENT_FILES:
+            end()
+            held = 0
         waiting.append(segment)
         held += len(segment)
-    if waiting:
-        result.append(joined(waiting) if len(waiting) > 1 else waiting[0])
+    end()
     return result

@@ -6,15 +6,18 @@ Spec: RPL-1, RPL-2, RPL-4, DEL-4.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.expressions.predicate import Predicate
+from tablefmt.errors import LostCheckpointError
+from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.expressions.prune import may_match, partition_match
 from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata, Totals
@@ -22,7 +25,11 @@ from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas, with_vectors
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.files import FileHistory
-from tablefmt.snapshot.segments import FileColumns, Mask, Segment
+from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
+
+logger = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Snapshot:
     """Of the version."""
     history: FileHistory
     """Answers for the version, and perhaps for others before and after it."""
+    instead: Callable[[LostCheckpointError, int], FileHistory] | None = None
+    """Gives the files of a version from elsewhere, where a checkpoint turns out to be damaged."""
 
     @property
     def schema(self) -> Schema:
@@ -50,10 +59,10 @@ class Snapshot:
         """Field ids of the partition columns."""
         return frozenset(self.metadata.partition_by)
 
-    @cached_property
+    @property
     def deltas(self) -> Deltas:
         """Rows taken out of files, of the versions that `history` answers for."""
-        return Deltas.joined(self.history.deltas)
+        return self.history.all_deltas
 
     def positions(self, file: int, version: int | None = None) -> BitMap64:
         """The positions gone from a file at a version up to this one, by default this one.
@@ -64,7 +73,9 @@ class Snapshot:
         if len(self.deltas) == 0:
             return BitMap64()
         at = self.version if version is None else version
-        return self.deltas.union(file, self.history.rows_of(file), at)
+        return self._healed(
+            lambda: self.deltas.union(file, self.history.rows_of(file), at),
+        )
 
     def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
         """As `deletes.with_vectors`, of files of this snapshot.
@@ -73,7 +84,8 @@ class Snapshot:
             files: with the columns `id`, `rows` and `deleted`.
             version: a version up to this one, by default this one.
         """
-        return with_vectors(files, self.deltas, self.version if version is None else version)
+        at = self.version if version is None else version
+        return self._healed(lambda: with_vectors(files, self.deltas, at))
 
     @cached_property
     def files(self) -> pa.Table:
@@ -100,7 +112,8 @@ class Snapshot:
         def survivors(segment: Segment) -> Mask:
             if not segment.files.may_match(predicate, self.partition_ids):
                 return np.zeros(len(segment), bool)
-            columns = typed_bounds(segment.files.table, self.schema.fields)
+            known = segment.files.of_fields(fields(predicate))
+            columns = typed_bounds(known, self.schema.fields)
             return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
         return self._select(survivors)
@@ -118,18 +131,38 @@ class Snapshot:
             if not live.any():
                 # Its files may have been partitioned otherwise, and have no such values.
                 return live
-            columns = typed_bounds(segment.files.table, self.schema.fields)
+            columns = typed_bounds(segment.files.of_fields(fields(predicate)), self.schema.fields)
             return live & partition_match(predicate, columns, self.partition_ids)
 
         return self._select(covered)
 
     def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
         """The live files of these ids, in the order of ids; others are left out."""
-        masks = iter(self.history.marked(ids))
-        return self._select(lambda segment: next(masks) & segment.live(self.version))
+
+        def marked(segment: Segment) -> Mask:
+            mask = np.zeros(len(segment), bool)
+            mask[segment.files.find(ids)[0]] = True
+            return mask & segment.live(self.version)
+
+        return self._select(marked)
+
+    def _healed(self, work: Callable[[], _Value]) -> _Value:
+        """What a work gives that reads the files; once more from elsewhere if they are lost."""
+        try:
+            return work()
+        except LostCheckpointError as lost:
+            if self.instead is None:
+                raise
+            logger.warning("files are read from elsewhere: %s", lost)
+            # The same files: nobody can tell but by what it costs.
+            object.__setattr__(self, "history", self.instead(lost, self.version))
+            return self._healed(work)
 
     def _select(self, choose: Callable[[Segment], Mask]) -> pa.Table:
         """The files that are marked, asked for segment by segment in their order."""
+        return self._healed(lambda: self._chosen(choose))
+
+    def _chosen(self, choose: Callable[[Segment], Mask]) -> pa.Table:
         marked = [(segment, choose(segment)) for segment in self.history.segments]
         chosen = [segment.only(mask) for segment, mask in marked if mask.any()]
         if not chosen:
@@ -153,14 +186,14 @@ class Snapshot:
         )
 
     def _deleted(self, segment: Segment) -> NDArray[np.int64]:
-        if self.version == self.history.version:
+        if segment.deleted is not None and self.version == self.history.version:
             return segment.deleted
-        return self.deltas.counts(segment.files.ids, self.version)
+        return segment.gone_rows(self.deltas, self.version)
 
 
 def _no_files(history: FileHistory) -> Segment:
     nothing = np.zeros(0, np.int64)
-    return Segment(FileColumns(nothing, nothing, history.empty_table()), nothing, nothing)
+    return Segment(HeldColumns(nothing, nothing, history.empty_table()), nothing, nothing)
 
 
 def _ascending(segments: list[Segment]) -> bool:

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from typing import Protocol
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.model.times import show_time
 
 
-class Timeline:
-    """Timestamps and time versions of versions `first`, `first` + 1, …, in µs UTC."""
+class EarlierTimes(Protocol):
+    """Times of versions before those that a timeline holds."""
 
-    def __init__(self, first: int = 0) -> None:
+    def time_version(self, version: int) -> int:
+        """Of one version, µs UTC."""
+
+    def first_time(self, low: int, high: int, micros: int) -> int:
+        """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
+        there is none below."""
+
+
+class Timeline:
+    """Timestamps and time versions of versions `first`, `first` + 1, …, in µs UTC.
+
+    A log that stands on a checkpoint knows earlier ones as well: `earlier` looks them up.
+    """
+
+    def __init__(
+        self, first: int = 0, created: int | None = None, earlier: EarlierTimes | None = None
+    ) -> None:
         self.first = first
-        self.oldest = first
+        self._created = created
+        self._earlier = earlier
+        self.oldest = first if earlier is None else 0
         """The earliest version that may be read: those before were given up (ENT-13)."""
         self.timestamps = array("q")
         """From `first` on; strictly rising."""
@@ -53,12 +72,21 @@ class Timeline:
             raise VersionNotFoundError(f"version {version}", self.oldest, self.last)
         return version - self.first
 
+    @property
+    def earliest(self) -> int:
+        """The time version of version 0."""
+        return self.time_versions[0] if self._created is None else self._created
+
     def first_from(self, micros: int) -> int:
         """The smallest version whose time version is >= `micros`; `last` + 1 if there is none."""
+        if self._earlier is not None and micros <= self.time_versions[0]:
+            return self._earlier.first_time(min(self.oldest, self.first), self.first, micros)
         return self.first + bisect_left(self.time_versions, micros)
 
     def first_after(self, micros: int) -> int:
         """The smallest version whose time version is > `micros`; `last` + 1 if there is none."""
+        if self._earlier is not None and micros < self.time_versions[0]:
+            return self.first_from(micros + 1)
         return self.first + bisect_right(self.time_versions, micros)
 
     def last_by(self, micros: int) -> int:
@@ -75,10 +103,15 @@ class Timeline:
         if version < self.oldest:
             raise VersionNotFoundError(
                 f"time {show_time(micros)}",
-                show_time(self.time_versions[self.oldest - self.first]),
+                show_time(self._time_of_oldest()),
                 show_time(self.time_versions[-1]),
             )
         return version
+
+    def _time_of_oldest(self) -> int:
+        if self.oldest >= self.first or self._earlier is None:
+            return self.time_versions[self.oldest - self.first]
+        return self._earlier.time_version(self.oldest)
 
     def check_version(self, version: int) -> int:
         """`version` if it is in the history that is kept, both ends included.

@@ -9,8 +9,9 @@ from array import array
 from operator import attrgetter
 
 from tablefmt.model.entry import Entry, Metadata, Totals
+from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.head import Head
-from tablefmt.snapshot.timeline import Timeline
+from tablefmt.snapshot.timeline import EarlierTimes, Timeline
 
 _SUMS = ("files", "rows", "bytes", "next_id", "metadata_version", "deleted", "oldest")
 _sums_of = attrgetter(*_SUMS)
@@ -19,17 +20,23 @@ _sums_of = attrgetter(*_SUMS)
 class Versions:
     """Of versions `timeline.first` to `timeline.last`."""
 
-    def __init__(self, first: int = 0) -> None:
-        self.timeline = Timeline(first)
+    def __init__(self, base: Base = NOTHING, earlier: EarlierTimes | None = None) -> None:
+        self.timeline = Timeline(base.first, base.created, earlier if base.first else None)
         self.with_lineage: list[int] = []
         """Versions that say where the rows of their files came from (LIN-1)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []
 
-    def start(self, head: Head) -> None:
-        """Take in the first version, which a base stands for."""
+    def start(self, head: Head, described: int | None = None) -> None:
+        """Take in the first version, which a base stands for.
+
+        Args:
+            head: of the version.
+            described: the version that brought its metadata; None: `totals.metadata_version`.
+        """
         assert self.timeline.last < self.timeline.first == head.version
-        self._take(head.totals.metadata_version, head.totals, head.metadata)
+        since = head.totals.metadata_version if described is None else described
+        self._take(since, head.totals, head.metadata)
         self.timeline.append(head.timestamp, head.time_version, head.totals.oldest)
 
     def append(self, entry: Entry) -> None:
@@ -53,6 +60,14 @@ class Versions:
             self.with_lineage.pop()
         while self._metadata and self._metadata[-1][0] > version:
             self._metadata.pop()
+
+    def timestamp(self, version: int) -> int:
+        """Commit timestamp of a version, µs UTC. Raises VersionNotFoundError."""
+        return self.timeline.timestamp(version)
+
+    def time_version(self, version: int) -> int:
+        """Time version of a version, µs UTC. Raises VersionNotFoundError."""
+        return self.timeline.time_version(version)
 
     def totals(self, version: int) -> Totals:
         """Running sums after a version. Raises VersionNotFoundError."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 
 from tablefmt.changes.plan import plan_changes
 from tablefmt.changes.range import Covered
-from tablefmt.errors import TablefmtError, VersionNotFoundError
-from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.positions import DELETE_COLUMNS, pack_positions
@@ -23,59 +21,12 @@ from tablefmt.snapshot.base import Base
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.load import LogView
-from tablefmt.snapshot.segments import Segment
+from tablefmt.snapshot.segments import HeldColumns, Segment
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
-from tablefmt.table import Table
-from tests.compactions import CLUSTER, MAJOR, MINOR, compact
+from tests.snapshot.grown import changes_of, grow, said_of
 from tests.tables import Clock, handle, ids, memory, new_table, rows
-
-CONDITIONS = ["id = 3", "id > 40 AND p = 'a'", "p <> 'b' OR id < 5", "p IS NULL", "v = 1"]
-
-
-def grow(table: Table, chance: random.Random, steps: int) -> None:
-    """Commits of every kind, some of them refused or without effect."""
-    for step in range(steps):
-        try:
-            commit_one(table, chance, step)
-        except TablefmtError:
-            pass
-        table.context.environment.sleep(chance.choice([0.0, 0.5, 60.0]))
-
-
-def commit_one(table: Table, chance: random.Random, step: int) -> None:
-    some = [chance.randrange(60) for _ in range(chance.randrange(1, 5))]
-    places = [chance.choice("abc") for _ in some]
-    one, data = places[0], rows(*some, p=places)
-    kinds: list[tuple[int, Callable[[], Any]]] = [
-        (6, lambda: table.append(data)),
-        (2, lambda: table.append(data, application=("app", step))),
-        (2, lambda: table.append(data.append_column("v", [some]), merge_schema=True)),
-        (4, lambda: table.delete(f"id IN ({', '.join(map(str, some))})")),
-        (2, lambda: table.update({"id": "id + 1"}, f"id % 7 = {some[0] % 7}")),
-        (1, lambda: table.delete(f"p = '{one}'")),
-        (2, lambda: table.overwrite(rows(*some, p=one), where=f"p = '{one}'")),
-        (1, lambda: table.overwrite(data)),
-        (1, lambda: table.alter.set_properties({"user.note": str(step)})),
-        (1, lambda: table.alter.widen_column("n", "bigint")),
-        (3, lambda: compacted(table, chance.choice([MINOR, MAJOR, CLUSTER]))),
-    ]
-    weights, works = zip(*kinds, strict=True)
-    chance.choices(works, weights)[0]()
-
-
-def compacted(table: Table, cls: Any) -> None:
-    """One group a partition."""
-
-    def choose(files: pa.Table) -> Iterator[list[int]]:
-        name = next((n for n in files.column_names if n.startswith("partition.")), None)
-        places = files[name].to_pylist() if name else [None] * files.num_rows
-        for place in sorted(set(places), key=str):
-            yield [i for i, p in zip(files["id"].to_pylist(), places, strict=True) if p == place]
-
-    sort = (lambda data: data.sort_by("id")) if cls is CLUSTER else None
-    table.transaction().stage(compact(cls, choose, sort)).commit()
 
 
 def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int) -> Base:
@@ -83,7 +34,7 @@ def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int)
     chance = np.random.default_rng(seed)
     snapshot = whole.snapshot(version)
     totals, metadata = whole.totals_at(version), whole.metadata_at(version)
-    files = snapshot.history.as_of(version, totals, metadata)
+    files = snapshot.history.as_of(version, totals, metadata, whole.metadata_version_at(version))
     segments: list[Segment] = []
     for segment in files.segments:
         part = chance.integers(0, 3, len(segment))
@@ -100,7 +51,8 @@ def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int)
 
 def shuffled(segment: Segment, order: Any) -> Segment:
     files = segment.files
-    moved = type(files)(files.ids[order], files.added[order], files.table.take(pa.array(order)))
+    moved = HeldColumns(files.ids[order], files.added[order], files.table.take(pa.array(order)))
+    assert segment.deleted is not None
     return Segment(moved, segment.removed[order], segment.deleted[order])
 
 
@@ -120,34 +72,6 @@ def united(snapshot: Snapshot, files: FileHistory) -> Deltas:
     return Deltas.of_entry(snapshot.version, maps, np.ones(count, bool))
 
 
-def plain(files: pa.Table) -> list[dict[str, Any]]:
-    """What is known of each file."""
-    return [{k: v for k, v in file.items() if v is not None} for file in files.to_pylist()]
-
-
-def said_of(view: LogView, version: int) -> dict[str, Any]:
-    """All that a log says of one version."""
-    snapshot = view.snapshot(version)
-    conditions = [parse_conjuncts(text, snapshot.schema, "UTC")[0] for text in CONDITIONS]
-    chosen = [snapshot.matching(understood[0]) for understood in conditions if understood]
-    return {
-        "files": plain(snapshot.with_vectors(snapshot.files)),
-        "chosen": [plain(files) for files in chosen],
-        "metadata": (snapshot.metadata, view.metadata_at(version)),
-        "sums": (snapshot.totals, view.totals_at(version)),
-        "times": (snapshot.timestamp, snapshot.time_version, view.timestamp_at(version)),
-    }
-
-
-def changes_of(view: LogView, first: int, last: int) -> Any:
-    """What was inserted and deleted, or why it cannot be told."""
-    try:
-        found = plan_changes(view, Covered(first, last, True))
-    except TablefmtError as error:
-        return str(error)
-    return [(c.version, c.timestamp, c.change, plain(c.files)) for c in found]
-
-
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
 def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
     """RPL-1 .. RPL-5, DEL-4, TIM-4, INC-3: at every version from the base on."""
@@ -163,22 +87,24 @@ def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
     newest = whole.head.version
     before = [said_of(LogView(store, entries[: v + 1]), v) for v in range(newest + 1)]
     times = [whole.timeline.version_at(whole.time_version_at(v)) for v in range(newest + 1)]
+    described = [whole.metadata_version_at(v) for v in range(newest + 1)]
     assert [said_of(whole, v) for v in range(newest + 1)] == before
     for version in sorted(chance.sample(range(newest + 1), 5)):
         base = base_at(whole, entries, version, chance.randrange(1 << 32))
         view = LogView(store, entries[version + 1 :], base)
         assert view.head == whole.head
-        assert (view.first, view.created) == (version, whole.created)
-        assert [said_of(view, v) for v in range(version, newest + 1)] == before[version:]
-        stamps = map(view.time_version_at, range(version, newest + 1))
-        assert list(map(view.timeline.version_at, stamps)) == times[version:]
+        assert view.created == whole.created
+        assert [said_of(view, v) for v in range(newest + 1)] == before
+        stamps = map(view.time_version_at, range(newest + 1))
+        assert list(map(view.timeline.version_at, stamps)) == times
+        assert [view.metadata_version_at(v) for v in range(newest + 1)] == described
         assert view.entries_after(version) == whole.entries_after(version)
-        for first in range(version + 1, newest + 1):
+        for first in range(1, newest + 1):
             for last in {first, newest}:
                 assert changes_of(view, first, last) == changes_of(whole, first, last)
         for ask in (view.snapshot, view.totals_at, view.timestamp_at, view.check_version):
             with pytest.raises(VersionNotFoundError):
-                ask(version - 1)
+                ask(-1)
 
 
 def test_a_log_on_a_base_goes_on() -> None:

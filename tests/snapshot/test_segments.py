@@ -17,7 +17,7 @@ from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.snapshot import segments
 from tablefmt.snapshot.load import LogView
-from tablefmt.snapshot.segments import FileColumns
+from tablefmt.snapshot.segments import HeldColumns
 from tests.expressions.test_prune import Rows, cases, described, written
 from tests.tables import new_table, rows
 
@@ -26,9 +26,9 @@ ONE = Schema((Field(id=1, name="a", physical="a", type=Primitive("long")),), 1)
 _numbers = itertools.count()
 
 
-def together(files: pa.Table) -> FileColumns:
+def together(files: pa.Table) -> HeldColumns:
     ids = np.arange(files.num_rows)
-    return FileColumns(ids, ids, files)
+    return HeldColumns(ids, ids, files)
 
 
 @settings(max_examples=150, deadline=None)

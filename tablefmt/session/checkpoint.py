@@ -1,0 +1,70 @@
+"""A checkpoint of what a view knows, and the hint that tells of it. Spec: CKP-7, CKP-8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tablefmt.errors import LostCheckpointError
+from tablefmt.log.hint import Hint, read_hint, write_hint
+from tablefmt.log.names import HINT, root_version
+from tablefmt.log.reader import read_range
+from tablefmt.snapshot.base import NOTHING
+from tablefmt.snapshot.checkpoints.read import usable_bases
+from tablefmt.snapshot.checkpoints.write import (
+    Checkpoint,
+    Known,
+    State,
+    known_of,
+    write_checkpoint,
+)
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+Nonce = Callable[[], str]
+
+
+def checkpoint_of(view: LogView, nonce: Nonce, before: Known | None = None) -> Checkpoint:
+    """Write a checkpoint of the newest version that a view knows, and tell of it in the hint.
+
+    Args:
+        view: of the log.
+        nonce: gives 32 hex digits that nobody else has.
+        before: what was written last; by default what the view stands on.
+
+    Raises:
+        StoreError: the store does not do it. CorruptTableError: the log is damaged.
+    """
+    head = view.read_head
+    version = head.version
+    files = view.snapshot(version).history
+    described = view.metadata_version_at(version)
+    afresh = False
+    while True:
+        try:
+            if before is None and not afresh and view.base.root is not None:
+                before = known_of(view.base.files, view.base.root)
+            state = State(head, view.created, described, files)
+            written = write_checkpoint(view.store, state, nonce, before)
+            break
+        except LostCheckpointError as lost:
+            files, before, afresh = view.instead(lost, version), None, True
+    tell_of(view.store, head.table, written)
+    return written
+
+
+def checkpoint_at(store: Store, version: int, nonce: Nonce) -> Checkpoint:
+    """Write a checkpoint of any version whose entries are there.
+
+    Raises: as `checkpoint_of`.
+    """
+    base = next(usable_bases(store, version), NOTHING)
+    entries = list(read_range(store, base.version + 1, version))
+    return checkpoint_of(LogView(store, entries, base), nonce)
+
+
+def tell_of(store: Store, table: str, written: Checkpoint) -> None:
+    """Name a checkpoint in the hint, unless that names a newer one."""
+    hint = read_hint(store.get_many([HINT])[0]) or Hint(0)
+    known = -1 if hint.checkpoint is None else root_version(hint.checkpoint)
+    if known is None or known < written.version:
+        write_hint(store, table, Hint(max(hint.version, written.version), written.path))

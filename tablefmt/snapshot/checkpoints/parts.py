@@ -1,0 +1,197 @@
+"""One Parquet object of a checkpoint: written once, read by columns and row groups. Spec: CKP-3.
+
+Nothing is read that is not checked: the footer by its SHA-256, pages by their checksums.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.errors import LostCheckpointError
+from tablefmt.log.codec import digest
+from tablefmt.log.names import part_key
+from tablefmt.model.cached import cached_property
+from tablefmt.snapshot.checkpoints.root import Part
+from tablefmt.store.protocol import KeyNotFoundError, Range, Store
+
+ROW_GROUP = 1 << 14
+"""Lines of a row group: who needs all columns of few files reads so many lines."""
+
+GAP_BYTES = 64 << 10
+"""Ranges that are no further apart are asked for as one."""
+
+_DELTA = ("id", "added", "size", "rows", "footer", "written", "file", "version")
+
+
+def encode_part(columns: pa.Table) -> bytes:
+    """The bytes of a Parquet object with these columns."""
+    sink = pa.BufferOutputStream()
+    encodings = {name: "DELTA_BINARY_PACKED" for name in _DELTA if name in columns.column_names}
+    encodings |= {name: "DELTA_BYTE_ARRAY" for name in ("path",) if name in columns.column_names}
+    pq.write_table(
+        columns,
+        sink,
+        row_group_size=ROW_GROUP,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[n for n in columns.column_names if n.startswith(("partition.", "nulls."))],
+        column_encoding=encodings,
+        write_statistics=False,
+        write_page_checksum=True,
+        store_schema=True,
+    )
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def write_part(store: Store, nonce: str, columns: pa.Table) -> Part:
+    """Store columns under a name of their own."""
+    body = encode_part(columns)
+    key = part_key(nonce)
+    store.put(key, body)
+    footer = struct.unpack("<I", body[-8:-4])[0] + 8
+    return Part(
+        path=key,
+        size=len(body),
+        sha256=digest(body),
+        footer=footer,
+        footer_sha256=digest(body[-footer:]),
+        files=columns.num_rows,
+    )
+
+
+class PartFile:
+    """Reads one part."""
+
+    def __init__(self, store: Store, part: Part) -> None:
+        self.part = part
+        self._store = store
+
+    def lost(self, reason: object) -> LostCheckpointError:
+        """The error that names this part."""
+        text = str(reason).splitlines()[0][:200]
+        message = f"a part of a checkpoint cannot be read: {text}"
+        return LostCheckpointError(message, key=self.part.path, rule="CKP-3")
+
+    @cached_property
+    def footer(self) -> pq.FileMetaData:
+        """The Parquet footer. Raises LostCheckpointError."""
+        part = self.part
+        try:
+            end = self._store.get_range(part.path, part.size - part.footer, part.footer + 1)
+        except KeyNotFoundError:
+            raise self.lost("it is missing") from None
+        if digest(end) != part.footer_sha256:
+            raise self.lost("its end is not what the root says")
+        try:
+            footer = pq.read_metadata(pa.BufferReader(end))
+        except (pa.ArrowException, OSError) as error:
+            raise self.lost(error) from None
+        if footer.num_rows != part.files:
+            raise self.lost("it has other lines than the root says")
+        return footer
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Of its columns."""
+        names: list[str] = self.footer.schema.to_arrow_schema().names
+        return names
+
+    @cached_property
+    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The first line of each row group, and the number of lines."""
+        footer = self.footer
+        rows = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
+        return np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+
+    def read(self, names: Collection[str], groups: Iterable[int] | None = None) -> pa.Table:
+        """Columns of all lines, or of those in some row groups, ascending; one chunk each.
+
+        Raises:
+            LostCheckpointError: the part is missing or damaged. StoreError: the store is silent.
+        """
+        known = [name for name in names if name in set(self.names)]
+        chosen = range(self.footer.num_row_groups) if groups is None else list(groups)
+        try:
+            opened = self._store.open_file(self.part.path)
+            source = opened or pa.PythonFile(self._fetched(known, chosen), mode="r")
+            with pq.ParquetFile(
+                source, metadata=self.footer, page_checksum_verification=True, pre_buffer=False
+            ) as file:
+                columns = file.read_row_groups(list(chosen), columns=known)
+        except KeyNotFoundError:
+            raise self.lost("it is missing") from None
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self.lost(error) from None
+        return columns.combine_chunks()
+
+    def _fetched(self, names: Collection[str], groups: Iterable[int]) -> io.RawIOBase:
+        """The object, with what these columns need of it, asked for at once."""
+        spans = []
+        wanted = set(names)
+        for at in groups:
+            group = self.footer.row_group(at)
+            for number in range(group.num_columns):
+                column = group.column(number)
+                if column.path_in_schema in wanted:
+                    offsets = (column.dictionary_page_offset, column.data_page_offset)
+                    start = min(offset for offset in offsets if offset)
+                    spans.append((start, start + column.total_compressed_size))
+        ranges = [(self.part.path, start, end - start) for start, end in _merged(sorted(spans))]
+        bodies = self._store.get_ranges(ranges)
+        if any(body is None for body in bodies):
+            raise KeyNotFoundError(self.part.path)
+        return _Ranges(self.part.size, ranges, [body or b"" for body in bodies])
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1] + GAP_BYTES:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+class _Ranges(io.RawIOBase):
+    """Parts of an object as a file of its length; what is not there reads as an early end."""
+
+    def __init__(self, size: int, ranges: Sequence[Range], bodies: Sequence[bytes]) -> None:
+        self._size, self._at = size, 0
+        self._held = [(start, body) for (_, start, _), body in zip(ranges, bodies, strict=True)]
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file."""
+        for start, body in self._held:
+            if start <= self._at < start + len(body):
+                end = len(body) if size < 0 else self._at - start + size
+                piece = body[self._at - start : end]
+                self._at += len(piece)
+                return piece
+        return b""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """As of any file."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._at
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True

@@ -1,0 +1,125 @@
+"""A checkpoint as what a log stands on: found, checked against the log, read when asked for.
+
+Spec: CKP-5, CKP-6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.codec import decode, digest
+from tablefmt.log.names import CHECKPOINTS, entry_key, root_version
+from tablefmt.snapshot.base import Base
+from tablefmt.snapshot.checkpoints.parts import PartFile
+from tablefmt.snapshot.checkpoints.root import Root, decode_root
+from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeltas
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.segments import NEVER, Segment
+from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
+
+TRIED_MAX = 8
+"""Checkpoints looked at before a log is read from its beginning."""
+
+
+def sound_root(root_body: bytes | None, entry_body: bytes | None, key: str) -> Root:
+    """The root, if it is of this log: it names the bytes of the entry of its version (CKP-5).
+
+    Args:
+        root_body: the object's; None: there is none.
+        entry_body: those of the entry of the version in the root's name.
+        key: the root's name.
+
+    Raises:
+        CorruptTableError: CKP-2, CKP-5. UnsupportedFeatureError: as the entry.
+    """
+    if root_body is None or entry_body is None:
+        raise CorruptTableError("the checkpoint, or its entry, is missing", key=key, rule="CKP-5")
+    root = decode_root(root_body, key)
+    head = root.head
+    if head.version != root_version(key) or digest(entry_body) != head.digest:
+        raise CorruptTableError("the checkpoint is of another log", key=key, rule="CKP-5")
+    entry = decode(entry_body, head.version).entry
+    same = (entry.table, entry.timestamp, entry.time_version, entry.totals)
+    if same != (head.table, head.timestamp, head.time_version, head.totals):
+        raise CorruptTableError("the checkpoint is not of its version", key=key, rule="CKP-5")
+    return root
+
+
+def base_of(store: Store, root: Root, key: str) -> Base:
+    """What a root says, as the base of a log. Reads nothing."""
+    head = root.head
+    metadata = head.metadata
+    fields = {field.id: field for field in metadata.schema.fields}
+    segments = []
+    for part in root.segments:
+        files = StoredColumns(PartFile(store, part), part, fields)
+        segments.append(Segment(files, np.full(len(files), NEVER, np.int64), None))
+    return Base(
+        head=head,
+        created=root.created,
+        described=root.described,
+        files=FileHistory(
+            first=head.version,
+            version=head.version,
+            metadata_version=root.described,
+            segments=tuple(segments),
+            deltas=tuple(StoredDeltas(PartFile(store, part)) for part in root.deletes),
+            types={i: field.type for i, field in fields.items()},
+            partition_columns=frozenset(f"partition.{i}" for i in metadata.partition_by),
+            live=head.totals.files,
+            rows=head.totals.rows,
+            bytes=head.totals.bytes,
+            deleted=head.totals.deleted,
+            distinct_below=head.totals.next_id,
+        ),
+        root=root,
+        key=key,
+    )
+
+
+def read_base(store: Store, key: str) -> Base:
+    """The base that a checkpoint is.
+
+    Raises:
+        CorruptTableError, UnsupportedFeatureError: as `sound_root`. StoreError: no answer.
+    """
+    version = root_version(key)
+    if version is None:
+        raise CorruptTableError("this is no name of a checkpoint", key=key, rule="KEY-1")
+    root_body, entry_body = store.get_many([key, entry_key(version)])
+    return base_of(store, sound_root(root_body, entry_body, key), key)
+
+
+def listed_roots(store: Store) -> list[str]:
+    """The names of the roots that a listing shows, newest first."""
+    listed = [(root_version(each.key), each.key) for each in store.list_after(f"{CHECKPOINTS}0")]
+    return [key for version, key in sorted(listed, reverse=True) if version is not None]
+
+
+def usable_bases(store: Store, last: int, without: frozenset[str] = frozenset()) -> Iterator[Base]:
+    """The checkpoints of versions up to `last`, newest first; those that are not sound are left
+    out.
+
+    Args:
+        store: the table's root.
+        last: the version.
+        without: names of roots that are not to be looked at.
+    """
+    tried = 0
+    for key in listed_roots(store):
+        version = root_version(key)
+        if version is None or version > last or key in without:
+            continue
+        if tried == TRIED_MAX:
+            return
+        tried += 1
+        try:
+            yield read_base(store, key)
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            logger.warning("a checkpoint is not used: %s", error)

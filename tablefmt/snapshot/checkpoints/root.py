@@ -1,0 +1,246 @@
+"""Between the root of a checkpoint and its bytes. Pure, strict, canonical. Spec: CKP-1 .. CKP-4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pyroaring import BitMap64
+
+from tablefmt.errors import CorruptEntryError, CorruptTableError
+from tablefmt.log.checks import DIGEST, bad, integer
+from tablefmt.log.codec import check_limits, seal, unseal
+from tablefmt.log.entry_json import time_of, totals_from_json, totals_to_json
+from tablefmt.log.metadata_json import (
+    metadata_from_json,
+    metadata_to_json,
+    protocol_from_json,
+    protocol_to_json,
+)
+from tablefmt.log.names import is_part_key, is_transaction
+from tablefmt.model.entry import Application
+from tablefmt.model.positions import decode_positions, encode_positions
+from tablefmt.snapshot.head import Head
+
+FORMAT = 1
+"""Of a root."""
+
+ROOT_BYTES_MAX = 256 << 20
+"""CKP-2. Applications are what may be many."""
+
+_NAMES = frozenset(
+    {
+        "format", "table", "version", "digest", "timestamp", "time_version", "created", "described",
+        "totals", "protocol", "metadata", "applications", "segments", "deletes",
+    }
+)  # fmt: skip
+_PART = frozenset({"path", "size", "sha256", "footer", "footer_sha256", "files"})
+_SEGMENT = _PART | {"gone", "rows", "ids", "added", "bounds"}
+_BOUNDS = frozenset({"lower", "upper", "nulls", "nans"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One Parquet object of a checkpoint."""
+
+    path: str
+    size: int
+    sha256: str
+    footer: int
+    """Length of its last bytes in which the Parquet footer is."""
+    footer_sha256: str
+    """Of those bytes: what is read of the object without the rest is checked by it."""
+    files: int
+    """Its lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentPart(Part):
+    """Files of a checkpoint, one a line."""
+
+    gone: BitMap64 | None
+    """Places of lines that are no files of this checkpoint; None: there are none."""
+    rows: int | None
+    """Rows of all lines together; None if one has none."""
+    ids: tuple[int, int]
+    """The least and the greatest."""
+    added: int
+    """The newest version that added one."""
+    bounds: Mapping[str, Mapping[str, Any]]
+    """By field id: what is known of all lines together, in the form of the log (CKP-4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """The state at `head.version`."""
+
+    head: Head
+    created: int
+    """Commit timestamp of version 0, µs UTC."""
+    described: int
+    """The version that brought the metadata in force."""
+    segments: tuple[SegmentPart, ...]
+    deletes: tuple[Part, ...]
+
+
+def encode_root(root: Root) -> bytes:
+    """The one form of the bytes of a root."""
+    head = root.head
+    return seal(
+        {
+            "format": FORMAT,
+            "table": head.table,
+            "version": head.version,
+            "digest": head.digest,
+            "timestamp": head.timestamp,
+            "time_version": head.time_version,
+            "created": root.created,
+            "described": root.described,
+            "totals": totals_to_json(head.totals),
+            "protocol": protocol_to_json(head.protocol),
+            "metadata": metadata_to_json(head.metadata),
+            "applications": {
+                name: {"at": at, "digest": each.digest, "version": each.version}
+                for name, (each, at) in head.applications.items()
+            },
+            "segments": [_segment_to_json(segment) for segment in root.segments],
+            "deletes": [_part_to_json(part) for part in root.deletes],
+        }
+    )
+
+
+def decode_root(body: bytes, key: str) -> Root:
+    """Check and parse the bytes of a root.
+
+    Raises:
+        CorruptTableError: CKP-2, CKP-3; a root with anything that is not known is none either.
+    """
+    try:
+        signed = unseal(body, ROOT_BYTES_MAX)
+        document = orjson.loads(signed + b"}")
+        if type(document) is not dict or document.keys() != _NAMES:
+            raise bad("CKP-2", "it does not have the fields of a root")
+        check_limits(document)
+        if document["format"] != FORMAT:
+            raise bad("CKP-2", "`format` is not 1")
+        return _root(document)
+    except CorruptEntryError as error:
+        message = f"the root of a checkpoint is not sound: {error.detail}"
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        message = f"the root of a checkpoint has a field of another shape: {error!r:.200}"
+    raise CorruptTableError(message, key=key, rule="CKP-2")
+
+
+def _root(document: Mapping[str, Any]) -> Root:
+    if not is_transaction(document["table"]) or not DIGEST.fullmatch(document["digest"]):
+        raise bad("CKP-2", "`table` or `digest` is none")
+    head = Head(
+        table=document["table"],
+        version=integer(document, "version", low=0),
+        digest=document["digest"],
+        timestamp=time_of(document, "timestamp"),
+        time_version=time_of(document, "time_version"),
+        totals=totals_from_json(document["totals"]),
+        metadata=metadata_from_json(document["metadata"]),
+        protocol=protocol_from_json(document["protocol"]),
+        applications={
+            name: _application(name, each) for name, each in document["applications"].items()
+        },
+    )
+    root = Root(
+        head=head,
+        created=time_of(document, "created"),
+        described=integer(document, "described", low=0),
+        segments=tuple(map(_segment, document["segments"])),
+        deletes=tuple(_part(each, _PART) for each in document["deletes"]),
+    )
+    if sum(map(live_files, root.segments)) != head.totals.files:
+        raise bad("CKP-3", "its segments do not hold as many files as there are")
+    return root
+
+
+def live_files(segment: SegmentPart) -> int:
+    """How many lines are files of the checkpoint."""
+    return segment.files - (0 if segment.gone is None else len(segment.gone))
+
+
+def _application(name: str, value: Mapping[str, Any]) -> tuple[Application, int]:
+    if type(value["digest"]) not in (str, type(None)):
+        raise bad("CKP-2", "an application has a digest that is not text")
+    known = Application(name, integer(value, "version"), value["digest"])
+    return known, integer(value, "at", low=0)
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    return {
+        "path": part.path,
+        "size": part.size,
+        "sha256": part.sha256,
+        "footer": part.footer,
+        "footer_sha256": part.footer_sha256,
+        "files": part.files,
+    }
+
+
+def _segment_to_json(segment: SegmentPart) -> dict[str, Any]:
+    return {
+        **_part_to_json(segment),
+        "gone": None if segment.gone is None else encode_positions(segment.gone),
+        "rows": segment.rows,
+        "ids": list(segment.ids),
+        "added": segment.added,
+        "bounds": segment.bounds,
+    }
+
+
+def _part_fields(value: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    if value.keys() != names or not is_part_key(value["path"]):
+        raise bad("CKP-3", "it names a part otherwise than a root does")
+    if not (DIGEST.fullmatch(value["sha256"]) and DIGEST.fullmatch(value["footer_sha256"])):
+        raise bad("CKP-3", "a part has no SHA-256")
+    size = integer(value, "size", low=12)
+    footer = integer(value, "footer", low=8)
+    if footer > size:
+        raise bad("CKP-3", "a part has a footer that is longer than itself")
+    return {
+        "path": value["path"],
+        "size": size,
+        "sha256": value["sha256"],
+        "footer": footer,
+        "footer_sha256": value["footer_sha256"],
+        "files": integer(value, "files", low=1),
+    }
+
+
+def _part(value: Mapping[str, Any], names: frozenset[str]) -> Part:
+    return Part(**_part_fields(value, names))
+
+
+def _segment(value: Mapping[str, Any]) -> SegmentPart:
+    fields = _part_fields(value, _SEGMENT)
+    first, last = value["ids"]
+    if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+        raise bad("CKP-3", "a segment has no range of ids")
+    bounds = value["bounds"]
+    if any(each.keys() - _BOUNDS or not name.isdigit() for name, each in bounds.items()):
+        raise bad("CKP-4", "a segment has bounds of no column")
+    segment = SegmentPart(
+        **fields,
+        gone=None if value["gone"] is None else _gone(value["gone"], fields["files"]),
+        rows=None if value["rows"] is None else integer(value, "rows", low=1),
+        ids=(first, last),
+        added=integer(value, "added", low=0),
+        bounds=bounds,
+    )
+    if live_files(segment) < 1:
+        raise bad("CKP-3", "a segment holds no file of the checkpoint")
+    return segment
+
+
+def _gone(text: str, files: int) -> BitMap64:
+    places = decode_positions(text)
+    if not len(places) or places.max() >= files:
+        raise bad("CKP-3", "it says that lines are gone which are none")
+    return places

@@ -1,0 +1,74 @@
+"""What the files of a log stand on, and what else they may when that turns out to be damaged.
+
+Spec: CKP-6.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from tablefmt.errors import LostCheckpointError
+from tablefmt.snapshot.base import NOTHING, Base
+from tablefmt.snapshot.checkpoints.read import usable_bases
+from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeltas
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.replay import replay
+from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
+
+
+class Standing:
+    """The base of a view's files. Who holds one sees to it that changes come one at a time."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self._lost: frozenset[str] = frozenset()
+        """Names of parts that could not be read."""
+
+    def another(self, store: Store, lost: LostCheckpointError) -> Base:
+        """An older base without the part that could not be read, from here on the one in use."""
+        logger.warning("a checkpoint is given up: %s", lost)
+        self._lost |= {lost.key}
+        self.base = self._usable(store, self.base.version - 1)
+        return self.base
+
+    def older(self, store: Store, files: FileHistory, version: int) -> FileHistory:
+        """The files of a version that those of late do not answer for, from the entries up to it.
+
+        Args:
+            store: the table's root.
+            files: of some version before, perhaps.
+            version: a known one.
+
+        Raises:
+            CorruptTableError: as `replay`.
+        """
+        while True:
+            if not files.first <= version:
+                files = self._usable(store, version).files
+            try:
+                return replay(store, files, version)
+            except LostCheckpointError as lost:
+                logger.warning("a checkpoint is given up: %s", lost)
+                self._lost |= {lost.key}
+                files = self._usable(store, version).files
+
+    def _usable(self, store: Store, last: int) -> Base:
+        """The newest base up to a version, with nothing in it that is known to be lost."""
+        if last < 0:
+            return NOTHING
+        if 0 <= self.base.version <= last and not self._is_lost(self.base):
+            return self.base
+        bases = (b for b in usable_bases(store, last) if not self._is_lost(b))
+        return next(bases, NOTHING)
+
+    def _is_lost(self, base: Base) -> bool:
+        return any(names_part(base.files, key) for key in self._lost)
+
+
+def names_part(files: FileHistory, key: str) -> bool:
+    """Whether some of the files, or of the rows that are gone from them, are in one part."""
+    segments = (s.files.path for s in files.segments if isinstance(s.files, StoredColumns))
+    deltas = (d.path for d in files.deltas if isinstance(d, StoredDeltas))
+    return key in segments or key in deltas

@@ -1,0 +1,265 @@
+"""A checkpoint of a version: parts first, then the root that names them. Spec: CKP-1 .. CKP-7.
+
+Every object has a name of its own, so nobody is in anybody's way, and what is broken off half-way
+is named by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.errors import StoreError
+from tablefmt.log.codec import digest
+from tablefmt.log.names import root_key
+from tablefmt.model.entry import Metadata
+from tablefmt.model.positions import DELETE_COLUMNS
+from tablefmt.model.schema import Field, is_nested
+from tablefmt.model.values import encode
+from tablefmt.snapshot.checkpoints.layout import (
+    Kept,
+    KnownSegment,
+    in_order,
+    kept_segments,
+    members,
+)
+from tablefmt.snapshot.checkpoints.parts import write_part
+from tablefmt.snapshot.checkpoints.root import Part, Root, SegmentPart, encode_root
+from tablefmt.snapshot.checkpoints.stored import StoredColumns
+from tablefmt.snapshot.deletes import Deltas
+from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
+from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.segments import SEGMENT_FILES, summary, total_rows
+from tablefmt.store.protocol import Store, Written
+
+DELETE_PARTS_MAX = 8
+"""Most parts of rows that are gone; then they are written as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An earlier checkpoint of the same log, whose parts the next one uses again."""
+
+    root: Root
+    segments: tuple[KnownSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was written, as a horizon names it (ENT-13), and what to build on."""
+
+    path: str
+    size: int
+    sha256: str
+    version: int
+    files: int
+    parts: int
+    """Parts that it names."""
+    written_parts: int
+    """Those of them that were written for it."""
+    written_bytes: int
+    """With the root."""
+    known: Known = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a checkpoint says."""
+
+    head: Head
+    """With the applications of its version."""
+    created: int
+    described: int
+    files: FileHistory
+    """That answers for the version."""
+
+
+def write_checkpoint(
+    store: Store, state: State, nonce: Callable[[], str], before: Known | None = None
+) -> Checkpoint:
+    """Write the parts that are new, and a root.
+
+    Args:
+        store: the table's root.
+        state: of the version.
+        nonce: gives 32 hex digits that nobody else has.
+        before: an earlier checkpoint of the same log, whose parts are used again.
+
+    Raises:
+        StoreError: the store does not do it. CorruptTableError: the files cannot be read.
+    """
+    head, files = state.head, state.files
+    version = head.version
+    live = [segment.live(version) for segment in files.segments]
+    ids = [s.files.ids[mask] for s, mask in zip(files.segments, live, strict=True)]
+    all_ids = np.concatenate([np.zeros(0, np.int64), *ids])
+    kept = kept_segments(before.segments if before else (), all_ids)
+    old = np.concatenate([np.zeros(0, np.int64), *(one.known.ids for one in kept)])
+    rest = [
+        segment.only(mask & ~members(segment.files.ids, old))
+        for segment, mask in zip(files.segments, live, strict=True)
+        if mask.any()
+    ]
+    parts = [_again(one, head.metadata, before) for one in kept]
+    known = [KnownSegment(p, k.known.ids) for p, k in zip(parts, kept, strict=True)]
+    fresh = []
+    for columns in _new_segments([s for s in rest if len(s)], head.metadata):
+        part = _write_segment(store, nonce(), columns, head.metadata)
+        fresh.append(part)
+        known.append(KnownSegment(part, columns["id"].to_numpy()))
+    deletes, fresh_deletes = _deletes(store, state, all_ids, nonce, before)
+    root = Root(
+        head=head,
+        created=state.created,
+        described=state.described,
+        segments=(*parts, *fresh),
+        deletes=deletes,
+    )
+    body = encode_root(root)
+    key = root_key(version, nonce())
+    reply = store.put_if_absent(key, body)
+    if not isinstance(reply, Written):
+        raise StoreError(f"the root of a checkpoint was not written: {reply}")
+    return Checkpoint(
+        path=key,
+        size=len(body),
+        sha256=digest(body),
+        version=version,
+        files=len(all_ids),
+        parts=len(root.segments) + len(deletes),
+        written_parts=len(fresh) + len(fresh_deletes),
+        written_bytes=len(body) + sum(part.size for part in (*fresh, *fresh_deletes)),
+        known=Known(root, tuple(known)),
+    )
+
+
+def known_of(files: FileHistory, root: Root) -> Known:
+    """A checkpoint that a base was made of, to build on. Reads the ids of its files."""
+    stored = {
+        segment.files.path: segment.files
+        for segment in files.segments
+        if isinstance(segment.files, StoredColumns)
+    }
+    segments = [KnownSegment(part, stored[part.path].all_ids) for part in root.segments]
+    return Known(root, tuple(segments))
+
+
+def _again(kept: Kept, metadata: Metadata, before: Known | None) -> SegmentPart:
+    """What a root says of a segment that stays: its bounds in the types of now."""
+    part = kept.known.part
+    assert before is not None
+    if before.root.head.metadata == metadata:
+        return replace(part, gone=kept.gone)
+    fields = {f.id: f for f in before.root.head.metadata.schema.fields}
+    bounds = {}
+    for column in metadata.schema.fields:
+        older = fields.get(column.id)
+        known = part.bounds.get(str(column.id))
+        if known is None or older is None:
+            continue
+        bounds[str(column.id)] = known if older.type == column.type else _counts_of(known)
+    return replace(part, gone=kept.gone, bounds=bounds)
+
+
+def _counts_of(known: Any) -> dict[str, Any]:
+    return {name: known[name] for name in ("nulls", "nans") if name in known}
+
+
+def _new_segments(segments: Sequence[Any], metadata: Metadata) -> list[pa.Table]:
+    """Files as the columns of parts, sorted."""
+    if not segments:
+        return []
+    tables = []
+    for segment in segments:
+        table = of_partitioning(segment.files.table, frozenset(metadata.partition_by))
+        table = typed_bounds(table, metadata.schema.fields)
+        numbers = {"id": pa.array(segment.files.ids), "added": pa.array(segment.files.added)}
+        for at, (name, values) in enumerate(numbers.items()):
+            table = table.add_column(at, name, values)
+        tables.append(table)
+    whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    # A partition value that is NULL is known; a bound that is null is not.
+    kept = [
+        name
+        for name in whole.column_names
+        if name.startswith("partition.") or whole[name].null_count < len(whole)
+    ]
+    whole = in_order(whole.select(kept), metadata.partition_by)
+    parts = -(-whole.num_rows // SEGMENT_FILES)
+    each = -(-whole.num_rows // parts)
+    return [whole.slice(at, each).combine_chunks() for at in range(0, whole.num_rows, each)]
+
+
+def _write_segment(store: Store, nonce: str, columns: pa.Table, metadata: Metadata) -> SegmentPart:
+    part = write_part(store, nonce, columns)
+    ids, added = columns["id"].to_numpy(), columns["added"].to_numpy()
+    partition_ids = frozenset(metadata.partition_by)
+    bounds = {}
+    for column in metadata.schema.fields:
+        if is_nested(column.type):
+            continue
+        known = bounds_of(summary(columns, column.id, column.id in partition_ids), column)
+        if known:
+            bounds[str(column.id)] = known
+    return SegmentPart(
+        path=part.path,
+        size=part.size,
+        sha256=part.sha256,
+        footer=part.footer,
+        footer_sha256=part.footer_sha256,
+        files=part.files,
+        gone=None,
+        rows=total_rows(columns),
+        ids=(int(ids.min()), int(ids.max())),
+        added=int(added.max()),
+        bounds=bounds,
+    )
+
+
+def bounds_of(known: dict[str, Any], column: Field) -> dict[str, Any]:
+    """The summary of a column as a root has it (CKP-4)."""
+    bounds = {}
+    for name, values in known.items():
+        side = name.partition(".")[0]
+        array = values if isinstance(values, pa.Array) else values.combine_chunks()
+        is_count = side in ("nulls", "nans")
+        bounds[side] = array.to_pylist()[0] if is_count else encode(array, column.type)[0]
+    return {side: value for side, value in bounds.items() if value is not None}
+
+
+def _deletes(
+    store: Store,
+    state: State,
+    ids: NDArray[np.int64],
+    nonce: Callable[[], str],
+    before: Known | None,
+) -> tuple[tuple[Part, ...], list[Part]]:
+    """The parts with the rows that are gone from live files, and those of them that are new."""
+    if state.head.totals.deleted == 0:
+        return (), []
+    deltas, version = state.files.all_deltas, state.head.version
+    old = before.root.deletes if before is not None else ()
+    since = before.root.head.version if before is not None and old else -1
+    says = deltas.takes & (deltas.version <= version)
+    fresh = says & (deltas.version > since)
+    fresh[fresh] = members(deltas.file[fresh], ids)
+    count, held = int(np.count_nonzero(fresh)), sum(part.files for part in old)
+    if old and count == 0:
+        return old, []
+    if len(old) >= DELETE_PARTS_MAX or 2 * count > held:
+        fresh = says
+        fresh[fresh] = members(deltas.file[fresh], ids)
+        old = ()
+    part = write_part(store, nonce(), _delta_columns(deltas.only(fresh)))
+    return (*old, part), [part]
+
+
+def _delta_columns(deltas: Deltas) -> pa.Table:
+    columns = deltas.maps.select(DELETE_COLUMNS.names)
+    return columns.append_column("version", pa.array(deltas.version))

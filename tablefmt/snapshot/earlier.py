@@ -1,0 +1,107 @@
+"""Versions before the one that a log stands on: read from their entries when asked for.
+
+Spec: RPL-1, RPL-4, TIM-4, CKP-6.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Protocol
+
+from tablefmt.log.codec import decode
+from tablefmt.log.gaps import gap_error
+from tablefmt.log.names import entry_key
+from tablefmt.model.entry import Entry, Metadata, Totals
+from tablefmt.store.forks import ForkedLock
+from tablefmt.store.protocol import Store
+
+KEPT = 1024
+"""Entries held of those asked for last."""
+
+FAN = 16
+"""Versions looked at in one round of a search by time."""
+
+
+class HasStore(Protocol):
+    """Whoever knows where the log is. Which store that is may change."""
+
+    store: Store
+
+
+class EarlierVersions:
+    """What is known of versions by their own entries alone. Safe to share between threads."""
+
+    def __init__(self, owner: HasStore, last: int) -> None:
+        """The versions up to one, which is in the log."""
+        self._owner = owner
+        self.last = last
+        self._held: OrderedDict[int, Entry] = OrderedDict()
+        self._lock = ForkedLock()
+
+    def entry(self, version: int) -> Entry:
+        """The entry of a version.
+
+        Raises:
+            CorruptTableError: it is not there, or not what was written.
+        """
+        held = self._held.get(version)
+        return self._read([version])[0] if held is None else held
+
+    def _read(self, versions: list[int]) -> list[Entry]:
+        known = {version: self._held.get(version) for version in versions}
+        missing = [version for version, entry in known.items() if entry is None]
+        bodies = self._owner.store.get_many([entry_key(version) for version in missing])
+        read: dict[int, Entry] = {}
+        for version, body in zip(missing, bodies, strict=True):
+            if body is None:
+                raise gap_error(self._owner.store, version, self.last)
+            read[version] = decode(body, version).entry
+        self.learn(read)
+        return [read[v] if entry is None else entry for v, entry in known.items()]
+
+    def learn(self, entries: Mapping[int, Entry]) -> None:
+        """Keep entries that were read."""
+        with self._lock:
+            self._held.update(entries)
+            while len(self._held) > KEPT:
+                self._held.popitem(last=False)
+
+    def totals(self, version: int) -> Totals:
+        """Running sums after a version."""
+        return self.entry(version).totals
+
+    def timestamp(self, version: int) -> int:
+        """Commit timestamp of a version, µs UTC."""
+        return self.entry(version).timestamp
+
+    def time_version(self, version: int) -> int:
+        """Time version of a version, µs UTC."""
+        return self.entry(version).time_version
+
+    def metadata_version(self, version: int) -> int:
+        """The version that brought the metadata in force at `version` (ADD-9)."""
+        at = self.totals(version).metadata_version
+        # It may have brought a protocol alone.
+        while self.entry(at).metadata is None:
+            at = self.totals(at - 1).metadata_version
+        return at
+
+    def metadata(self, version: int) -> Metadata:
+        """The metadata in force at a version (RPL-4)."""
+        metadata = self.entry(self.metadata_version(version)).metadata
+        assert metadata is not None
+        return metadata
+
+    def first_time(self, low: int, high: int, micros: int) -> int:
+        """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
+        there is none below. FAN versions a round."""
+        while low < high:
+            step = max(1, (high - low) // FAN)
+            probes = list(range(low, high, step))
+            times = [entry.time_version for entry in self._read(probes)]
+            later = next((i for i, time in enumerate(times) if time >= micros), len(probes))
+            if later < len(probes):
+                high = probes[later]
+            low = probes[later - 1] + 1 if later else high
+        return high

@@ -1,0 +1,109 @@
+"""Where a log is opened: at a checkpoint if there is one of use, else at its beginning.
+
+Spec: LOG-5, CKP-5, CKP-6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tablefmt.errors import (
+    CorruptTableError,
+    TableNotFoundError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from tablefmt.log.codec import decode
+from tablefmt.log.hint import Hint
+from tablefmt.log.names import VERSION_MAX, root_version
+from tablefmt.log.reader import (
+    FIRST_WINDOW,
+    FirstLook,
+    Progress,
+    first_look,
+    read_from,
+    read_whole,
+    with_listing,
+)
+from tablefmt.model.entry import StoredEntry
+from tablefmt.snapshot.base import NOTHING, Base
+from tablefmt.snapshot.checkpoints.read import base_of, sound_root, usable_bases
+from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
+
+LONG_LOG = 1024
+"""A log of so many versions, whose hint names no checkpoint, is worth a listing of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was read of a log."""
+
+    hint: Hint | None
+    base: Base
+    entries: list[StoredEntry]
+    """Those after the base, up to the head."""
+
+
+def open_log(store: Store, progress: Progress | None = None, *, whole: bool = False) -> Opened:
+    """The log up to its head.
+
+    Args:
+        store: the table's root.
+        progress: told of entries read, where the whole log is.
+        whole: read all entries, whatever checkpoints there are.
+
+    Raises:
+        TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
+        CorruptEntryError, UnsupportedFeatureError: the codec's rules.
+    """
+    look = first_look(store)
+    if not look.known:
+        raise TableNotFoundError(store.uri)
+    if not whole and 0 in look.known:
+        if look.hint is None and len(look.known) == FIRST_WINDOW:
+            look = with_listing(store, look)
+        for opened in _on_checkpoints(store, look):
+            return opened
+    return Opened(look.hint, NOTHING, read_whole(store, look, progress))
+
+
+def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
+    hint = look.hint
+    key = None if hint is None else hint.checkpoint
+    if hint is not None and key is not None:
+        hinted = _at_hint(store, look, hint, key)
+        if hinted is not None:
+            yield hinted
+    elif (len(look.listed or ()) if hint is None else hint.version) < LONG_LOG:
+        return
+    table = decode(look.known[0], 0).entry.table
+    for base in usable_bases(store, VERSION_MAX, frozenset(() if key is None else (key,))):
+        if base.head is None or base.head.table != table:
+            continue
+        promised = max(look.listed or (base.version,)) if hint is None else hint.version
+        bodies, _ = read_from(store, base.version + 1, promised)
+        yield _opened(look, base, bodies)
+
+
+def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Opened | None:
+    """The root, the entry it is of, and those that follow, at once."""
+    version = root_version(key)
+    assert version is not None
+    try:
+        bodies, (root_body,) = read_from(store, version, hint.version, [key])
+        root = sound_root(root_body, bodies[0] if bodies else None, key)
+        if root.head.table != decode(look.known[0], 0).entry.table:
+            raise TableReplacedError("the checkpoint is of another table", key=key, rule="CKP-5")
+    except (CorruptTableError, UnsupportedFeatureError) as error:
+        logger.warning("a checkpoint is not used: %s", error)
+        return None
+    return _opened(look, base_of(store, root, key), bodies[1:])
+
+
+def _opened(look: FirstLook, base: Base, bodies: list[bytes]) -> Opened:
+    entries = [decode(body, version) for version, body in enumerate(bodies, base.version + 1)]
+    return Opened(look.hint, base, entries)
