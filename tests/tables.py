@@ -47,6 +47,7 @@ class Clock:
             monotonic=lambda: self.seconds,
             sleep=self.sleep,
             fraction=lambda: 0.5,
+            aside=lambda work: None,
         )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tablefmt.changes.commit_rows import Commit, FileChanges, Touched
 from tablefmt.changes.range import Covered
+from tablefmt.errors import LostCheckpointError
 from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.log.side_files import read_sides
 from tablefmt.model.entry import NOT_LOGICAL, Entry, SideFile, StoredEntry

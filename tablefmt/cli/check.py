@@ -1,4 +1,4 @@
-"""`verify`: is the table what was written?"""
+"""`verify`: is the table what was written? `checkpoint`: write down what it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from tablefmt.cli.arguments import on_table
+from tablefmt.cli.arguments import on_table, open_table
 from tablefmt.cli.output import Json, escape_controls, print_document, progress
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.store.open import open_store
@@ -28,3 +28,14 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
         click.echo("\n".join(map(escape_controls, str(report).splitlines())))
     if not report.ok:
         click.get_current_context().exit(FOUND)
+
+
+@click.command()
+@on_table
+def checkpoint(uri: str, as_json: bool, options: Json) -> None:
+    """Write the state of the newest version down, so that a long log is opened fast."""
+    report = open_table(uri, options).checkpoint()
+    if as_json:
+        print_document(asdict(report))
+    else:
+        click.echo(escape_controls(str(report)))

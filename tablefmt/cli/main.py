@@ -15,7 +15,7 @@ import click
 import tablefmt
 from tablefmt.cli.arguments import debug_option
 from tablefmt.cli.changes import changes, diff
-from tablefmt.cli.check import verify
+from tablefmt.cli.check import checkpoint, verify
 from tablefmt.cli.demonstration import demo
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import escape_controls
@@ -142,6 +142,7 @@ for command in (
     changes,
     diff,
     verify,
+    checkpoint,
     restore,
     vacuum,
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ def _now_us() -> int:
 
 def _nonce() -> str:
     return secrets.token_hex(16)
+
+
+def _aside(work: Callable[[], None]) -> None:
+    # No daemon: at its end the interpreter waits for what was begun.
+    threading.Thread(target=work, name="tablefmt-aside", daemon=False).start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Environment:
     sleep: Callable[[float], None] = time.sleep
     fraction: Callable[[], float] = random.random
     """Uniform in [0, 1)."""
+    aside: Callable[[Callable[[], None]], None] = _aside
+    """Runs a work that nobody waits for; RuntimeError where nothing new is begun any more."""
 
 
 SYSTEM = Environment()

@@ -166,7 +166,7 @@ def first_look(store: Store) -> FirstLook:
     """The hint, and the first entries, in one round (LOG-5).
 
     Raises:
-        LogGapError: LOG-7.
+        LogGapError: LOG-7, there are entries, but not version 0.
     """
     keys = [HINT, *(entry_key(v) for v in range(FIRST_WINDOW))]
     bodies = store.get_many(keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tablefmt.maintenance.ages import Retention
+from tablefmt.maintenance.checkpoint import CheckpointReport, checkpoint
 from tablefmt.maintenance.layout import LayoutHandle
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
@@ -29,6 +30,16 @@ class MaintainedHandle(LayoutHandle):
             TableNotFoundError: there is no table. UnsupportedFeatureError: it needs a newer reader.
         """
         return verify(self.context.store, deep=deep)
+
+    def checkpoint(self) -> CheckpointReport:
+        """Write a checkpoint of the newest version, for those who open the table next (CKP-1).
+
+        After commits it comes by itself, every `checkpointInterval` versions.
+
+        Raises:
+            StoreError: it cannot be written. CorruptTableError: the log is damaged.
+        """
+        return checkpoint(self.context)
 
     def restore(
         self,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tablefmt.data.damage import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
+from tablefmt.maintenance.checkpoint import checkpoint_problems
 from tablefmt.maintenance.rows import row_problems
 from tablefmt.maintenance.unnamed import Unnamed, unnamed_files
 from tablefmt.model.times import show_time
@@ -90,7 +91,8 @@ def verify(
     try:
         view = LogView.open(store, whole=True)
         snapshot = view.snapshot()
-        problems_of_rows = row_problems(view, snapshot)
+        problems: list[CorruptTableError] = [*row_problems(view, snapshot)]
+        problems += checkpoint_problems(view, every=deep)
         unnamed = unnamed_files(view)
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)
@@ -99,15 +101,15 @@ def verify(
     if "footer" not in files.column_names:
         files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
     files = files.select(["path", "size", "rows", "footer"])
-    findings = [Finding(error.key, error.rule, error.detail) for error in problems_of_rows]
+    findings = [Finding(error.key, error.rule, error.detail) for error in problems]
     done = 0
     for batch in files.to_batches(max_chunksize=1024):
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
         with ThreadPoolExecutor(THREADS) as pool:
-            problems = list(pool.map(lambda row: _look(store, row, deep), rows))
+            looks = list(pool.map(lambda row: _look(store, row, deep), rows))
         findings.extend(
             Finding(row[0], "DAT-5", problem)
-            for row, problem in zip(rows, problems, strict=True)
+            for row, problem in zip(rows, looks, strict=True)
             if problem is not None
         )
         done += len(rows)

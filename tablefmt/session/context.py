@@ -13,6 +13,7 @@ from tablefmt.model.fingerprints import differ
 from tablefmt.model.integers import whole_number
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
+from tablefmt.session.checkpointing import Checkpointer
 from tablefmt.session.hosts import Hosts
 from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions
@@ -40,6 +41,7 @@ class TableContext:
         self.hosts = Hosts()
         self._local = threading.local()
         self._moving = ForkedLock()
+        self._checkpointer = Checkpointer()
 
     @property
     def measured(self) -> Measured | None:
@@ -171,4 +173,9 @@ class TableContext:
         if self.changed is not None and plan.metadata is not None and done.entry is not None:
             self.changed(done.entry.entry.table, before.schema, plan.metadata.schema)
         self._move_to(commit_made.version)
+        if done.entry is not None:
+            add = done.entry.entry.add
+            added = 0 if add is None else len(add)
+            version = commit_made.version
+            self._checkpointer.committed(self.view, version, added, self.environment)
         return commit_made

@@ -60,8 +60,8 @@ class FileHistory:
     deleted: int = 0
     """Rows of those that are gone."""
     readded: bool = False
-    """Since the base an entry added a path outside of its own transaction's folder, so it may be
-    that of any file. A path inside of it is of no file of before (KEY-1)."""
+    """Since the base an entry added a path that does not name its own transaction, so it may be
+    that of any file. One that does is of no file of before (DAT-1)."""
     distinct_below: int = 0
     """Of files of lower ids it is known that no two of them that are live have one path."""
 

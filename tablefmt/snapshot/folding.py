@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.names import data_folder, entry_key
+from tablefmt.log.names import entry_key
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
 from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Field
@@ -75,7 +75,7 @@ class _Folding:
         self._version, self._metadata_version = before.version, before.metadata_version
         self._types, self._partition_columns = before.types, before.partition_columns
         self._readded = before.readded
-        self._looks_at_folders = not before.readded and not before.is_held
+        self._looks_at_paths = not before.readded and not before.is_held
         self._live = before.live
         self._rows, self._bytes, self._deleted = before.sums()
         self._own: set[int] = set()
@@ -169,9 +169,9 @@ class _Folding:
             return 0, 0
         if isinstance(entry.add, SideFile):
             return self._add_side(entry, self._side_files[entry.version])
-        if self._looks_at_folders:
-            own = data_folder(entry.transaction)
-            self._readded |= not all(path.startswith(own) for path in entry.add.columns["path"])
+        if self._looks_at_paths:
+            paths = entry.add.columns["path"]
+            self._readded |= not all(entry.transaction in path for path in paths)
         self._check_partitions(entry, entry.add.columns)
         first = entry.totals.next_id - len(entry.add)
         tail.take(entry.add, first, entry.version, self._metadata_version)
@@ -199,8 +199,8 @@ class _Folding:
         self._check_partitions(entry, columns.column_names)
         columns = side_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)
-        if self._looks_at_folders:
-            own = pc.starts_with(columns["path"], data_folder(entry.transaction))
+        if self._looks_at_paths:
+            own = pc.match_substring(columns["path"], entry.transaction)
             self._readded |= not pc.all(own).as_py()
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)

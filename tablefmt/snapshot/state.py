@@ -167,7 +167,7 @@ class Snapshot:
         chosen = [segment.only(mask) for segment, mask in marked if mask.any()]
         if not chosen:
             # Of no file, but with the columns that files have.
-            chosen = [segment.only(mask) for segment, mask in marked[:1]]
+            chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
         if not chosen:
             chosen = [_no_files(self.history)]
         files = pa.concat_tables([self._columns(s) for s in chosen], promote_options="permissive")

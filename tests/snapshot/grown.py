@@ -45,6 +45,7 @@ def commit_one(table: Table, chance: random.Random, step: int) -> None:
         (1, lambda: table.overwrite(data)),
         (1, lambda: table.alter.set_properties({"user.note": str(step)})),
         (1, lambda: table.alter.widen_column("n", "bigint")),
+        (1, lambda: table.restore(version=table.version - chance.randrange(1, 6))),
         (3, lambda: compacted(table, chance.choice([MINOR, MAJOR, CLUSTER]))),
     ]
     weights, works = zip(*kinds, strict=True)

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.errors import StoreError
+from tablefmt.errors import CorruptTableError, StoreError
 from tablefmt.log.codec import digest
-from tablefmt.log.names import root_key
+from tablefmt.log.names import entry_key, root_key
 from tablefmt.model.entry import Metadata
 from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.schema import Field, is_nested
@@ -99,6 +99,8 @@ def write_checkpoint(
     live = [segment.live(version) for segment in files.segments]
     ids = [s.files.ids[mask] for s, mask in zip(files.segments, live, strict=True)]
     all_ids = np.concatenate([np.zeros(0, np.int64), *ids])
+    if len(all_ids) != head.totals.files:
+        raise _wrong(version, "its files are not as many as it says")
     kept = kept_segments(before.segments if before else (), all_ids)
     old = np.concatenate([np.zeros(0, np.int64), *(one.known.ids for one in kept)])
     rest = [
@@ -252,12 +254,18 @@ def _deletes(
     count, held = int(np.count_nonzero(fresh)), sum(part.files for part in old)
     if old and count == 0:
         return old, []
-    if len(old) >= DELETE_PARTS_MAX or 2 * count > held:
+    if not old or len(old) >= DELETE_PARTS_MAX or 2 * count > held:
         fresh = says
         fresh[fresh] = members(deltas.file[fresh], ids)
         old = ()
+        if int(np.sum(deltas.rows[fresh])) != state.head.totals.deleted:
+            raise _wrong(version, "the rows taken out of its files are not as many as it says")
     part = write_part(store, nonce(), _delta_columns(deltas.only(fresh)))
     return (*old, part), [part]
+
+
+def _wrong(version: int, message: str) -> CorruptTableError:
+    return CorruptTableError(message, key=entry_key(version), rule="RPL-3")
 
 
 def _delta_columns(deltas: Deltas) -> pa.Table:

@@ -1,0 +1,112 @@
+"""Checkpoints that are written after commits, aside: no commit waits for one. Spec: CKP-7."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from tablefmt.commit.environment import Environment
+from tablefmt.errors import TablefmtError
+from tablefmt.log.hint import read_hint
+from tablefmt.log.names import HINT, root_version
+from tablefmt.model.properties import get_property
+from tablefmt.session.checkpoint import checkpoint_of
+from tablefmt.snapshot.checkpoints.write import Known
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.forks import renew_after_fork
+
+logger = logging.getLogger(__name__)
+
+MANY_FILES = 1 << 16
+"""An entry that adds so many files is followed by a checkpoint at once."""
+
+REST = 10
+"""A writer rests so many times as long as its last checkpoint took: it has other work."""
+
+
+def is_due(version: int, last: int, interval: int, added: int) -> bool:
+    """Whether the writer of a version should write a checkpoint. Pure.
+
+    Of many writers it is the one whose version is a multiple of the interval; if that one did not,
+    whoever comes when as many versions again have gone by.
+
+    Args:
+        version: that was committed.
+        last: of the newest checkpoint that is known; 0: of none.
+        interval: `checkpointInterval`.
+        added: files that the version added.
+    """
+    if added >= MANY_FILES:
+        return version > last
+    lag = version - last
+    return lag >= 2 * interval or (lag >= interval and version % interval == 0)
+
+
+class Checkpointer:
+    """Writes the checkpoints that are due by the commits of one handle, one at a time."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._known: Known | None = None
+        self._rests_until = float("-inf")
+        self._busy = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Whatever the parent is writing, it goes on writing there."""
+        self._busy = threading.Lock()
+
+    def committed(self, view: LogView, version: int, added: int, environment: Environment) -> None:
+        """See to it that a checkpoint is written if the commit of a version makes one due.
+
+        Args:
+            view: of the log, up to the version.
+            version: that was committed.
+            added: files that it added.
+            environment: what works aside, and a clock.
+        """
+        last = max(self._last, view.base.version)
+        interval = int(get_property(view.head.metadata.properties, "checkpointInterval"))
+        if not is_due(version, last, interval, added):
+            return
+        if environment.monotonic() < self._rests_until:
+            return
+        if self._busy.acquire(blocking=False):
+            busy = self._busy
+            try:
+                environment.aside(lambda: self._write(view, busy, interval, environment))
+            except RuntimeError as error:
+                # The interpreter is about to end and starts no thread any more.
+                logger.debug("no checkpoint: %s", error)
+                busy.release()
+
+    def _write(
+        self, view: LogView, busy: threading.Lock, interval: int, environment: Environment
+    ) -> None:
+        began = environment.monotonic()
+        try:
+            self._last = max(self._last, _newest_hinted(view))
+            if view.head.version - self._last < interval and self._last > 0:
+                return
+            known = self._known
+            if known is not None and known.root.head.version < view.base.version:
+                known = None
+            written = checkpoint_of(view, environment.nonce, known)
+            self._last, self._known = written.version, written.known
+            logger.info("checkpoint of version %d: %s", written.version, written.path)
+        except (TablefmtError, OSError, RuntimeError) as error:
+            # The table is what it is without one, and the next commit that makes one due tries.
+            logger.warning("no checkpoint was written: %s", error)
+        finally:
+            now = environment.monotonic()
+            self._rests_until = now + REST * (now - began)
+            busy.release()
+
+
+def _newest_hinted(view: LogView) -> int:
+    """The version of the checkpoint that the hint names: others write them too. 0 for none."""
+    (body,) = view.store.get_many([HINT])
+    hint = read_hint(body)
+    if hint is None or hint.checkpoint is None:
+        return 0
+    return min(root_version(hint.checkpoint) or 0, view.head.version)
