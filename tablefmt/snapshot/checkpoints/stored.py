@@ -57,8 +57,9 @@ class StoredColumns(FileColumns):
         self._fields = fields
         self._later = fields if later is None else later
         if places is None and segment.gone is not None:
-            gone = np.asarray(segment.gone.to_array(), np.int64)
-            places = np.delete(np.arange(segment.files, dtype=np.intp), gone)
+            stays = np.ones(segment.files, bool)
+            stays[np.asarray(segment.gone.to_array(), np.int64)] = False
+            places = np.flatnonzero(stays)
         self._places = places
         self._count = segment.files if places is None else len(places)
         self._known: dict[str, pa.ChunkedArray] = {}
