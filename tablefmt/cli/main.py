@@ -17,6 +17,7 @@ from tablefmt.cli.arguments import debug_option
 from tablefmt.cli.changes import changes, diff
 from tablefmt.cli.check import checkpoint, verify
 from tablefmt.cli.demonstration import demo
+from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import escape_controls
 from tablefmt.cli.retention import restore, vacuum
@@ -143,6 +144,8 @@ for command in (
     diff,
     verify,
     checkpoint,
+    compact,
+    cluster,
     restore,
     vacuum,
 ):

@@ -55,7 +55,7 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
     if properties_value is None:
         return [f for f in schema.fields if not is_nested(f.type)][:STATS_COLUMNS]
     chosen: set[int] = set()
-    for name in _split_names(properties_value):
+    for name in split_names(properties_value):
         field = schema.find(name)
         if field is None or is_nested(field.type):
             reason = "is not there" if field is None else "is nested and has no bounds"
@@ -71,7 +71,8 @@ def stats_of(metadata: Metadata) -> list[Field]:
     return stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
 
 
-def _split_names(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
+    """Names of columns with commas between, backticks around those that hold one."""
     names = [quoted.replace("``", "`") or plain.strip() for quoted, plain in _NAME.findall(text)]
     return [name for name in names if name]
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -402,3 +403,33 @@ def test_vacuum_is_a_dry_run_unless_told(table: tablefmt.Table, uri: str) -> Non
     assert run("vacuum", uri, "--retention", "0 seconds").code == 2
     assert run("vacuum", uri, "--retention", "soon").code == 2
     assert run("history", uri, "--json").document[0]["operation"] == "VACUUM"
+
+
+def test_compact_and_cluster_say_what_they_would_do_and_do_it(
+    table: tablefmt.Table, uri: str
+) -> None:
+    """CMP-1 .. CMP-5: the same rows, fewer files; names that hold a comma in backticks."""
+    table.append(pa.Table.from_pylist([row(n, "x") for n in range(20, 23)], SCHEMA))
+    table.append(pa.Table.from_pylist([row(n, "x") for n in range(30, 33)], SCHEMA))
+    before = sorted(table.to_arrow()["id"].to_pylist())
+    version = table.refresh().version
+    dry = run("compact", uri, "--where", "part = 'x'", "--dry-run", "--json").document
+    assert (dry["version"], dry["operation"]) == (version, "COMPACT MINOR")
+    ((group),) = dry["groups"]
+    assert [f["id"] for f in dry["files"] if f["group"] == 0] == group["files"]
+    assert {f["partition"]["part"] for f in dry["files"]} == {"x"}
+    assert "files: small" in run("compact", uri, "--where", "part = 'x'", "--dry-run").out
+    assert table.refresh().version == version
+    done = run("compact", uri, "--where", "part = 'x'", "--json").document
+    assert (done["version"], done["no_op"]) == (version + 1, False)
+    assert done["metrics"]["numRemovedFiles"] == len(group["files"])
+    assert run("compact", uri, "--kind", "minor", "--commit-every", "1").code == 0
+    assert "put in order" in run("cluster", uri, "--by", "id,amount", "--dry-run").out
+    done = run("cluster", uri, "--by", "`id`, amount", "--curve", "hilbert", "--json").document
+    assert done["operation"] == "CLUSTER"
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == before
+    assert run("cluster", uri, "--by", "nope").code == 1
+    for wrong in (["--target-file-size", "0"], ["--kind", "x"], ["--commit-every", "0"]):
+        assert run("compact", uri, *wrong).code == 2
+    assert run("cluster", uri).code == 2
+    assert run("compact", uri, "--where", "length(part) = 1").code == 2

@@ -62,6 +62,8 @@ APPENDS = str(GOLDEN / "appends" / "table")
                 ["verify"],
                 ["restore", "--version", "0"],
                 ["vacuum"],
+                ["compact"],
+                ["cluster", "--by", "id"],
             )
         ),
     ],

@@ -1,0 +1,78 @@
+"""`compact`, `cluster`: the same rows in other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tablefmt.cli.arguments import on_table, open_table
+from tablefmt.cli.output import Json, escape_controls, print_document, progress
+from tablefmt.cli.retention import print_commit
+from tablefmt.cli.values import records
+from tablefmt.data.bounds import split_names
+from tablefmt.data.row_order import CURVES, ZORDER
+from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _of_layout(command: Command) -> Command:
+    """What both take."""
+    decorators = (
+        click.option("--where", help="Only files that may hold rows of this condition."),
+        click.option("--target-file-size", type=int, metavar="BYTES", help="Else the property."),
+        click.option("--commit-every", type=int, metavar="N", help="Commit every so many groups."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and why."),
+    )
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@click.command()
+@on_table
+@click.option("--kind", type=click.Choice(KINDS), default=MINOR, show_default=True)
+@_of_layout
+def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **more: Any) -> None:
+    """Put small files together, and leave out rows that are gone; no answer changes.
+
+    minor takes small files and those of which many rows are gone; major all files of the partitions
+    in which there is something to do.
+    """
+    table = open_table(uri, options)
+    if dry_run:
+        _print_plan(table.compact(kind, dry_run=True, **more), as_json)
+        return
+    with progress("compacting") as show:
+        commit = table.compact(kind, progress=show, **more)
+    print_commit(commit, as_json)
+
+
+@click.command()
+@on_table
+@click.option("--by", required=True, help="Columns, with commas between.")
+@click.option("--curve", type=click.Choice(CURVES), default=ZORDER, show_default=True)
+@_of_layout
+def cluster(
+    uri: str, as_json: bool, options: Json, by: str, curve: str, dry_run: bool, **more: Any
+) -> None:
+    """Put the rows of each partition in order, so that queries of some columns open fewer files."""
+    table, names = open_table(uri, options), split_names(by)
+    if dry_run:
+        _print_plan(table.cluster(names, curve=curve, dry_run=True, **more), as_json)
+        return
+    with progress("clustering") as show:
+        commit = table.cluster(names, curve=curve, progress=show, **more)
+    print_commit(commit, as_json)
+
+
+def _print_plan(plan: LayoutPlan, as_json: bool) -> None:
+    if as_json:
+        names = ("version", "operation", "target")
+        record = {name: getattr(plan, name) for name in names}
+        groups = [{"files": g.files.tolist(), "outputs": g.outputs} for g in plan.groups]
+        print_document({**record, "groups": groups, "files": records(plan.files)})
+    else:
+        click.echo("\n".join(map(escape_controls, str(plan).splitlines())))
