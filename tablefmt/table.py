@@ -251,6 +251,7 @@ class Table(MaintainedHandle):
         ending_version: int | None = None,
         ending_timestamp: Time | None = None,
         content: str = "changes",
+        schema: str = "end",
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> Changes:
@@ -265,14 +266,18 @@ class Table(MaintainedHandle):
             after_timestamp: the same, exclusive.
             ending_version: the end, inclusive.
             ending_timestamp: the same as a time.
-            content: "changes"; there is no other yet.
-            columns: as of `scan`, of the columns of the end of the range (INC-4).
-            where: as of `scan`, over the same columns.
+            content: "changes": every row that a commit took out or brought (INC-3). "net": the
+                difference of the rows at both ends. "append": the inserts of that (INC-6).
+            schema: the columns are those of the "end" of the range, or those of its "start", as
+                the version before the first one has them (INC-4).
+            columns: as of `scan`, of these columns.
+            where: as of `scan`, over the same columns; asked of each row by itself, so of both
+                images of an updated row.
 
         Raises:
             InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
-            UnsupportedFeatureError: a content this version lacks; the condition. A range that
-                cannot be explained (INC-4) is refused when its rows are read.
+            UnsupportedFeatureError: the condition.
+            ChangesExpiredError: the range begins with versions that are not kept (ENT-13).
             SchemaMismatchError: a column that is not there, or is called like one of INC-3.
             InvalidPredicateError: the condition.
         """
@@ -289,6 +294,7 @@ class Table(MaintainedHandle):
             self.context.environment,
             bounds,
             content=content,
+            schema=schema,
             columns=columns,
             where=where,
         )

@@ -56,6 +56,10 @@ class FileChanges:
     """Equal rows among those of this version that went and those that came are no change (INC-6).
     """
 
+    lost: frozenset[int] = frozenset()
+    """Ids of columns that are NULL in all of these rows because the table had dropped them; rows
+    are compared without them."""
+
     @property
     def marks(self) -> tuple[str, int, int]:
         """The values of the change columns."""

@@ -132,5 +132,7 @@ def difference(
     went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
     shape = answer_schema(reader.columns)
     rows_went, rows_came = ((b for _, b in reader.read(side)) for side in (went, came))
-    for is_new, batch in row_difference(rows_went, rows_came, shape):
+    lost = frozenset[int]().union(*(change.lost for change in changes))
+    compared = [at for at, column in enumerate(reader.columns) if column.id not in lost]
+    for is_new, batch in row_difference(rows_went, rows_came, shape, compared):
         yield (came if is_new else went)[0], batch

@@ -66,6 +66,20 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
     return changes
 
 
+def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges:
+    """All rows of a version, as if the commit `stamp` had done this to all of them.
+
+    Raises:
+        CorruptTableError: as `LogView.snapshot`.
+    """
+    snapshot = view.snapshot(version)
+    files = snapshot.with_vectors(snapshot.files)
+    if "vector" not in files.column_names:
+        files = files.append_column("vector", pa.nulls(files.num_rows, pa.large_binary()))
+    when = view.timestamp_at(stamp)
+    return FileChanges(stamp, when, change, snapshot.partition_ids, files)
+
+
 def _taken_out(
     entries: Sequence[StoredEntry], side_deletes: dict[int, pa.Table]
 ) -> NDArray[np.int64]:

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import INSERT, FileChanges
-from tablefmt.changes.net import difference, may_cancel, net_files, together
-from tablefmt.changes.plan import plan_changes
+from tablefmt.changes.contents import CONTENTS, planned
+from tablefmt.changes.net import difference, may_cancel, together
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.changes.rows import RowReader
+from tablefmt.changes.schema import schema_of_range
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema
@@ -21,11 +22,8 @@ from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
-from tablefmt.model.schema_views import nullable
 from tablefmt.session.given_up import told_if_given_up
 from tablefmt.snapshot.load import LogView
-
-CONTENTS = ("changes", "net", "append")
 
 
 class Changes(BatchSource):
@@ -43,6 +41,7 @@ class Changes(BatchSource):
         bounds: Bounds,
         *,
         content: str = "changes",
+        schema: str = "end",
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> None:
@@ -53,10 +52,9 @@ class Changes(BatchSource):
         self.content = content
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now)
-        metadata = view.metadata_at(max(0, self.range.last))
-        self.table_schema = nullable(metadata.schema)
-        """The table's columns at the end of the range. Rows of before may be NULL in columns that
-        are NOT NULL by then."""
+        self.table_schema = schema_of_range(view, self.range, schema)
+        """The table's columns at one end of the range. Other rows may be NULL in columns that are
+        NOT NULL there."""
         self.columns = chosen_columns(self.table_schema, columns)
         clash = [f.name for f in self.columns if f.name.casefold() in self._marks.names]
         if clash:
@@ -98,10 +96,7 @@ class Changes(BatchSource):
 
         Equal rows may be in it that cancel: see `FileChanges.cancels`.
         """
-        changes = plan_changes(self.view, self.range)
-        if self.content != "changes":
-            last = self.range.last
-            changes = net_files(changes, last, self.view.timestamp_at(last)) if changes else []
+        changes = planned(self.view, self.range, self.content, self.table_schema)
         if self.predicate is None:
             return changes
         return [c for each in changes if (c := _surviving(each, self.predicate)) is not None]

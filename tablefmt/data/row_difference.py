@@ -7,8 +7,9 @@ one of PARTS parts after the other the two are compared; so memory holds the lar
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ def row_difference(
     went: Iterable[pa.RecordBatch],
     came: Iterable[pa.RecordBatch],
     schema: pa.Schema,
+    compared: Sequence[int],
     memory_limit: int = MEMORY_BYTES,
 ) -> Iterator[tuple[bool, pa.RecordBatch]]:
     """Rows that went and did not come as often, then those that came and did not go as often.
@@ -35,6 +37,7 @@ def row_difference(
         went: rows of that schema.
         came: others.
         schema: of both.
+        compared: places of the columns that make rows equal.
         memory_limit: bytes of rows that are held.
 
     Yields:
@@ -48,19 +51,22 @@ def row_difference(
             side.append(batch)
             room -= batch.nbytes
             if room < 0:
-                yield from _on_disk(sides, streams, schema)
+                yield from _on_disk(sides, streams, schema, compared)
                 return
-    lost, won = _cancelled(*(pa.Table.from_batches(side, schema) for side in sides))
+    went_rows, came_rows = (pa.Table.from_batches(side, schema) for side in sides)
+    lost, won = _cancelled(went_rows, came_rows, compared)
     yield from ((False, batch) for batch in lost.to_batches() if batch.num_rows)
     yield from ((True, batch) for batch in won.to_batches() if batch.num_rows)
 
 
-def _cancelled(went: pa.Table, came: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _cancelled(
+    went: pa.Table, came: pa.Table, compared: Sequence[int]
+) -> tuple[pa.Table, pa.Table]:
     if went.num_rows == 0 or came.num_rows == 0:
         return went, came
     rows = went.num_rows + came.num_rows
-    both = pa.concat_tables([went, came]).combine_chunks()
-    columns = [column.combine_chunks() for column in both.columns]
+    both = pa.concat_tables([went, came])
+    columns = [both.column(at).combine_chunks() for at in compared]
     codes = row_keys(columns, rows).dictionary_encode().indices.to_numpy()
     split = went.num_rows
     kinds = int(codes.max()) + 1
@@ -83,14 +89,19 @@ def _ranks(codes: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _on_disk(
-    held: tuple[Side, Side], streams: tuple[Iterator[pa.RecordBatch], ...], schema: pa.Schema
+    held: tuple[Side, Side],
+    streams: tuple[Iterator[pa.RecordBatch], ...],
+    schema: pa.Schema,
+    compared: Sequence[int],
 ) -> Iterator[tuple[bool, pa.RecordBatch]]:
     with tempfile.TemporaryDirectory(prefix="tablefmt-") as folder:
         for at, (side, stream) in enumerate(zip(held, streams, strict=True)):
-            _deal(f"{folder}/{at}", side, stream, schema)
+            batches = itertools.chain(_emptied(side), stream)
+            _deal(f"{folder}/{at}", batches, schema, compared)
         with pa.OSFile(f"{folder}/came", "wb") as sink, pa.ipc.new_file(sink, schema) as out:
             for part in range(PARTS):
-                lost, won = _cancelled(*(_part(f"{folder}/{at}-{part}") for at in (0, 1)))
+                went, came = (_part(f"{folder}/{at}-{part}") for at in (0, 1))
+                lost, won = _cancelled(went, came, compared)
                 yield from ((False, batch) for batch in lost.to_batches() if batch.num_rows)
                 out.write_table(won)
         with pa.memory_map(f"{folder}/came") as mapped, pa.ipc.open_file(mapped) as kept:
@@ -100,8 +111,15 @@ def _on_disk(
                     yield True, batch
 
 
-def _deal(path: str, held: Side, stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Write rows to a file for each part, `held` first, which is emptied."""
+def _emptied(held: Side) -> Iterator[pa.RecordBatch]:
+    while held:
+        yield held.pop(0)
+
+
+def _deal(
+    path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, compared: Sequence[int]
+) -> None:
+    """Write rows to a file for each part."""
     with contextlib.ExitStack() as files:
         outs = [
             files.enter_context(
@@ -109,23 +127,14 @@ def _deal(path: str, held: Side, stream: Iterator[pa.RecordBatch], schema: pa.Sc
             )
             for part in range(PARTS)
         ]
-        while held:
-            _deal_batch(held.pop(0), outs)
-        for batch in stream:
-            _deal_batch(batch, outs)
-
-
-def _deal_batch(batch: pa.RecordBatch, outs: list[pa.ipc.RecordBatchFileWriter]) -> None:
-    if batch.num_rows == 0:
-        return
-    hashes = row_hashes(batch.columns, batch.num_rows)
-    part = (hashes >> np.uint64(58)).astype(np.int64)
-    order = np.argsort(part, kind="stable")
-    rows, ends = batch.take(pa.array(order)), np.cumsum(np.bincount(part, minlength=PARTS))
-    for at, out in enumerate(outs):
-        start = int(ends[at - 1]) if at else 0
-        if ends[at] > start:
-            out.write_batch(rows.slice(start, int(ends[at]) - start))
+        for batch in batches:
+            hashes = row_hashes([batch.column(at) for at in compared], batch.num_rows)
+            part = (hashes >> np.uint64(58)).astype(np.int64)
+            rows = batch.take(pa.array(np.argsort(part, kind="stable")))
+            ends = np.cumsum(np.bincount(part, minlength=PARTS)).tolist()
+            for out, start, end in zip(outs, [0, *ends[:-1]], ends, strict=True):
+                if end > start:
+                    out.write_batch(rows.slice(start, end - start))
 
 
 def _part(path: str) -> pa.Table:

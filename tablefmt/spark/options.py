@@ -85,6 +85,7 @@ class RangeKeywords(TypedDict, total=False):
     ending_version: int | None
     ending_timestamp: Time | None
     content: str
+    schema: str
     columns: Sequence[str] | None
     where: Condition
 

@@ -46,10 +46,15 @@ class Version:
     changes: tuple[Change, ...] = ()
     restores: bool = False
     """Of `changes` those that are equal cancel."""
+    following: int = 3
+    """The number of the next column."""
 
-    def shown(self, rows: Iterable[Row]) -> list[Shown]:
-        """Rows of this version or an older one, with the columns of this one."""
-        return [tuple(row.get(c.number, c.initial) for c in self.columns) for row in rows]
+    def shown(self, rows: Iterable[Row], lost: frozenset[int] = frozenset()) -> list[Shown]:
+        """Rows of this version or another, with the columns of this one; None in those `lost`."""
+        return [
+            tuple(None if c.number in lost else row.get(c.number, c.initial) for c in self.columns)
+            for row in rows
+        ]
 
 
 K, P, V = 0, 1, 2
@@ -119,7 +124,12 @@ class History:
         )
 
     def _altered(self, columns: Sequence[Column]) -> None:
-        self.versions.append(replace(self.now, columns=tuple(columns), changes=(), restores=False))
+        following = max(self.now.following, 1 + max(c.number for c in columns))
+        self.versions.append(
+            replace(
+                self.now, columns=tuple(columns), changes=(), restores=False, following=following
+            )
+        )
 
     def rows(self, most: int = 8) -> list[Row]:
         """New rows, some of them equal to others."""
@@ -274,30 +284,43 @@ class History:
             return
         old = self.versions[at]
         changes = [("delete", r) for r in self.now.rows] + [("insert", r) for r in old.rows]
-        self.versions.append(replace(old, changes=tuple(changes), restores=True))
+        self.versions.append(
+            replace(old, changes=tuple(changes), restores=True, following=self.now.following)
+        )
 
     # What it should be
 
-    def changes(self, a: int, b: int) -> Counter[Any]:
-        """Of versions after `a` up to `b`, as (version, type, row)."""
-        end = self.versions[b]
+    def lost(self, a: int, b: int) -> frozenset[int]:
+        """Columns that some version from `a` to `b` had dropped, though others have them."""
+        return frozenset(
+            number
+            for version in self.versions[a : b + 1]
+            for number in range(version.following)
+            if number not in {c.number for c in version.columns}
+        )
+
+    def changes(self, a: int, b: int, shown_at: int | None = None) -> Counter[Any]:
+        """Of versions after `a` up to `b`, as (version, type, row), with the columns of one."""
+        end, lost = self.versions[b if shown_at is None else shown_at], self.lost(a, b)
         changes: Counter[Any] = Counter()
         for version in range(a + 1, b + 1):
             known = self.versions[version]
+            shown = [(kind, end.shown([row], lost)[0]) for kind, row in known.changes]
             if known.restores:
                 went, came = (
-                    Counter(end.shown(r for kind, r in known.changes if kind == wanted))
+                    Counter(row for kind, row in shown if kind == wanted)
                     for wanted in ("delete", "insert")
                 )
                 changes.update({(version, *change): n for change, n in _net(went, came).items()})
             else:
-                changes.update((version, kind, end.shown([r])[0]) for kind, r in known.changes)
+                changes.update((version, *change) for change in shown)
         return changes
 
     def net(self, a: int, b: int) -> Counter[Any]:
         """The difference of the rows at both ends, as (type, row)."""
-        end = self.versions[b]
-        return _net(Counter(end.shown(self.versions[a].rows)), Counter(end.shown(end.rows)))
+        end, lost = self.versions[b], self.lost(a, b)
+        before, after = (Counter(end.shown(self.versions[v].rows, lost)) for v in (a, b))
+        return _net(before, after)
 
 
 def _net(before: Counter[Shown], after: Counter[Shown]) -> Counter[Any]:

@@ -1,0 +1,55 @@
+"""What is read of files for each content of an answer, in which version's columns. Spec: INC-3 .. 6
+
+Between a column's end and its return by a restore its values may be in files or not: a compaction
+leaves them out. So that no answer depends on that, they are NULL then.
+"""
+
+from __future__ import annotations
+
+from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, FileChanges
+from tablefmt.changes.net import net_files
+from tablefmt.changes.plan import plan_changes, rows_at
+from tablefmt.changes.range import Covered
+from tablefmt.changes.schema import gone_columns, lost_columns, without_columns
+from tablefmt.model.schema import Schema
+from tablefmt.snapshot.load import LogView
+
+CONTENTS = ("changes", "net", "append")
+
+
+def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> list[FileChanges]:
+    """What is read, in order; equal rows may be in it that cancel.
+
+    Args:
+        view: the log, at or after the end of the range.
+        range_: the versions.
+        content: one of CONTENTS.
+        schema: of the answer.
+
+    Raises:
+        CorruptTableError: as `plan_changes`. UnsupportedFeatureError: as `lost_columns`.
+    """
+    if range_.empty:
+        return []
+    lost = lost_columns(view, range_, schema)
+    before = range_.first - 1
+    if content == "changes":
+        changes = plan_changes(view, range_)
+        versions = [c.version - (c.change in WENT) for c in changes]
+    else:
+        # Marks on files that were written without the column do not lead to its values.
+        whole = _both_ends(view, range_) if lost else plan_changes(view, range_)
+        changes = net_files(whole, range_.last, view.timestamp_at(range_.last))
+        versions = [before if c.change in WENT else range_.last for c in changes]
+    if not lost:
+        return changes
+    known = [gone_columns(schema, view.metadata_at(max(view.first, v)).schema) for v in versions]
+    return [without_columns(c, gone) for c, gone in zip(changes, known, strict=True)]
+
+
+def _both_ends(view: LogView, range_: Covered) -> list[FileChanges]:
+    """Every row of before goes, and every row of the end comes."""
+    came = rows_at(view, range_.last, INSERT, range_.last)
+    if range_.first == 0:
+        return [came]
+    return [rows_at(view, range_.first - 1, DELETE, range_.last), came]
