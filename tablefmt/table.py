@@ -252,6 +252,7 @@ class Table(MaintainedHandle):
         ending_timestamp: Time | None = None,
         content: str = "changes",
         schema: str = "end",
+        expired: str = "error",
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> Changes:
@@ -270,6 +271,8 @@ class Table(MaintainedHandle):
                 difference of the rows at both ends. "append": the inserts of that (INC-6).
             schema: the columns are those of the "end" of the range, or those of its "start", as
                 the version before the first one has them (INC-4).
+            expired: of a range that begins with versions which are not kept (ENT-13): "error", or
+                "snapshot" for all rows at its end, with `is_snapshot` (INC-7).
             columns: as of `scan`, of these columns.
             where: as of `scan`, over the same columns; asked of each row by itself, so of both
                 images of an updated row.
@@ -277,7 +280,7 @@ class Table(MaintainedHandle):
         Raises:
             InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
             UnsupportedFeatureError: the condition.
-            ChangesExpiredError: the range begins with versions that are not kept (ENT-13).
+            ChangesExpiredError: the changes of the range are not kept (ENT-13).
             SchemaMismatchError: a column that is not there, or is called like one of INC-3.
             InvalidPredicateError: the condition.
         """
@@ -295,6 +298,7 @@ class Table(MaintainedHandle):
             bounds,
             content=content,
             schema=schema,
+            expired=expired,
             columns=columns,
             where=where,
         )

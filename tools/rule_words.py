@@ -160,6 +160,7 @@ WORDS: dict[str, str] = {
     "INC-3": "chang row insert delete",
     "INC-4": "chang range schema column",
     "INC-5": "chang row mark took brought lineage went came commit",
+    "INC-7": "expired kept snapshot forgotten",
     "INC-6": "equal cancel net append restor differ content took brought",
     "DAT-1": "parquet file codec zstd field id physical "
              "empty page written types round columns hold either",

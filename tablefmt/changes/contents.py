@@ -1,4 +1,4 @@
-"""What is read of files for each content of an answer, in which version's columns. Spec: INC-3 .. 6
+"""What is read of files for each content of an answer, in which version's columns. Spec: INC-3 .. 7
 
 Between a column's end and its return by a restore its values may be in files or not: a compaction
 leaves them out. So that no answer depends on that, they are NULL then.
@@ -29,6 +29,10 @@ def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> lis
     Raises:
         CorruptTableError: as `plan_changes`. UnsupportedFeatureError: as `lost_columns`.
     """
+    if not range_.is_kept:
+        every = rows_at(view, range_.last, INSERT, range_.last)
+        then = view.metadata_at(range_.last).schema
+        return [without_columns(every, gone_columns(schema, then))]
     if range_.empty:
         return []
     lost = lost_columns(view, range_, schema)

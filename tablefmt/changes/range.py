@@ -32,6 +32,9 @@ class Covered:
     first: int
     last: int
     settled: bool
+    is_kept: bool = True
+    """Its changes can be told. If not, what was there before the range is to be forgotten, and the
+    rows at its end are all there is (INC-7)."""
 
     @property
     def empty(self) -> bool:
@@ -39,31 +42,42 @@ class Covered:
         return self.first > self.last
 
 
-def covered(bounds: Bounds, timeline: Timeline, now_us: int) -> Covered:
+EXPIRED = ("error", "snapshot")
+"""What to do with a range that begins with versions which are not kept any more."""
+
+
+def covered(bounds: Bounds, timeline: Timeline, now_us: int, expired: str = "error") -> Covered:
     """The versions that `bounds` cover.
 
     Args:
         bounds: as given.
         timeline: up to the head.
         now_us: the store's clock, or the best there is.
+        expired: one of EXPIRED.
 
     Raises:
         InvalidRangeError: no begin or several, two ends, begin after end, an unreadable time.
         VersionNotFoundError: a version outside the history, or a time before its first.
-        ChangesExpiredError: ENT-13, it begins with versions that are not kept any more.
+        ChangesExpiredError: ENT-13, it begins with versions that are not kept any more. Of
+            "snapshot": its end is not kept either.
     """
+    if expired not in EXPIRED:
+        raise InvalidRangeError(f"expired {expired!r} is neither 'error' nor 'snapshot'")
     first = _begin(bounds, timeline)
-    if first <= timeline.oldest and timeline.oldest > 0:
-        # What a commit took away was live at the version before it.
+    # What a commit took away was live at the version before it.
+    is_kept = first > timeline.oldest or timeline.oldest == 0
+    if not is_kept and expired == "error":
         raise ChangesExpiredError(first, timeline.oldest + 1)
     last, settled = _end(bounds, timeline, now_us)
+    if last < timeline.oldest:
+        raise ChangesExpiredError(first, timeline.oldest + 1)
     # A version to start at and a version to end at, both inclusive, leave nothing empty.
     if first > last + 1 or (first > last and bounds.starting_version is not None):
         raise InvalidRangeError(
             f"the range begins at version {first} and ends at version {last}: begin is after end"
         )
     _check_times(bounds)
-    return Covered(first, last, settled)
+    return Covered(first, last, settled, is_kept)
 
 
 def _check_times(bounds: Bounds) -> None:

@@ -42,6 +42,7 @@ class Changes(BatchSource):
         *,
         content: str = "changes",
         schema: str = "end",
+        expired: str = "error",
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> None:
@@ -51,7 +52,7 @@ class Changes(BatchSource):
         self.view = view
         self.content = content
         now = view.store.server_time_us() or environment.now_us()
-        self.range = covered(bounds, view.timeline, now)
+        self.range = covered(bounds, view.timeline, now, expired)
         self.table_schema = schema_of_range(view, self.range, schema)
         """The table's columns at one end of the range. Other rows may be NULL in columns that are
         NOT NULL there."""
@@ -80,6 +81,13 @@ class Changes(BatchSource):
     def settled(self) -> bool:
         """False while a commit in flight may still land in the range (INC-2)."""
         return self.range.settled
+
+    @property
+    def is_snapshot(self) -> bool:
+        """The range has expired: the rows are all those at its end, as `insert` (INC-7). Whoever
+        applies them has to remove all rows of before.
+        """
+        return not self.range.is_kept
 
     @property
     def schema(self) -> pa.Schema:

@@ -86,6 +86,7 @@ class RangeKeywords(TypedDict, total=False):
     ending_timestamp: Time | None
     content: str
     schema: str
+    expired: str
     columns: Sequence[str] | None
     where: Condition
 

@@ -15,6 +15,7 @@ import tablefmt
 from tablefmt.changes.range import SETTLE_US, Bounds, Covered, covered
 from tablefmt.commit.environment import Environment
 from tablefmt.errors import (
+    ChangesExpiredError,
     InvalidRangeError,
     SchemaMismatchError,
     VersionNotFoundError,
@@ -25,6 +26,9 @@ from tablefmt.snapshot.timeline import Timeline
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table
+from tests.log.test_horizon import raise_horizon
+from tests.tables import new_table
+from tests.tables import rows as table_rows
 
 UTC = datetime.timezone.utc
 _numbers = itertools.count()
@@ -390,3 +394,44 @@ def test_history_shows_the_entries(tmp_path: Any) -> None:
     for limit in (-1, 1.5, "2", True):
         with pytest.raises(InvalidRangeError, match="whole number"):
             table.history(limit)  # type: ignore[arg-type]
+
+
+def test_an_expired_range_is_an_error_or_all_rows_of_its_end() -> None:
+    """INC-7, ENT-13: on request, and said of the answer; what is not kept itself is an error."""
+    table = new_table()
+    for value in range(1, 5):
+        table.append(table_rows(value))
+    table.delete("id = 2")
+    raise_horizon(table.context.store, 3)
+    table.append(table_rows(9))
+    for begin in ({"after_version": 1}, {"starting_version": 3}, {"after_version": 0}):
+        with pytest.raises(ChangesExpiredError) as caught:
+            table.changes(**begin)  # type: ignore[arg-type]
+        assert caught.value.earliest_version == 4
+        for content in ("changes", "net", "append"):
+            read = table.changes(**begin, content=content, expired="snapshot")  # type: ignore[arg-type]
+            assert (read.is_snapshot, read.last_version, read.settled) == (True, 7, True)
+            rows = read.to_arrow().to_pylist()
+            assert sorted(row["id"] for row in rows) == [1, 3, 4, 9]
+            assert {row.get("_change_type", "insert") for row in rows} == {"insert"}
+            assert {row["_commit_version"] for row in rows} == {7}
+    then = table.changes(after_version=1, ending_version=4, expired="snapshot", where="id > 1")
+    assert sorted(row["id"] for row in then.to_arrow().to_pylist()) == [2, 3, 4]
+    with pytest.raises(ChangesExpiredError):
+        table.changes(after_version=0, ending_version=2, expired="snapshot")
+    kept = table.changes(after_version=3, expired="snapshot")
+    assert not kept.is_snapshot
+    assert [(r["id"], r["_change_type"]) for r in kept.to_arrow().to_pylist()] == [
+        (4, "insert"), (2, "delete"), (9, "insert"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"schema": "middle"}, {"expired": "ignore"}, {"content": "rows"}, {"content": None}],
+)
+def test_words_that_mean_nothing_are_refused(asked: Any) -> None:
+    """INC-4, INC-6, INC-7."""
+    table, _ = made()
+    with pytest.raises(InvalidRangeError):
+        table.changes(starting_version=0, **asked)
