@@ -47,7 +47,7 @@ def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> lis
         versions = [before if c.change in WENT else range_.last for c in changes]
     if not lost:
         return changes
-    known = [gone_columns(schema, view.metadata_at(max(view.first, v)).schema) for v in versions]
+    known = [gone_columns(schema, view.metadata_at(max(0, v)).schema) for v in versions]
     return [without_columns(c, gone) for c, gone in zip(changes, known, strict=True)]
 
 

@@ -112,7 +112,8 @@ class Changes(BatchSource):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
         # What a commit took away was live before it.
-        with told_if_given_up(self.view.store, self.range.first - 1):
+        version = self.range.last if self.is_snapshot else self.range.first - 1
+        with told_if_given_up(self.view.store, version):
             for changes in together(self.file_changes):
                 columns = self.table_schema.fields if may_cancel(changes) else self.columns
                 places = [columns.index(column) for column in self.columns]

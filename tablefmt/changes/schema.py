@@ -39,7 +39,7 @@ def schema_of_range(view: LogView, range_: Covered, end: str) -> Schema:
 
 def _definitions(view: LogView, range_: Covered) -> Iterator[Metadata]:
     """Those in force in the range, the newest first, and before it."""
-    first, version = max(view.first, range_.first - 1), max(view.first, range_.last)
+    first, version = max(0, range_.first - 1), max(0, range_.last)
     yield view.metadata_at(version)
     while (changed := view.metadata_version_at(version)) > first:
         version = changed - 1

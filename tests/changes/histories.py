@@ -215,7 +215,9 @@ class History:
         """Rows of known and of new keys; some are updated, some go, some come."""
         keys = sorted({r[K] for r in self.now.rows})
         known = self.chance.sample(keys, min(len(keys), 3))
-        source = [{**self.full({}), K: k, P: "b"} for k in (*known, next(self.keys))]
+        # The new one may be known too.
+        known = sorted({*known, next(self.keys)})
+        source = [{**self.full({}), K: k, P: "b"} for k in known]
         builder = self.table.merge(self.data(source), "t.k = s.k")
         goes = self.chance.choice(["t.p = 'a'", "FALSE"])
         builder = builder.when_matched_delete(goes).when_matched_update({"p": "s.p"})
