@@ -1,7 +1,7 @@
 """Rows of a portion for which a condition is true, decoding no more than it takes to know them.
 
-The columns of the condition come first, and the others only of the row groups that hold a match.
-Where that saves nothing, because nearly all hold one, all columns are decoded at once.
+The columns of the condition come first, and the others only of the row groups that hold a match,
+up to the last one. Where that saves nothing, all columns are decoded at once.
 
 Spec: DAT-4, DEL-4, PRN-10.
 """
@@ -166,7 +166,8 @@ def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatc
     few row groups hold any."""
     start, paid = 0, True
     counts = portion.files["rows"].to_numpy()
-    looked = len(reading.condition.columns or ())
+    looked = reading.condition.columns or frozenset[str]()
+    at_once = len(looked.union(reading.names))
     while paid and start < len(counts):
         rows_to = np.cumsum(counts[start:])
         stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
@@ -175,9 +176,8 @@ def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatc
         for place, batch in picked.batches(reading.names, reading.located):
             yield start + place, batch
         start = min(stop, len(counts))
-        # What is not decoded, against what is decoded twice.
-        spared = picked.of_groups - picked.groups
-        paid = spared * len(reading.names) > picked.of_groups * looked
+        columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
+        paid = columns < at_once * picked.of_rows
         reading.look_first.judge(paid)
     return start
 

@@ -69,14 +69,14 @@ class PickedRows:
             yield _Job(place, group, int(starts[group]), some)
 
     @property
-    def groups(self) -> int:
-        """Row groups that hold some."""
-        return len(self._jobs)
+    def decoded(self) -> int:
+        """Rows that are decoded to have them."""
+        return sum(int(job.positions[-1]) + 1 - job.start for job in self._jobs)
 
     @property
-    def of_groups(self) -> int:
-        """Row groups of all the files."""
-        return sum(fragment.metadata.num_row_groups for fragment in self._fragments)
+    def of_rows(self) -> int:
+        """Rows of all the files."""
+        return sum(fragment.metadata.num_rows for fragment in self._fragments)
 
     def batches(self, names: Sequence[str], located: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The place of a file, and the rows of one of its row groups.
