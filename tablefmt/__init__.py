@@ -1,9 +1,9 @@
 """tablefmt: a log-structured table format on object storage.
 
 One commit is one atomic put-if-absent; there is no server, no catalog, no lock service.
-`tablefmt.create`, `tablefmt.write`, `tablefmt.open` and `tablefmt.exists` work with Arrow data in
-this process; `tablefmt.spark` works with PySpark, `tablefmt.duckdb` and `tablefmt.polars` with
-those.
+`tablefmt.create`, `tablefmt.write`, `tablefmt.open`, `tablefmt.exists` and `tablefmt.drop` work
+with Arrow data in this process; `tablefmt.spark` works with PySpark, `tablefmt.duckdb` and
+`tablefmt.polars` with those.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _collects = gc.isenabled()
 gc.disable()
 try:
     from tablefmt import errors
+    from tablefmt.maintenance.drop import drop
     from tablefmt.session.receipt import Commit
     from tablefmt.table import Table, create, exists, open, write
 finally:
@@ -26,7 +27,7 @@ finally:
 
 __version__ = "0.1.0"
 
-__all__ = ["Commit", "Table", "__version__", "create", "errors", "exists", "open", "write"]
+__all__ = ["Commit", "Table", "__version__", "create", "drop", "errors", "exists", "open", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ from golden_maker import (
     seal,
     three,
 )
-from golden_newer import horizons, newer_writers
+from golden_newer import dropped, horizons, newer_writers
 from golden_rows import row_cases
 from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned, restored
 
@@ -43,6 +43,7 @@ def cases() -> Iterator[Maker]:
     yield from misplaced_entries()
     yield from newer_writers()
     yield from horizons()
+    yield from dropped()
     yield from bad_paths()
     yield from bad_states()
     yield from bad_entries()

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from golden_maker import CORRUPT, LONG, Json, Maker, field, list_of, schema_of, three
+from golden_maker import CORRUPT, LONG, Json, Maker, field, hex_of, list_of, schema_of, three
 
 UNSUPPORTED = "UnsupportedFeatureError"
 Change = Callable[[Json], Any]
@@ -140,6 +140,72 @@ def horizons() -> Iterator[Maker]:
     del maker.objects[maker.key(1)]
     why = "Nobody gave version 1 up: it is damage, whatever else there is (LOG-8)."
     yield maker.broken(why, "LogGapError", (1, "LOG-2"))
+
+
+def dropped() -> Iterator[Maker]:
+    """Tables that ended, and others that began in their place (ENT-14)."""
+    maker = three("dropped")
+    end(maker)
+    maker.expected = {"error": "TableNotFoundError", "rules": [], "findings": []}
+    maker.expected["about"] = ["ENT-14"]
+    maker.why = "The last entry says that the table was dropped: there is none (ENT-14)."
+    yield maker
+
+    maker = three("dropped-begun-anew")
+    end(maker)
+    begin(maker, "dropped-second")
+    maker.append({"x": 7})
+    why = "Another table begins where one was dropped: versions go on, and nothing else (ENT-14)."
+    yield maker.good(why, oldest=4)
+
+    ends: dict[str, Change] = {
+        "files": lambda e: (e.pop("remove"), e["totals"].update(files=2, rows=4, bytes=1)),
+        "class": lambda e: e["operation"].update({"class": "OVERWRITE"}),
+        "kept": lambda e: e["totals"].pop("oldest"),
+        "false": lambda e: e.update(ends=False),
+    }
+    for name, change in ends.items():
+        maker = three(f"dropped-{name}")
+        end(maker, change)
+        yield maker.broken("A drop that is none.", CORRUPT, (3, "ENT-14"), also="ENT-13")
+
+    maker = three("dropped-goes-on")
+    end(maker)
+    maker.append({"x": 7})
+    yield maker.broken("The table that was dropped goes on.", CORRUPT, (4, "ENT-14"), also="LOG-3")
+
+    maker = three("dropped-no-definition")
+    end(maker)
+    begin(maker, "dropped-third", lambda e: e.pop("metadata"))
+    why = "Another table begins without saying what it is."
+    yield maker.broken(why, CORRUPT, (4, "ENT-14"), also="ENT-3")
+
+
+def end(maker: Maker, change: Change | None = None) -> None:
+    """An entry that drops the table."""
+    maker.oldest = len(maker.documents)
+
+    def ends(entry: Json) -> None:
+        entry["ends"] = True
+        if change is not None:
+            change(entry)
+
+    maker.commit("PROTOCOL", "DROP TABLE", remove=tuple(sorted(maker.live)), change=ends)
+
+
+def begin(maker: Maker, name: str, change: Change | None = None) -> None:
+    """The first entry of another table."""
+    maker.table = hex_of("table", name)
+    maker.oldest = len(maker.documents)
+    protocol: Json = {"reader": [], "writer": []}
+    metadata = schema_of(LONG)
+
+    def begins(entry: Json) -> None:
+        entry["basis"]["read_version"] = None
+        if change is not None:
+            change(entry)
+
+    maker.commit("PROTOCOL", "CREATE TABLE", protocol=protocol, metadata=metadata, change=begins)
 
 
 def _raise(maker: Maker, version: int, change: Change | None = None) -> None:

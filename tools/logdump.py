@@ -57,6 +57,8 @@ class Replay:
 
     def apply(self, entry: Json, version: int) -> list[Json]:
         """Take the next entry, its fields being sound; give the files it adds."""
+        if self.entry.get("ends"):
+            self._begin_again(entry)
         self._check_order(entry)
         protocol = entry.get("protocol", self.protocol)
         unknown = protocol["reader"]
@@ -115,6 +117,14 @@ class Replay:
         self.described = described
         return added
 
+    def _begin_again(self, entry: Json) -> None:
+        """Forget the table that was dropped; another one has to follow (ENT-14)."""
+        require(entry["table"] != self.entry["table"], "ENT-14", "goes on with a dropped table")
+        complete = {"protocol", "metadata"} <= entry.keys() and "ends" not in entry
+        makes = complete and entry["operation"]["class"] == "PROTOCOL"
+        require(makes, "ENT-14", "follows a table that was dropped, and makes none")
+        self.metadata, self.fields, self.applications, self.protocol = {}, {}, {}, {}
+
     def _check_written(self, file: Json, version: int, described: list[int]) -> None:
         """The version of the metadata that a file was written under (ADD-9)."""
         if file["written"] is None:
@@ -127,6 +137,13 @@ class Replay:
     def _oldest(self, entry: Json, version: int) -> int:
         """The earliest version that is kept after an entry (ENT-13)."""
         before: int = self.entry.get("totals", {}).get("oldest", 0)
+        if "ends" in entry:
+            more = {"metadata", "protocol", "add", "delete", "lineage", "horizon"} & entry.keys()
+            only = entry["operation"]["class"] == "PROTOCOL" and not more
+            left = entry["totals"]["files"]
+            require(only and not left, "ENT-14", "drops the table, and does something else too")
+        if "ends" in entry or self.entry.get("ends"):
+            return version
         if "horizon" not in entry:
             return before
         oldest: int = entry["horizon"]["version"]
@@ -141,7 +158,8 @@ class Replay:
         last = self.entry or entry
         time_version = entry["time_version"]
         carried = last["time_version"] if self.entry else entry["timestamp"]
-        require(entry["table"] == last["table"], "LOG-3", "is of another table")
+        anew = self.entry.get("ends", False)
+        require(anew or entry["table"] == last["table"], "LOG-3", "is of another table")
         rises = not self.entry or entry["timestamp"] > last["timestamp"]
         require(rises, "TIM-1", "has a timestamp that does not rise")
         timeless = entry["operation"]["class"] in TIMELESS
@@ -305,7 +323,8 @@ def read(
         ]
         replay.remarks.clear()
         entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
-    if as_of is not None and chosen is not None and chosen.version < oldest:
+    if chosen is not None and (chosen.version < oldest or chosen.entry.get("ends")):
+        # Given up, or no table any more.
         chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()

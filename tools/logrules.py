@@ -145,6 +145,7 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "update?": ("ENT-9", UPDATE),
     "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
     "horizon?": ("ENT-13", {"version": positive}),
+    "ends?": ("ENT-14", lambda value: value is True),
     "user_metadata?": ("ENT-3", dict),
 }
 KNOWN = {key: shape for key, (_, shape) in ENTRY.items()} | {"checksum": HEX64}

@@ -38,6 +38,7 @@ WORDS: dict[str, str] = {
              "checksum codec years 9999 times wrong place",
     "ENT-4": "operation class metric",
     "ENT-5": "basis scope isolation granular blind read_version predicate relied reads",
+    "ENT-14": "drop ends ended",
     "ENT-6": "total sum next_id head deleted",
     "ENT-7": "protocol feature unsupported refuse",
     "ENT-8": "metadata partition schema definition propert",
@@ -54,6 +55,7 @@ WORDS: dict[str, str] = {
     "RET-5": "vacuum horizon remove delete run files",
     "RET-6": "vacuum transaction files left-over other leave foreign needed side bucket began "
              "clock longest take",
+    "RET-8": "drop",
     "RET-7": "retention short danger refused longer",
     "SCH-4": "id ids last_id schema",
     "SCH-5": "type spark schema ddl column",

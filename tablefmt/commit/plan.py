@@ -79,6 +79,8 @@ class Staged:
     update: RowUpdate | None = None
     horizon: Horizon | None = None
     """Older versions are given up, unless a winner gave up as much."""
+    ends: bool = False
+    """The table is dropped."""
     recorded: bool = False
     """It is a version though it has nothing to say: for people."""
     protocol: ProtocolFeatures | None = None
@@ -197,15 +199,13 @@ def entry_on(
     version = 0 if parent is None else parent.version + 1
     before = parent.totals if parent else _EMPTY
     add, names = _added(plan, pending, before.next_id)
-    count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
-    taken_out = _taken_out(deletes, removed)
     timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
     horizon = plan.horizon
     if horizon is not None and horizon.version <= before.oldest:
         horizon = None
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
-    table = parent.table if parent else plan.table
+    table = plan.table or (parent.table if parent else None)
     assert table is not None
     return Entry(
         table=table,
@@ -223,17 +223,7 @@ def entry_on(
             scope=plan.scope,
             predicate=plan.predicate,
         ),
-        totals=Totals(
-            files=before.files + count - len(removed.ids),
-            rows=before.rows + rows - removed.rows,
-            bytes=before.bytes + size - removed.bytes,
-            next_id=before.next_id + count,
-            metadata_version=version
-            if plan.metadata is not None or plan.protocol is not None
-            else before.metadata_version,
-            deleted=before.deleted + taken_out - removed.deleted,
-            oldest=before.oldest if horizon is None else horizon.version,
-        ),
+        totals=_totals(plan, before, version, add, removed, deletes, horizon),
         protocol=plan.protocol,
         metadata=plan.metadata,
         add=add,
@@ -243,7 +233,35 @@ def entry_on(
         update=plan.update,
         application=plan.application,
         horizon=horizon,
+        ends=plan.ends,
         user_metadata=plan.user_metadata,
+    )
+
+
+def _totals(
+    plan: Plan,
+    before: Totals,
+    version: int,
+    add: AddedFiles | None,
+    removed: Removed,
+    deletes: RowDeletes | None,
+    horizon: Horizon | None,
+) -> Totals:
+    """The sums after the entry (ENT-6)."""
+    count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
+    defines = plan.metadata is not None or plan.protocol is not None
+    oldest = before.oldest if horizon is None else horizon.version
+    if plan.ends or plan.table is not None:
+        # Where a table ends, or begins, nothing of before is kept (ENT-14).
+        oldest = version
+    return Totals(
+        files=before.files + count - len(removed.ids),
+        rows=before.rows + rows - removed.rows,
+        bytes=before.bytes + size - removed.bytes,
+        next_id=before.next_id + count,
+        metadata_version=version if defines else before.metadata_version,
+        deleted=before.deleted + _taken_out(deletes, removed) - removed.deleted,
+        oldest=oldest,
     )
 
 

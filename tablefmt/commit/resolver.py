@@ -24,6 +24,7 @@ from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import NOT_LOGICAL, Entry, OperationClass, SideFile
 from tablefmt.model.positions import Marks, delete_columns, marks_of
 from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.head import dropped
 from tablefmt.store.protocol import Store
 
 _BY_ROWS = NOT_LOGICAL | {OperationClass.UPDATE}
@@ -71,11 +72,13 @@ class ConflictResolver:
             None, ALREADY_APPLIED, a Conflict, or Overtaken.
 
         Raises:
-            CorruptTableError: what the winner says is damaged. StoreError: a side file cannot be
-                read now.
+            CorruptTableError: what the winner says is damaged, or it dropped the table.
+            StoreError: a side file cannot be read now.
         """
         if entry.version <= self._last:
             return None
+        if entry.ends:
+            raise dropped(entry.version)
         winner = self._winner(entry)
         verdict = check(winner, self.pending)
         if verdict is not None:

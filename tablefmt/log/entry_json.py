@@ -49,7 +49,7 @@ from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 
 _OPTIONAL = (
     "protocol", "metadata", "add", "remove", "delete", "lineage", "update", "application",
-    "horizon", "user_metadata",
+    "horizon", "ends", "user_metadata",
 )  # fmt: skip
 
 
@@ -108,6 +108,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
         }
     if entry.horizon is not None:
         document["horizon"] = {"version": entry.horizon.version}
+    if entry.ends:
+        document["ends"] = True
     if entry.user_metadata:
         document["user_metadata"] = entry.user_metadata
     return document
@@ -141,7 +143,7 @@ def entry_from_json(document: dict[str, Any]) -> Entry:
     """The reverse, for a document of names that are known (`log.known`).
 
     Raises:
-        CorruptEntryError: ENT-3 .. ENT-13, ADD-1, KEY-2.
+        CorruptEntryError: ENT-3 .. ENT-14, ADD-1, KEY-2.
     """
     try:
         return _checked(document)
@@ -168,6 +170,8 @@ def _checked(document: dict[str, Any]) -> Entry:
     protocol, metadata = document.get("protocol"), document.get("metadata")
     add, delete = document.get("add"), document.get("delete")
     lineage, update = document.get("lineage"), document.get("update")
+    if document.get("ends", True) is not True:
+        raise bad("ENT-14", "`ends` is not true: a field that holds nothing is left out")
     user_metadata = document.get("user_metadata", {})
     if type(user_metadata) is not dict:
         raise bad("ENT-3", "`user_metadata` is not an object")
@@ -190,6 +194,7 @@ def _checked(document: dict[str, Any]) -> Entry:
         update=None if update is None else update_from_json(update),
         application=_application(document.get("application")),
         horizon=_horizon(document["horizon"]) if "horizon" in document else None,
+        ends="ends" in document,
         user_metadata=user_metadata,
         unknown={k: v for k, v in document.items() if k not in NAMES[""]},
     )

@@ -26,7 +26,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
                 "format", "table", "version", "timestamp", "time_version", "transaction",
                 "previous", "operation", "basis", "totals", "protocol", "metadata", "add",
                 "remove", "delete", "lineage", "update", "application", "horizon",
-                "user_metadata", "checksum",
+                "ends", "user_metadata", "checksum",
             }
         ),
         "operation": frozenset({"class", "metrics", "name", "parameters"}),

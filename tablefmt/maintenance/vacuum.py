@@ -113,7 +113,7 @@ def vacuum(
         CommitRejectedError, CommitUnknownError: of the horizon; no file was removed.
     """
     store = context.store
-    _check_place(store)
+    check_place(store)
     view = LogView.open(store, whole=True)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
     listing = listed(store, FOLDERS)
@@ -148,7 +148,7 @@ def vacuum(
     # Only now is it decided: who committed first may have brought files back (RET-5).
     view.refresh()
     files = _plan(view, listing, replace(limits, oldest=view.head.totals.oldest))
-    failures = _remove(store, files["path"].to_pylist(), progress)
+    failures = remove(store, files["path"].to_pylist(), progress)
     return replace(
         report,
         version=view.head.version,
@@ -159,7 +159,7 @@ def vacuum(
     )
 
 
-def _check_place(store: Store) -> None:
+def check_place(store: Store) -> None:
     """Refuse a table that everything else in a bucket, or on a disk, lies below."""
     _, _, path = store.uri.rpartition("://")
     is_bucket = store.uri.startswith("s3://") and "/" not in path
@@ -216,9 +216,10 @@ def _bodies(view: LogView) -> Iterator[bytes]:
         yield from (body for body in bodies if body is not None)
 
 
-def _remove(
-    store: Store, keys: list[str], progress: Callable[[int, int], None] | None
+def remove(
+    store: Store, keys: list[str], progress: Callable[[int, int], None] | None = None
 ) -> dict[str, str]:
+    """Remove objects, and the folders that they leave empty; by key, why one is still there."""
     failures: dict[str, str] = {}
     for at in range(0, len(keys), DELETED_AT_ONCE):
         some = keys[at : at + DELETED_AT_ONCE]

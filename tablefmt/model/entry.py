@@ -269,6 +269,8 @@ class Entry:
     update: RowUpdate | None = None
     application: Application | None = None
     horizon: Horizon | None = None
+    ends: bool = False
+    """The table ends with this entry: it was dropped (ENT-14)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a later writer that readers may ignore (VER-2), kept as they are."""

@@ -13,6 +13,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
+    TableReplacedError,
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.log.names import entry_key
@@ -65,9 +66,9 @@ def create_as(
     store: Store, metadata: Metadata, *, exist_ok: bool = False, environment: Environment = SYSTEM
 ) -> TableContext:
     """`create` by a definition that was made before."""
-    existing = open_if_there(store, environment)
-    if existing is not None:
-        return _joined(existing, metadata, exist_ok)
+    before = _log_at(store)
+    if before is not None and not before.head.ended:
+        return _joined(TableContext(store, before, environment), metadata, exist_ok)
     ensure_safe(store, environment.nonce(), environment.sleep)
     plan = Plan(
         transaction=environment.nonce(),
@@ -76,16 +77,17 @@ def create_as(
         protocol=ProtocolFeatures(),
         metadata=metadata,
     )
-    done = commit(store, plan, environment, None)
+    done = commit(store, plan, environment, before)
     try:
-        receipt(store, plan, done, None)
-    except ProtocolChangedException:
+        receipt(store, plan, done, before)
+    except (ProtocolChangedException, TableReplacedError):
         winner = open_if_there(store, environment) if exist_ok else None
         if winner is None:
             raise
         return _joined(winner, metadata, exist_ok)
     assert done.entry is not None
-    return TableContext(store, LogView(store, [done.entry]), environment)
+    view = LogView(store, [done.entry]) if before is None else LogView.open(store)
+    return TableContext(store, view, environment)
 
 
 def definition(
@@ -128,18 +130,24 @@ def definition(
 
 
 def is_there(store: Store) -> bool:
-    """Whether there is a table: whether it has a version 0 (LOG-7)."""
+    """Whether there is a table: whether it has a version 0 (LOG-7), and was not dropped."""
     try:
         store.size(entry_key(0))
     except KeyNotFoundError:
         return False
-    return True
+    return open_if_there(store) is not None
 
 
 def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
     """The table at its newest version; None if there is none. Raises as `LogView.open`."""
+    view = _log_at(store)
+    return None if view is None or view.head.ended else TableContext(store, view, environment)
+
+
+def _log_at(store: Store) -> LogView | None:
+    """The log that is there, of a table that was dropped too; None for none."""
     try:
-        return TableContext(store, LogView.open(store), environment)
+        return LogView.open(store, ended=True)
     except TableNotFoundError:
         return None
 

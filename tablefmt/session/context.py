@@ -19,7 +19,7 @@ from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit, receipt
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.snapshot.head import Head, check_writable
+from tablefmt.snapshot.head import Head, check_writable, dropped
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.forks import ForkedLock
 from tablefmt.store.probe import ensure_safe
@@ -76,6 +76,7 @@ class TableContext:
         Raises:
             UnsafeStoreError: the store ignores put-if-absent.
             UnsupportedFeatureError: ENT-7, the table needs a newer writer.
+            TableReplacedError: ENT-14, the table was dropped.
         """
         self.measure()
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
@@ -83,6 +84,8 @@ class TableContext:
             self.view.refresh()
         # What is judged at commit is all that follows: what comes before has to be known.
         head = self.view.read_head if refresh else self.view.head
+        if head.ended:
+            raise dropped(head.version)
         check_writable(head)
         return head
 

@@ -40,6 +40,8 @@ class Head:
     protocol: ProtocolFeatures
     applications: Mapping[str, tuple[Application, int]] = field(default_factory=dict)
     """By application id: its newest application version, and the ID version that set it."""
+    ended: bool = False
+    """The table ended with this version (ENT-14)."""
 
 
 def first_head(stored: StoredEntry) -> Head:
@@ -82,21 +84,25 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     """
     entry = stored.entry
     assert entry.version == head.version + 1, (entry.version, head.version)
-    if entry.table != head.table:
+    if head.ended:
+        _check_begins(entry, head)
+    elif entry.table != head.table:
         raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
     if entry.previous != head.digest:
         raise _bad(entry, "LOG-1", "`previous` is not the digest of the entry before it")
     _check_times(entry, head)
-    _check_totals(entry, head.totals)
+    _check_totals(entry, head.totals, anew=head.ended or entry.ends)
     protocol = entry.protocol or head.protocol
     _check_readable(protocol)
     _check_features(entry, head.protocol)
     _check_scope(entry, entry.metadata or head.metadata)
-    if entry.metadata is not None:
+    if entry.ends:
+        _check_ends(entry)
+    if entry.metadata is not None and not head.ended:
         _check_schema(entry, head.metadata.schema, entry.metadata.schema)
         _check_partitioning(entry, head, entry.metadata)
     return Head(
-        table=head.table,
+        table=entry.table,
         version=entry.version,
         digest=stored.digest,
         timestamp=entry.timestamp,
@@ -104,7 +110,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
         totals=entry.totals,
         metadata=entry.metadata or head.metadata,
         protocol=protocol,
-        applications=_applications(head.applications, entry),
+        applications=_applications({} if head.ended else head.applications, entry),
+        ended=entry.ends,
     )
 
 
@@ -145,6 +152,11 @@ def same_table(head: Head, stored: StoredEntry) -> None:
         raise TableReplacedError(
             f"this place now holds table {stored.entry.table}, not {head.table}", rule="LOG-3"
         )
+
+
+def dropped(version: int) -> TableReplacedError:
+    """What a handle that knows a table is told once it is not there any more."""
+    return TableReplacedError(f"the table was dropped, by version {version}", rule="ENT-14")
 
 
 def check_writable(head: Head) -> None:
@@ -189,7 +201,23 @@ def _check_times(entry: Entry, head: Head | None) -> None:
         raise _bad(entry, "TIM-2", "its time version is neither its own time nor the one before")
 
 
-def _check_totals(entry: Entry, before: Totals) -> None:
+def _check_begins(entry: Entry, head: Head) -> None:
+    """Refuse anything but another table, from its beginning, where one has ended."""
+    if entry.table == head.table:
+        raise _bad(entry, "ENT-14", "it goes on with a table that was dropped")
+    complete = entry.metadata is not None and entry.protocol is not None
+    if not complete or entry.operation.cls is not OperationClass.PROTOCOL or entry.ends:
+        raise _bad(entry, "ENT-14", "it comes after a table that was dropped, and makes none")
+
+
+def _check_ends(entry: Entry) -> None:
+    more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage, entry.horizon)
+    ends_only = entry.operation.cls is OperationClass.PROTOCOL and entry.totals.files == 0
+    if not ends_only or any(part is not None for part in more):
+        raise _bad(entry, "ENT-14", "it drops the table, and leaves files or does something else")
+
+
+def _check_totals(entry: Entry, before: Totals, *, anew: bool = False) -> None:
     added = len(entry.add) if entry.add is not None else 0
     changes_metadata = entry.metadata is not None or entry.protocol is not None
     files = before.files + added - len(entry.remove)
@@ -197,16 +225,17 @@ def _check_totals(entry: Entry, before: Totals) -> None:
     sums = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
     if sums != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
-    _check_horizon(entry, before.oldest)
+    _check_horizon(entry, before.oldest, anew)
     if entry.operation.cls in NOT_LOGICAL:
         live = (before.rows - before.deleted, entry.totals.rows - entry.totals.deleted)
         if live[0] != live[1]:
             raise _bad(entry, "RPL-6", f"it moves rows, and there are {live[1]} after {live[0]}")
 
 
-def _check_horizon(entry: Entry, before: int) -> None:
+def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
     horizon = entry.horizon
-    if entry.totals.oldest != (before if horizon is None else horizon.version):
+    kept = entry.version if anew else before
+    if entry.totals.oldest != (kept if horizon is None else horizon.version):
         raise _bad(entry, "ENT-13", "its `totals.oldest` does not follow from the entry before")
     if horizon is None:
         return

@@ -9,7 +9,12 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
+from tablefmt.errors import (
+    CorruptEntryError,
+    LostCheckpointError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from tablefmt.log.codec import decode
 from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import entry_key
@@ -20,7 +25,7 @@ from tablefmt.snapshot.checkpoints.standing import Standing, names_part
 from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folded import FoldedFiles
-from tablefmt.snapshot.head import Head, advance, first_head, same_table, skip_to
+from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
 from tablefmt.snapshot.opening import open_log
 from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.state import Snapshot
@@ -93,7 +98,10 @@ class LogView:
         else:
             self._note(entries[0])
         renew_after_fork(self)
+        self.begins_anew = True
+        """It goes on with another table where one was dropped (ENT-14): while a log is opened."""
         self.absorb(entries)
+        self.begins_anew = False
 
     def after_fork(self) -> None:
         """A thread of the parent may hold the lock, and will not let go of it here."""
@@ -101,7 +109,12 @@ class LogView:
 
     @classmethod
     def open(
-        cls, store: Store, progress: Progress | None = None, *, whole: bool = False
+        cls,
+        store: Store,
+        progress: Progress | None = None,
+        *,
+        whole: bool = False,
+        ended: bool = False,
     ) -> LogView:
         """Read the log: from a checkpoint on, if there is one of use (CKP-5).
 
@@ -109,13 +122,17 @@ class LogView:
             store: the table's root.
             progress: told of entries read, where there is no checkpoint.
             whole: read all entries, and keep every file there ever was.
+            ended: take the log of a table that was dropped too, and go on with another one.
 
         Raises:
-            TableNotFoundError: LOG-7, there is no entry 0.
+            TableNotFoundError: LOG-7, there is no entry 0; ENT-14, it was dropped.
             CorruptTableError: any rule of replay. UnsupportedFeatureError: ENT-3, ENT-7.
         """
         opened = open_log(store, progress, whole=whole)
         view = cls(store, opened.entries, opened.base, whole=whole)
+        if view.head.ended and not ended:
+            raise TableNotFoundError(store.uri, f"version {view.head.version} dropped it")
+        view.begins_anew = ended
         version, hint = view.head.version, opened.hint or Hint(0)
         known = hint.checkpoint if whole else opened.base.key or None
         # A hint beyond the head is wrong, and would cost every reader requests.
@@ -181,6 +198,8 @@ class LogView:
     def _absorb(self, stored: StoredEntry) -> None:
         if stored.version <= self.head.version:
             return
+        if self.head.ended and not self.begins_anew:
+            raise dropped(self.head.version)
         head = advance(self.head, stored)
         if self._read is self.head:
             self._note(stored)
@@ -279,11 +298,13 @@ class LogView:
             CorruptTableError: any rule of replay.
         """
         head = self.head
-        fresh = read_tail(self.store, head.version + 1)
+        fresh = [] if head.ended else read_tail(self.store, head.version + 1)
         if fresh:
             same_table(head, fresh[0])
         self._catch_up()
         self.absorb(fresh)
+        if self.head.ended:
+            raise dropped(self.head.version)
         return fresh
 
     # Looking
@@ -354,6 +375,8 @@ class LogView:
             VersionNotFoundError: it is not in the history.
             CorruptTableError: replay finds damage in the files' rules or a side file.
         """
+        if self.head.ended and not self.begins_anew:
+            raise dropped(self.head.version)
         at = self.head.version if version is None else version
         self._catch_up(at)
         self._versions.timeline.check_version(at)

@@ -1,0 +1,250 @@
+"""Drop: a table ends, its log stays, and another one may begin there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    InvalidRangeError,
+    TableExistsError,
+    TableNotFoundError,
+    TableReplacedError,
+    TablefmtError,
+    VersionNotFoundError,
+)
+from tablefmt.maintenance.drop import drop_at
+from tablefmt.operations.create import create
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
+from tests.tables import (
+    Clock,
+    assert_sound,
+    behind,
+    data_files,
+    handle,
+    ids,
+    live_files,
+    memory,
+    new_table,
+    rows,
+)
+
+
+def made() -> tuple[MemoryStore, Table]:
+    """Versions 0 to 2 with the rows 1 and 2."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1), application=("job", 7))
+    table.append(rows(2))
+    return store, table
+
+
+def test_a_dropped_table_is_not_there() -> None:
+    """ENT-14: nor is its log gone."""
+    uri = "memory://dropped"
+    table = tablefmt.create(uri, "id BIGINT")
+    table.append({"id": [1]})
+    receipt = tablefmt.drop(uri)
+    assert (receipt.version, receipt.operation) == (2, "DROP TABLE")
+    assert not tablefmt.exists(uri)
+    for call in (lambda: tablefmt.open(uri), lambda: tablefmt.drop(uri)):
+        with pytest.raises(TableNotFoundError, match="version 2 dropped it"):
+            call()
+    with pytest.raises(TableNotFoundError):
+        tablefmt.drop("memory://never")
+    with pytest.raises(InvalidRangeError):
+        tablefmt.drop(uri, application="me")  # type: ignore[arg-type]
+
+
+WARM: dict[str, Callable[[Table], Any]] = {
+    "append": lambda t: t.append(rows(9)),
+    "delete": lambda t: t.delete("id = 1"),
+    "update": lambda t: t.update({"id": "0"}),
+    "overwrite": lambda t: t.overwrite(rows(9)),
+    "alter": lambda t: t.alter.add_column("q", "INT"),
+    "restore": lambda t: t.restore(version=1),
+    "refresh": lambda t: t.refresh(),
+    "transaction": lambda t: t.transaction(),
+    "history": lambda t: t.history(),
+    "changes": lambda t: t.changes(after_version=0).to_arrow(),
+    "vacuum": lambda t: t.vacuum(dry_run=False),
+}
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("name", WARM)
+def test_warm_handles_are_told(name: str, again: bool) -> None:
+    """ENT-14, RET-8: also if there is another table by now; and again, however often they try."""
+    store, table = made()
+    warm = behind(table, store)
+    drop_at(store, {})
+    if again:
+        create(store, "other STRING")
+    before = LogView.open(store, ended=True).head.version
+    for _ in range(2):
+        with pytest.raises((TableReplacedError, TableNotFoundError)):
+            WARM[name](warm)
+    assert LogView.open(store, ended=True).head.version == before
+
+
+def test_a_reader_goes_on_until_it_hears_of_it() -> None:
+    """ENT-14, RET-8: its files are there; then it is told."""
+    store, table = made()
+    warm = behind(table, store)
+    drop_at(store, {})
+    assert ids(warm) == [1, 2]
+    for read in (warm.refresh, warm.to_arrow):
+        with pytest.raises(TableReplacedError, match="dropped, by version 3"):
+            read()
+
+
+def test_a_transaction_that_was_under_way_is_told() -> None:
+    """ENT-14, CMT-12: its files are removed."""
+    store, table = made()
+    works = [table.transaction().append(rows(9)), table.transaction().update({"id": "0"})]
+    files = len(data_files(store))
+    assert files == 4
+    drop_at(store, {})
+    create(store, "id BIGINT, p STRING")
+    for work in works:
+        with pytest.raises(TableReplacedError, match="dropped, by version 3"):
+            work.commit()
+    assert len(data_files(store)) == 2
+    assert ids(handle(store)) == []
+
+
+def test_another_table_goes_on_counting() -> None:
+    """ENT-14: versions, times, ids of files; and nothing else is of the old one."""
+    store, table = made()
+    old = {table.id, *data_files(store)}
+    drop_at(store, {})
+    fresh = Table(create(store, "id BIGINT, p STRING, extra DATE", partition_by=["p"]))
+    assert (fresh.version, fresh.oldest_version, fresh.partition_by) == (4, 4, ["p"])
+    assert fresh.id not in old
+    assert ids(fresh) == []
+    row = {"id": [5], "p": ["x"], "extra": pa.array([None], pa.date32())}
+    assert fresh.append(pa.table(row), application=("job", 1)).version == 5
+    for reader in (fresh, handle(store)):
+        assert ids(reader) == [5]
+        for version in (0, 2, 3):
+            with pytest.raises(VersionNotFoundError, match="from 4 to 5"):
+                reader.scan(version=version)
+        with pytest.raises(VersionNotFoundError):
+            reader.restore(version=2)
+    assert not {path for path in live_files(store)} & old
+    stamps = list(handle(store).context.view.timeline.timestamps)
+    assert stamps == sorted(set(stamps))
+    assert_sound(store)
+    drop_at(store, {})
+    again = Table(create(store, "x INT"))
+    assert (again.version, again.oldest_version) == (7, 7)
+    assert_sound(store)
+
+
+def test_a_new_table_in_its_place_by_rows_and_by_writing() -> None:
+    """ENT-14: all ways that make a table."""
+    uri = "memory://anew"
+    for number, make in enumerate(
+        [
+            lambda: tablefmt.create(uri, {"id": [1]}),
+            lambda: tablefmt.write({"id": [1]}, uri),
+            lambda: tablefmt.create(uri, "id BIGINT", exist_ok=True).append({"id": [1]}),
+        ]
+    ):
+        make()
+        assert tablefmt.open(uri).to_arrow()["id"].to_pylist() == [1]
+        with pytest.raises(TableExistsError):
+            tablefmt.create(uri, "id BIGINT")
+        assert tablefmt.drop(uri).version == 3 * number + 2
+
+
+def test_of_two_that_make_one_anew_one_does() -> None:
+    """CFL-4, ENT-14."""
+    store, _ = made()
+    drop_at(store, {})
+    counting = CountingStore(store)
+    won: list[str] = []
+
+    class Late(CountingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if not won:
+                won.append(create(store, "id BIGINT, p STRING").view.head.table)
+            return super().put_if_absent(key, body)
+
+    with pytest.raises(TablefmtError) as caught:
+        create(Late(counting), "id BIGINT, p STRING")
+    assert isinstance(caught.value, TableReplacedError | tablefmt.errors.ProtocolChangedException)
+    won.clear()
+    drop_at(store, {})
+    joined = create(Late(counting), "id BIGINT, p STRING", exist_ok=True)
+    assert joined.view.head.table == won[0]
+    assert_sound(store)
+
+
+def test_a_drop_goes_on_top_of_whatever_wins() -> None:
+    """RET-8: rows and metadata that came meanwhile are dropped too."""
+    wins: list[Callable[[Table], object]] = [
+        lambda t: t.append(rows(3)),
+        lambda t: t.overwrite(rows(3)),
+        lambda t: t.alter.add_column("q", "INT"),
+    ]
+    for win in wins:
+        store, table = made()
+
+        class Late(CountingStore):
+            def put_if_absent(self, key: str, body: bytes) -> Any:
+                if key.endswith("03.json") and not self.requests[-1:] == [("done", "")]:
+                    self.requests.append(("done", ""))
+                    win(table)  # noqa: B023 - called at once
+                return self.inner.put_if_absent(key, body)
+
+        assert drop_at(Late(store), {}).version == 4
+        with pytest.raises(TableNotFoundError):
+            handle(store)
+    store, table = made()
+    late = LogView.open(store)
+    drop_at(store, {})
+    with pytest.raises(TableReplacedError):
+        late.refresh()
+
+
+def test_data_goes_when_it_is_asked_for() -> None:
+    """RET-8: at once, or later; and what is not the table's stays."""
+    for later in (False, True):
+        store, table = made()
+        table.delete("id = 1")
+        store.put("data/notes.txt", b"mine")
+        if later:
+            drop_at(store, {})
+            assert len(data_files(store)) == 3
+        receipt = drop_at(store, {}, delete_data=True)
+        assert (receipt.version, receipt.no_op) == (4, later)
+        assert data_files(store) == ["data/notes.txt"]
+        assert drop_at(store, {}, delete_data=True).no_op
+        with pytest.raises(TableNotFoundError):
+            handle(store)
+        create(store, "id BIGINT")
+        assert_sound(store)
+
+
+def test_a_vacuum_of_the_next_table_removes_what_is_left() -> None:
+    """RET-6, RET-8: by its age; the log is needed."""
+    clock = Clock()
+    store = memory()
+    new_table(store, clock=clock).append(rows(1))
+    drop_at(store, {}, environment=clock.environment())
+    fresh = new_table(store, clock=clock)
+    fresh.append(rows(2))
+    assert len(data_files(store)) == 2
+    clock.forward(30 * 86_400)
+    assert fresh.vacuum(dry_run=False).deleted == 1
+    assert data_files(store) == live_files(store)
+    assert ids(handle(store)) == [2]
+    assert_sound(store)
