@@ -323,8 +323,10 @@ def read(
         ]
         replay.remarks.clear()
         entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
-    if chosen is not None and (chosen.version < oldest or chosen.entry.get("ends")):
-        # Given up, or no table any more.
+    if chosen is not None and chosen.entry.get("ends") and chosen.version == max(raw):
+        # No table any more.
+        chosen = None
+    if as_of is not None and chosen is not None and chosen.version < oldest:
         chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()

@@ -16,7 +16,6 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode
-from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range, read_tail
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
@@ -26,16 +25,13 @@ from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
-from tablefmt.snapshot.opening import open_log
+from tablefmt.snapshot.opening import open_log, put_hint_right
 from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.versions import Versions
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import Store
-
-HINT_LAG = 8
-"""A reader that had to look further than this beyond the hint leaves a better one."""
 
 UNREAD_MAX = 1024
 """Entries skipped and held as bytes until somebody reads; more are got again from the store."""
@@ -133,12 +129,7 @@ class LogView:
         if view.head.ended and not ended:
             raise TableNotFoundError(store.uri, f"version {view.head.version} dropped it")
         view.begins_anew = ended
-        version, hint = view.head.version, opened.hint or Hint(0)
-        known = hint.checkpoint if whole else opened.base.key or None
-        # A hint beyond the head is wrong, and would cost every reader requests.
-        stale = version > hint.version + HINT_LAG or hint.version > version
-        if stale or known != hint.checkpoint:
-            write_hint(store, view.head.table, Hint(version, known))
+        put_hint_right(store, opened, view.head, whole=whole)
         return view
 
     @property

@@ -16,7 +16,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.log.codec import decode
-from tablefmt.log.hint import Hint
+from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import VERSION_MAX, root_version
 from tablefmt.log.reader import (
     FIRST_WINDOW,
@@ -30,9 +30,13 @@ from tablefmt.log.reader import (
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.read import base_of, sound_root, usable_bases
+from tablefmt.snapshot.head import Head
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
+
+HINT_LAG = 8
+"""A reader that had to look further than this beyond the hint leaves a better one."""
 
 LONG_LOG = 1024
 """A log of so many versions, whose hint names no checkpoint, is worth a listing of them."""
@@ -82,7 +86,7 @@ def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
         return
     table = decode(look.known[0], 0).entry.table
     for base in usable_bases(store, VERSION_MAX, frozenset(() if key is None else (key,))):
-        if base.head is None or base.head.table != table:
+        if base.head is None or not _of_log(base.head, table):
             continue
         promised = max(look.listed or (base.version,)) if hint is None else hint.version
         bodies, _ = read_from(store, base.version + 1, promised)
@@ -96,12 +100,29 @@ def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Opened | No
     try:
         bodies, (root_body,) = read_from(store, version, hint.version, [key])
         root = sound_root(root_body, bodies[0] if bodies else None, key)
-        if root.head.table != decode(look.known[0], 0).entry.table:
+        if not _of_log(root.head, decode(look.known[0], 0).entry.table):
             raise TableReplacedError("the checkpoint is of another table", key=key, rule="CKP-5")
     except (CorruptTableError, UnsupportedFeatureError) as error:
         logger.warning("a checkpoint is not used: %s", error)
         return None
     return _opened(look, base_of(store, root, key), bodies[1:])
+
+
+def _of_log(head: Head, first: str) -> bool:
+    """Whether it can be a version of the log whose version 0 is of table `first`: one that gave
+    nothing up is of no other one, for none was dropped (ENT-14).
+    """
+    return head.table == first or head.totals.oldest > 0
+
+
+def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> None:
+    """Leave a better hint than the one that was met, if it was far from what there is (LOG-6)."""
+    version, hint = head.version, opened.hint or Hint(0)
+    known = hint.checkpoint if whole else opened.base.key or None
+    # A hint beyond the head is wrong, and would cost every reader requests.
+    stale = version > hint.version + HINT_LAG or hint.version > version
+    if stale or known != hint.checkpoint:
+        write_hint(store, head.table, Hint(version, known))
 
 
 def _opened(look: FirstLook, base: Base, bodies: list[bytes]) -> Opened:

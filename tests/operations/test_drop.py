@@ -12,9 +12,9 @@ import tablefmt
 from tablefmt.errors import (
     InvalidRangeError,
     TableExistsError,
+    TablefmtError,
     TableNotFoundError,
     TableReplacedError,
-    TablefmtError,
     VersionNotFoundError,
 )
 from tablefmt.maintenance.drop import drop_at
@@ -106,7 +106,7 @@ def test_a_reader_goes_on_until_it_hears_of_it() -> None:
 
 
 def test_a_transaction_that_was_under_way_is_told() -> None:
-    """ENT-14, CMT-12: its files are removed."""
+    """ENT-14, CMT-12: the entry in its way cannot be passed, and its files are removed."""
     store, table = made()
     works = [table.transaction().append(rows(9)), table.transaction().update({"id": "0"})]
     files = len(data_files(store))
@@ -138,7 +138,7 @@ def test_another_table_goes_on_counting() -> None:
                 reader.scan(version=version)
         with pytest.raises(VersionNotFoundError):
             reader.restore(version=2)
-    assert not {path for path in live_files(store)} & old
+    assert not set(live_files(store)) & old
     stamps = list(handle(store).context.view.timeline.timestamps)
     assert stamps == sorted(set(stamps))
     assert_sound(store)
@@ -200,7 +200,7 @@ def test_a_drop_goes_on_top_of_whatever_wins() -> None:
 
         class Late(CountingStore):
             def put_if_absent(self, key: str, body: bytes) -> Any:
-                if key.endswith("03.json") and not self.requests[-1:] == [("done", "")]:
+                if key.endswith("03.json") and self.requests[-1:] != [("done", "")]:
                     self.requests.append(("done", ""))
                     win(table)  # noqa: B023 - called at once
                 return self.inner.put_if_absent(key, body)

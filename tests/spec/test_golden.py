@@ -100,6 +100,9 @@ def test_the_log_dump_finds_what_is_broken(case: tuple[str, dict[str, Any]]) -> 
     uri, expected = case
     document = logdump.read(uri)
     found = {(finding["version"], finding["rule"]) for finding in document["findings"]}
+    if expected["error"] == "TableNotFoundError":
+        assert (found, document["state"]) == (set(), None)
+        return
     first = min(version for version, _ in expected["findings"])
     assert found == {tuple(finding) for finding in expected["findings"]}
     assert (document["state"] or {"version": -1})["version"] == first - 1
