@@ -18,9 +18,8 @@ _collects = gc.isenabled()
 gc.disable()
 try:
     from tablefmt import errors
-    from tablefmt.maintenance.drop import drop
     from tablefmt.session.receipt import Commit
-    from tablefmt.table import Table, create, exists, open, write
+    from tablefmt.table import Table, create, drop, exists, open, write
 finally:
     if _collects:
         gc.enable()

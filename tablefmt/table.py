@@ -17,6 +17,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.ddl import is_schema
+from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.handle import MaintainedHandle
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
@@ -426,3 +427,24 @@ def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> boo
         UnsupportedFeatureError, StoreError: as `open`.
     """
     return is_there(open_store(uri, storage_options))
+
+
+def drop(
+    uri: Uri,
+    *,
+    delete_data: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **commit: Unpack[CommitKeywords],
+) -> Commit:
+    """End the table at `uri`: its last entry says so, and who knows it is told (ENT-14, RET-8).
+
+    The log stays, and a new table in its place goes on counting. Data files stay for whoever reads
+    them, until a vacuum of the next table; with `delete_data` they go now, also if it was dropped
+    before.
+
+    Raises:
+        TableNotFoundError: there is none. UnsupportedFeatureError: a whole bucket (RET-6).
+        StoreError: a data file is still there; call it again.
+    """
+    store = open_store(uri, storage_options)
+    return drop_at(store, commit_options(commit), delete_data=delete_data)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
-
 import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
@@ -17,57 +13,20 @@ from tablefmt.model.properties import transaction_seconds
 from tablefmt.operations.drop import NAME
 from tablefmt.operations.drop import drop as end_table
 from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitKeywords, commit_options
+from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-Uri = Union[str, "os.PathLike[str]"]
-
-
-def drop(
-    uri: Uri,
-    *,
-    delete_data: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    **commit: Unpack[CommitKeywords],
-) -> Commit:
-    """End the table at `uri`: its last entry says so, and there is no table from then on.
-
-    Handles that know it are told (`TableReplacedError`), whatever they try to commit. The log
-    stays, so that a new table at the same place goes on counting from there, and nobody can take
-    one for the other. Data files stay too, for whoever reads them just now, until a vacuum of a new
-    table at that place, or another call with `delete_data`.
-
-    Args:
-        uri: as of `tablefmt.open`.
-        delete_data: remove the data files at once; of a table that was dropped before, too.
-        storage_options: as of `tablefmt.open`.
-        commit: as of every method that writes.
-
-    Raises:
-        TableNotFoundError: there is none; with `delete_data`, and there was none.
-        StoreError: a file could not be removed; call it again.
-        CommitRejectedError, CommitUnknownError: the table stays, or may be gone.
-        UnsupportedFeatureError: the table is a whole bucket, and `delete_data` is asked for.
-    """
-    store = open_store(uri, storage_options)
-    return drop_at(store, commit, delete_data=delete_data)
 
 
 def drop_at(
     store: Store,
-    commit: CommitKeywords,
+    options: CommitOptions,
     *,
     delete_data: bool = False,
     environment: Environment = SYSTEM,
 ) -> Commit:
-    """The same at the root of a store."""
-    options = commit_options(commit)
+    """End the table at the root of a store. Arguments and errors as of `tablefmt.drop`."""
     if delete_data:
         check_place(store)
     context = TableContext(store, LogView.open(store, ended=delete_data), environment)

@@ -292,6 +292,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "Table",
         "__version__",
         "create",
+        "drop",
         "errors",
         "exists",
         "open",

@@ -19,6 +19,7 @@ from tablefmt.errors import (
 )
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.operations.create import create
+from tablefmt.session.options import CommitOptions
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import CountingStore
@@ -84,7 +85,7 @@ def test_warm_handles_are_told(name: str, again: bool) -> None:
     """ENT-14, RET-8: also if there is another table by now; and again, however often they try."""
     store, table = made()
     warm = behind(table, store)
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     if again:
         create(store, "other STRING")
     before = LogView.open(store, ended=True).head.version
@@ -98,7 +99,7 @@ def test_a_reader_goes_on_until_it_hears_of_it() -> None:
     """ENT-14, RET-8: its files are there; then it is told."""
     store, table = made()
     warm = behind(table, store)
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     assert ids(warm) == [1, 2]
     for read in (warm.refresh, warm.to_arrow):
         with pytest.raises(TableReplacedError, match="dropped, by version 3"):
@@ -111,7 +112,7 @@ def test_a_transaction_that_was_under_way_is_told() -> None:
     works = [table.transaction().append(rows(9)), table.transaction().update({"id": "0"})]
     files = len(data_files(store))
     assert files == 4
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     create(store, "id BIGINT, p STRING")
     for work in works:
         with pytest.raises(TableReplacedError, match="dropped, by version 3"):
@@ -124,7 +125,7 @@ def test_another_table_goes_on_counting() -> None:
     """ENT-14: versions, times, ids of files; and nothing else is of the old one."""
     store, table = made()
     old = {table.id, *data_files(store)}
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     fresh = Table(create(store, "id BIGINT, p STRING, extra DATE", partition_by=["p"]))
     assert (fresh.version, fresh.oldest_version, fresh.partition_by) == (4, 4, ["p"])
     assert fresh.id not in old
@@ -142,7 +143,7 @@ def test_another_table_goes_on_counting() -> None:
     stamps = list(handle(store).context.view.timeline.timestamps)
     assert stamps == sorted(set(stamps))
     assert_sound(store)
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     again = Table(create(store, "x INT"))
     assert (again.version, again.oldest_version) == (7, 7)
     assert_sound(store)
@@ -168,7 +169,7 @@ def test_a_new_table_in_its_place_by_rows_and_by_writing() -> None:
 def test_of_two_that_make_one_anew_one_does() -> None:
     """CFL-4, ENT-14."""
     store, _ = made()
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     counting = CountingStore(store)
     won: list[str] = []
 
@@ -182,7 +183,7 @@ def test_of_two_that_make_one_anew_one_does() -> None:
         create(Late(counting), "id BIGINT, p STRING")
     assert isinstance(caught.value, TableReplacedError | tablefmt.errors.ProtocolChangedException)
     won.clear()
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     joined = create(Late(counting), "id BIGINT, p STRING", exist_ok=True)
     assert joined.view.head.table == won[0]
     assert_sound(store)
@@ -205,12 +206,12 @@ def test_a_drop_goes_on_top_of_whatever_wins() -> None:
                     win(table)  # noqa: B023 - called at once
                 return self.inner.put_if_absent(key, body)
 
-        assert drop_at(Late(store), {}).version == 4
+        assert drop_at(Late(store), CommitOptions()).version == 4
         with pytest.raises(TableNotFoundError):
             handle(store)
     store, table = made()
     late = LogView.open(store)
-    drop_at(store, {})
+    drop_at(store, CommitOptions())
     with pytest.raises(TableReplacedError):
         late.refresh()
 
@@ -222,12 +223,12 @@ def test_data_goes_when_it_is_asked_for() -> None:
         table.delete("id = 1")
         store.put("data/notes.txt", b"mine")
         if later:
-            drop_at(store, {})
+            drop_at(store, CommitOptions())
             assert len(data_files(store)) == 3
-        receipt = drop_at(store, {}, delete_data=True)
+        receipt = drop_at(store, CommitOptions(), delete_data=True)
         assert (receipt.version, receipt.no_op) == (4, later)
         assert data_files(store) == ["data/notes.txt"]
-        assert drop_at(store, {}, delete_data=True).no_op
+        assert drop_at(store, CommitOptions(), delete_data=True).no_op
         with pytest.raises(TableNotFoundError):
             handle(store)
         create(store, "id BIGINT")
@@ -239,7 +240,7 @@ def test_a_vacuum_of_the_next_table_removes_what_is_left() -> None:
     clock = Clock()
     store = memory()
     new_table(store, clock=clock).append(rows(1))
-    drop_at(store, {}, environment=clock.environment())
+    drop_at(store, CommitOptions(), environment=clock.environment())
     fresh = new_table(store, clock=clock)
     fresh.append(rows(2))
     assert len(data_files(store)) == 2
