@@ -153,6 +153,7 @@ WORDS: dict[str, str] = {
              "kind compact row",
     "CMP-5": "order sort curve cluster zero nan hilbert bits value",
     "CMP-6": "disk wait temporary room range sort memory",
+    "CMP-7": "autocompact auto by itself follow aside",
     "TIM-1": "time clock stamp",
     "TIM-2": "time logical compact",
     "TIM-3": "clock",

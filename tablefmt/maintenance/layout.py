@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from tablefmt.data.selection import Condition
+from tablefmt.operations.auto_compact import watch
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.receipt import Commit
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 class LayoutHandle(ReadableHandle):
     """The part of a table that writes its files again."""
+
+    def __init__(self, context: TableContext) -> None:
+        super().__init__(context)
+        watch(context)
 
     @overload
     def compact(

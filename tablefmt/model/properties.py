@@ -79,6 +79,7 @@ PROPERTIES: dict[str, Property] = {
         "30 days", _is_duration, "a duration such as '30 days'"
     ),
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
+    "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
     "statsColumns": Property(None, lambda text: True, "column names, separated by commas"),
 }

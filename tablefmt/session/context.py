@@ -9,6 +9,7 @@ from tablefmt.commit.driver import commit
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError
+from tablefmt.model.entry import Entry
 from tablefmt.model.fingerprints import differ
 from tablefmt.model.integers import whole_number
 from tablefmt.model.schema import Schema
@@ -38,6 +39,8 @@ class TableContext:
         self.changed: Callable[[str, Schema, Schema], None] | None = None
         """Told of commits of this handle that give the table other columns: its id, the columns
         before and after."""
+        self.afterwards: Callable[[Entry], None] | None = None
+        """Told of commits of this handle that are in the log; never raises, and does not wait."""
         self.hosts = Hosts()
         self._local = threading.local()
         self._moving = ForkedLock()
@@ -181,4 +184,6 @@ class TableContext:
             added = 0 if add is None else len(add)
             version = commit_made.version
             self._checkpointer.committed(self.view, version, added, self.environment)
+            if self.afterwards is not None:
+                self.afterwards(done.entry.entry)
         return commit_made

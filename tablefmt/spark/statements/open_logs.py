@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from tablefmt.errors import CorruptTableError, TableNotFoundError
 from tablefmt.log.codec import digest
 from tablefmt.log.names import entry_key
+from tablefmt.operations.auto_compact import watch
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.columns.evolution import note
@@ -45,6 +46,7 @@ def open_context(store: Store) -> TableContext:
                 _views.popitem(last=False)
     context = TableContext(store, view)
     context.changed = note
+    watch(context)
     return context
 
 
