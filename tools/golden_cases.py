@@ -7,6 +7,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+from golden_checkpoints import checkpoints
 from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
@@ -44,6 +45,7 @@ def cases() -> Iterator[Maker]:
     yield from newer_writers()
     yield from horizons()
     yield from dropped()
+    yield from checkpoints()
     yield from bad_paths()
     yield from bad_states()
     yield from bad_entries()

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import fsspec
+import logcheckpoints
 import pyarrow.parquet as pq
 from logrows import check_lineage, check_moves, take_rows
 from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
@@ -226,6 +227,14 @@ class Folder:
         data: bytes = self.store.cat_file(f"{self.root}/{name}")
         return data
 
+    def checkpoints(self) -> dict[str, int]:
+        """Names and versions of the roots of checkpoints (CKP-2)."""
+        try:
+            paths = self.store.ls(f"{self.root}/_log/checkpoints", False)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return logcheckpoints.versions_of(path.rsplit("/", 1)[-1] for path in paths)
+
     def entries(self) -> dict[int, bytes]:
         """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
         self.store.invalidate_cache()
@@ -293,6 +302,7 @@ def read(
     require_there(raw, f"no table at {uri}")
     findings: list[Json] = []
     entries, replay, chosen = [], Replay(folder.get), None
+    roots, states = folder.checkpoints(), dict[int, Json]()
     oldest = oldest_of(raw[max(raw)])
 
     for version, data in raw.items():
@@ -312,6 +322,9 @@ def read(
                 require(chained, "LOG-1", "does not name the SHA-256 of the entry before it")
                 if replay.version == version - 1:
                     added = replay.apply(entry, version)
+                    if version in roots.values():
+                        more = {"metadata": replay.metadata, "described": replay.described[-1]}
+                        states[version] = {**replay.state(), **more}
                     in_time = until is None or replay.entry["time_version"] <= until
                     if in_time and version in (wanted, version if wanted is None else -1):
                         chosen = copy.copy(replay)
@@ -326,16 +339,16 @@ def read(
     if chosen is not None and chosen.entry.get("ends") and chosen.version == max(raw):
         # No table any more.
         chosen = None
+    for name, version in sorted(roots.items()):
+        wrong = logcheckpoints.problems(name, version, folder.get, raw, states.get(version))
+        findings += [{"version": version, "rule": rule, "message": m} for rule, m in wrong]
     if as_of is not None and chosen is not None and chosen.version < oldest:
         chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()
     for file in state["files"] if files and state else ():
-        found = [
-            {"version": file["added"], "rule": "ADD-5"} | {"message": m}
-            for m in folder.problems(file)
-        ]
-        findings += found
+        where: Json = {"version": file["added"], "rule": "ADD-5"}
+        findings += [where | {"message": m} for m in folder.problems(file)]
     return {"uri": uri, "entries": entries, "state": state, "findings": findings}
 
 

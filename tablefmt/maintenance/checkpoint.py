@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tablefmt.errors import CorruptTableError, LostCheckpointError, UnsupportedFeatureError
 from tablefmt.log.codec import digest
 from tablefmt.log.names import root_version
-from tablefmt.session.checkpoint import checkpoint_of
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.checkpoints.parts import PartFile
 from tablefmt.snapshot.checkpoints.read import listed_roots, read_base
@@ -63,7 +62,7 @@ def checkpoint(context: TableContext) -> CheckpointReport:
     """
     began = context.environment.monotonic()
     context.view.refresh()
-    written = checkpoint_of(context.view, context.environment.nonce)
+    written = context.checkpointer.write(context.view, context.environment)
     return report_of(context.store.uri, written, context.environment.monotonic() - began)
 
 

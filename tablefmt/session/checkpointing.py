@@ -11,7 +11,7 @@ from tablefmt.log.hint import read_hint
 from tablefmt.log.names import HINT, root_version
 from tablefmt.model.properties import get_property
 from tablefmt.session.checkpoint import checkpoint_of
-from tablefmt.snapshot.checkpoints.write import Known
+from tablefmt.snapshot.checkpoints.write import Checkpoint, Known
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.forks import renew_after_fork
 
@@ -80,6 +80,18 @@ class Checkpointer:
                 logger.debug("no checkpoint: %s", error)
                 busy.release()
 
+    def write(self, view: LogView, environment: Environment) -> Checkpoint:
+        """Write one of the newest version that a view knows, on what this handle wrote before.
+
+        Raises: as `checkpoint_of`.
+        """
+        known = self._known
+        if known is not None and known.root.head.version < view.base.version:
+            known = None
+        written = checkpoint_of(view, environment.nonce, known)
+        self._last, self._known = written.version, written.known
+        return written
+
     def _write(
         self, view: LogView, busy: threading.Lock, interval: int, environment: Environment
     ) -> None:
@@ -88,11 +100,7 @@ class Checkpointer:
             self._last = max(self._last, _newest_hinted(view))
             if view.head.version - self._last < interval and self._last > 0:
                 return
-            known = self._known
-            if known is not None and known.root.head.version < view.base.version:
-                known = None
-            written = checkpoint_of(view, environment.nonce, known)
-            self._last, self._known = written.version, written.known
+            written = self.write(view, environment)
             logger.info("checkpoint of version %d: %s", written.version, written.path)
         except (TablefmtError, OSError, RuntimeError) as error:
             # The table is what it is without one, and the next commit that makes one due tries.

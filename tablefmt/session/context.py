@@ -44,7 +44,7 @@ class TableContext:
         self.hosts = Hosts()
         self._local = threading.local()
         self._moving = ForkedLock()
-        self._checkpointer = Checkpointer()
+        self.checkpointer = Checkpointer()
 
     @property
     def measured(self) -> Measured | None:
@@ -183,7 +183,7 @@ class TableContext:
             add = done.entry.entry.add
             added = 0 if add is None else len(add)
             version = commit_made.version
-            self._checkpointer.committed(self.view, version, added, self.environment)
+            self.checkpointer.committed(self.view, version, added, self.environment)
             if self.afterwards is not None:
                 self.afterwards(done.entry.entry)
         return commit_made

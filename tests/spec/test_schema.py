@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pyarrow as pa
 import pytest
+import referencing
 
 import tablefmt
 from tests.places import GOLDEN, ROOT
@@ -115,3 +116,36 @@ def test_the_schema_refuses_a_type_that_is_none(kind: Any) -> None:
     entry = entries(GOLDEN / "empty" / "table")[0]
     entry["metadata"]["schema"]["fields"][0]["type"] = kind
     assert not VALIDATOR.is_valid(entry)
+
+
+def test_the_schema_of_a_root_is_that_of_checkpoints(tmp_path: Path) -> None:
+    """CKP-2 to CKP-4: those of the golden tables, and those that the package writes."""
+    schema = json.loads((ROOT / "spec/schemas/checkpoint.schema.json").read_text(encoding="utf-8"))
+    resources = [(s["$id"], referencing.Resource.from_contents(s)) for s in (schema, SCHEMA)]
+    registry: Any = referencing.Registry().with_resources(resources)
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
+    validator.check_schema(schema)
+    kinds = {"p": pa.string(), "x": pa.int64(), "d": pa.decimal128(9, 2), "n": pa.float64()}
+    data = pa.Table.from_pylist(
+        [{"p": "a", "x": 1, "n": float("inf")}, {"p": "b", "x": 2}, {"p": "a", "x": 3}],
+        pa.schema(kinds),
+    )
+    table = tablefmt.create(str(tmp_path / "t"), data.schema, partition_by=["p"])
+    table.append(data, application=("app", 1))
+    table.delete("x = 1")
+    table.checkpoint()
+    table.append(data)
+    table.checkpoint()
+    golden = [GOLDEN / f"checkpoint-{name}" / "table" for name in ("base", "gone-lines")]
+    roots = [
+        root for at in (tmp_path / "t", *golden) for root in at.glob("_log/checkpoints/*.json")
+    ]
+    assert len(roots) == 4
+    for root in roots:
+        document = json.loads(root.read_bytes())
+        validator.validate(document)
+        for name in document:
+            with pytest.raises(jsonschema.ValidationError):
+                validator.validate({k: v for k, v in document.items() if k != name})
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate({**document, "more": 1})

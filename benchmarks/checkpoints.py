@@ -1,0 +1,272 @@
+"""Tables of many files that are opened at a checkpoint, beside deltalake.
+
+N files, 1,000 partitions, 10 columns with bounds, no data.
+
+Every figure is in seconds but the bytes; the fit is t = a + b * N over the sizes given.
+
+python -m benchmarks.checkpoints [--files 10000 100000 1000000] [--rounds 3] [--no-deltalake]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import tablefmt
+from benchmarks.state import following, seconds
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.log.codec import decode
+from tablefmt.log.names import entry_key
+from tablefmt.log.side_files import write_side
+from tablefmt.operations.create import create
+from tablefmt.store.open import open_store
+
+COLUMNS = 10
+PARTITIONS = 1000
+EACH = 62_500
+"""Files of a commit."""
+
+
+def build(uri: str, files: int) -> None:
+    """Entries with side files of made-up bounds: the first column in the order of the files."""
+    names = [f"c{i} BIGINT" for i in range(1, COLUMNS + 1)]
+    store = open_store(uri, {})
+    create(store, ", ".join([*names, "p INT"]), partition_by=["p"], environment=SYSTEM)
+    stored = decode(store.get(entry_key(0)), 0)
+    chance = np.random.default_rng(1)
+    known = version = 0
+    while known < files:
+        count = min(EACH, files - known)
+        version += 1
+        ids = np.arange(known, known + count)
+        side = write_side(store, f"{version:032x}", described(ids, version, files, chance))
+        known += count
+        totals = replace(
+            stored.entry.totals,
+            files=known,
+            rows=known * 1000,
+            bytes=known * 40_000,
+            next_id=known + 1,
+        )
+        stored = following(store, stored, add=side, totals=totals)
+
+
+def described(ids: Any, version: int, files: int, chance: Any) -> pa.Table:
+    """What an entry says of files: paths with a transaction of 32 digits, and a random part."""
+    nonce = f"{version:032x}"
+    parts = chance.integers(0, 1 << 62, len(ids)).tolist()
+    columns: dict[str, Any] = {
+        "path": [f"data/{nonce}/{part:016x}.parquet" for part in parts],
+        "size": chance.integers(1 << 20, 1 << 27, len(ids)) * 0 + 40_000,
+        "rows": np.full(len(ids), 1000),
+        f"partition.{COLUMNS + 1}": pa.array(ids * PARTITIONS // max(files, 1), pa.int32()),
+    }
+    for column in range(1, COLUMNS + 1):
+        lower = ids * 1000 if column == 1 else chance.integers(0, 1 << 40, len(ids))
+        columns[f"lower.{column}"] = lower
+        columns[f"upper.{column}"] = lower + 999
+        columns[f"nulls.{column}"] = np.zeros(len(ids), np.int64)
+    return pa.table(columns)
+
+
+def resident() -> int:
+    """Bytes of this process."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def plans(files: int) -> dict[str, str]:
+    """Conditions by what they leave."""
+    middle = files // 2 * 1000
+    return {
+        "point, clustered": f"c1 = {middle}",
+        "partition": f"p = {PARTITIONS // 2}",
+        "range, not clustered": "c2 < 1000000000",
+    }
+
+
+def planned(table: tablefmt.Table, where: str) -> pa.Table:
+    """The files that a condition leaves."""
+    return table.scan(where=where).files()
+
+
+def one(uri: str, files: int) -> dict[str, float]:
+    """Figures of a process that has nothing of the table yet."""
+    found: dict[str, float] = {}
+    warm = tablefmt.open(uri)
+    warm.refresh()
+    before = resident()
+    start = time.perf_counter()
+    table = tablefmt.open(uri)
+    found["open"] = time.perf_counter() - start
+    snapshot = table.context.view.snapshot()
+    core = ["id", "added", "size", "rows", f"partition.{COLUMNS + 1}"]
+    for segment in snapshot.history.segments:
+        segment.files.columns(core)
+    found["open and core columns"] = time.perf_counter() - start
+    found["memory of core columns, bytes a file"] = (resident() - before) / files
+    for name, where in plans(files).items():
+        cold = tablefmt.open(uri)
+        found[f"plan, {name}: cold"] = seconds(partial(planned, cold, where))
+        found[f"plan, {name}: warm"] = seconds(partial(planned, cold, where), 3)
+        start = time.perf_counter()
+        tablefmt.open(uri).scan(where=where).files()
+        found[f"open and plan, {name}"] = time.perf_counter() - start
+    return found
+
+
+def in_process(uri: str, files: int) -> dict[str, float]:
+    """`one` in a process of its own."""
+    code = "import json,sys; from benchmarks.checkpoints import one; "
+    code += "print(json.dumps(one(sys.argv[1], int(sys.argv[2]))))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, uri, str(files)], check=True, capture_output=True
+    )
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def run(files: int, rounds: int, deltalake: bool) -> dict[str, float]:
+    """All figures of one size, each the least of some rounds."""
+    folder = tempfile.mkdtemp(prefix="checkpoints-")
+    try:
+        uri = f"{folder}/t"
+        build(uri, files)
+        found: dict[str, float] = {}
+        table = tablefmt.open(uri)
+        report = table.checkpoint()
+        found["write, the first: with replay"] = report.seconds
+        found["bytes a file"] = report.written_bytes / files
+        found["write, again: nothing changed"] = table.checkpoint().seconds
+        found |= changed(table, files)
+        rest = [in_process(uri, files) for _ in range(rounds)]
+        found |= {name: min(each[name] for each in rest) for name in rest[0]}
+        found |= refreshed(uri)
+        if deltalake:
+            found |= beside(f"{folder}/delta", files, rounds)
+        return found
+    finally:
+        shutil.rmtree(folder)
+
+
+def changed(table: Any, files: int) -> dict[str, float]:
+    """A hundredth of the files goes, as many come."""
+    store, view = table.context.store, table.context.view
+    view.refresh()
+    stored = view.entries_after(view.head.version - 1)[0]
+    totals = stored.entry.totals
+    removed = list(range(50, totals.next_id, 100))
+    count = len(removed)
+    ids = np.arange(totals.next_id - 1, totals.next_id - 1 + count)
+    version = view.head.version + 1
+    columns = described(ids % files, version, files, np.random.default_rng(version))
+    side = write_side(store, f"{version:032x}", columns)
+    after = replace(totals, next_id=totals.next_id + count)
+    following(store, stored, add=side, remove=removed, totals=after)
+    table.refresh()
+    view.snapshot()
+    report = table.checkpoint()
+    return {
+        "write, after a change of 1 %": report.seconds,
+        "bytes written after it, a file that came": report.written_bytes / count,
+    }
+
+
+def refreshed(uri: str) -> dict[str, float]:
+    """A handle that is 100 commits behind, and the first plan after it caught up."""
+    table, behind = tablefmt.open(uri), tablefmt.open(uri)
+    where = f"p = {PARTITIONS // 2}"
+    behind.scan(where=where).files()
+    values = {f"c{i}": [1] for i in range(1, COLUMNS + 1)}
+    data = pa.table({**values, "p": pa.array([PARTITIONS // 2], pa.int32())})
+    for _ in range(100):
+        table.append(data)
+    found = {"refresh of 100 commits": seconds(behind.refresh)}
+    found["plan after it"] = seconds(lambda: behind.scan(where=where).files())
+    return found
+
+
+def beside(uri: str, files: int, rounds: int) -> dict[str, float]:
+    """deltalake with as many files of as many columns, at a checkpoint."""
+    import deltalake
+
+    names = [f"c{i}" for i in range(1, COLUMNS + 1)]
+    fields = [deltalake.Field(name, deltalake.schema.PrimitiveType("long")) for name in names]
+    fields.append(deltalake.Field("p", deltalake.schema.PrimitiveType("integer")))
+    schema = deltalake.Schema(fields)
+    chance = np.random.default_rng(1)
+    lower = chance.integers(0, 1 << 40, (files, COLUMNS))
+    lower[:, 0] = np.arange(files) * 1000
+    parts = chance.integers(0, 1 << 62, files).tolist()
+    empty = dict.fromkeys(names, 0)
+    actions = []
+    for at in range(files):
+        low = dict(zip(names, lower[at].tolist(), strict=True))
+        stats = {
+            "numRecords": 1000,
+            "minValues": low,
+            "maxValues": {name: value + 999 for name, value in low.items()},
+            "nullCount": empty,
+        }
+        p = str(at * PARTITIONS // files)
+        path = f"p={p}/{parts[at]:016x}.parquet"
+        add = deltalake.transaction.AddAction(path, 40_000, {"p": p}, 0, True, json.dumps(stats))
+        actions.append(add)
+    deltalake.transaction.create_table_with_add_actions(
+        uri, schema, actions, mode="error", partition_by=["p"]
+    )
+    del actions
+    deltalake.DeltaTable(uri).create_checkpoint()
+    size = sum(path.stat().st_size for path in Path(uri, "_delta_log").glob("*.parquet"))
+    found = {"deltalake: bytes a file": size / files}
+    before = resident()
+    found["deltalake: open"] = seconds(lambda: deltalake.DeltaTable(uri), rounds)
+    table = deltalake.DeltaTable(uri)
+    where = [("p", "=", str(PARTITIONS // 2))]
+    found["deltalake: plan, partition"] = seconds(lambda: table.file_uris(where), rounds)
+    found["deltalake: memory, bytes a file"] = (resident() - before) / files
+    return found
+
+
+def fit(sizes: list[int], values: list[float]) -> tuple[float, float]:
+    """a and b of t = a + b * N."""
+    b, a = np.polyfit(sizes, values, 1)
+    return float(a), float(b)
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-deltalake", action="store_true")
+    given = parser.parse_args()
+    results = {n: run(n, given.rounds, not given.no_deltalake) for n in given.files}
+    names = list(results[given.files[0]])
+    document: dict[str, Any] = {
+        name: {str(n): round(results[n][name], 6) for n in given.files} for name in names
+    }
+    if len(given.files) > 1:
+        for name in names:
+            a, b = fit(given.files, [results[n][name] for n in given.files])
+            document[name]["a"], document[name]["b, µs a file"] = round(a, 5), round(b * 1e6, 5)
+    print(json.dumps(document, indent=1))
+
+
+if __name__ == "__main__":
+    main()
