@@ -93,7 +93,7 @@ def _added(maker: Maker) -> dict[int, int]:
     for document in maker.documents:
         count = len(document.get("add", {}).get("path", ()))
         first = document["totals"]["next_id"] - count
-        added |= dict.fromkeys(range(first, first + count), document["version"])
+        added |= {i: int(document["version"]) for i in range(first, first + count)}
     return added
 
 
