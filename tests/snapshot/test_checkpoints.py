@@ -6,14 +6,16 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pytest
 
+import tablefmt
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.errors import CorruptTableError
+from tablefmt.errors import CorruptTableError, TableNotFoundError, TableReplacedError
 from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import CHECKPOINTS, HINT, entry_key
 from tablefmt.log.reader import FIRST_WINDOW
@@ -350,3 +352,28 @@ def test_opening_at_a_checkpoint_takes_two_rounds() -> None:
     counting.requests.clear()
     view.refresh()
     assert counting.requests == [("get", entry_key(table.version + 1))]
+
+
+def test_a_table_that_was_dropped_stays_so_and_another_goes_on(tmp_path: Path) -> None:
+    """CKP-5, ENT-14: by checkpoints of the last version of one, and of the first of the other."""
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, "id BIGINT")
+    table.append({"id": [1, 2]})
+    old = table.checkpoint()
+    tablefmt.drop(uri)
+    store = table.context.store
+    with pytest.raises(TableReplacedError, match="ENT-14"):
+        checkpoint_at(store, 2, SYSTEM.nonce)
+    assert not tablefmt.exists(uri)
+    with pytest.raises(TableNotFoundError):
+        tablefmt.open(uri)
+    other = tablefmt.create(uri, "name STRING")
+    other.append({"name": ["x"]})
+    new = other.checkpoint()
+    other.append({"name": ["y"]})
+    for key in (old.path, new.path):
+        write_hint(store, table.id, Hint(4, key))
+        again = tablefmt.open(uri)
+        assert again.context.view.base.key == key
+        assert (again.id, again.to_arrow()["name"].to_pylist()) == (other.id, ["x", "y"])
+        assert again.id != table.id

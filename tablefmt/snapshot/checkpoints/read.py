@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def sound_root(root_body: bytes | None, entry_body: bytes | None, key: str) -> R
     same = (entry.table, entry.timestamp, entry.time_version, entry.totals)
     if same != (head.table, head.timestamp, head.time_version, head.totals):
         raise CorruptTableError("the checkpoint is not of its version", key=key, rule="CKP-5")
-    return root
+    return replace(root, head=replace(head, ended=entry.ends))
 
 
 def base_of(store: Store, root: Root, key: str) -> Base:
