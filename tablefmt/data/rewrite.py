@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.bounds import nan_counts
+from tablefmt.data.fetch import ahead
 from tablefmt.data.file_stream import row_groups, write_groups
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import read_files
@@ -56,9 +57,15 @@ class Rewriting:
             CorruptDataError: DAT-5. StoreError: the store refused a file.
         """
         schema = self.metadata.schema
-        batches = read_files(self.store, files, schema, schema.fields)
-        groups = row_groups(physical_batches(batches, schema))
-        return self.write(groups, prefix, self.partition(files), self.may_be_nan(files), rows_max)
+
+        def groups() -> Iterator[pa.Table]:
+            batches = read_files(self.store, files, schema, schema.fields)
+            return row_groups(physical_batches(batches, schema))
+
+        # One is read while the one before it is written.
+        return self.write(
+            ahead(groups), prefix, self.partition(files), self.may_be_nan(files), rows_max
+        )
 
     def write(
         self,

@@ -323,6 +323,31 @@ def test_a_transaction_stages_a_compaction_by_itself() -> None:
     assert_sound(table.context.store)
 
 
+@pytest.mark.parametrize("verb", ["minor", "major", "cluster"])
+def test_readers_of_changes_do_not_see_it(verb: str) -> None:
+    """CMP-4, CFL-8, INC-1: between changes, as the end of a range, and by itself."""
+    table = new_table()
+    for n in range(4):
+        table.append(rows(n, n + 10))
+    table.delete("id IN (2, 11)")
+    commit = table.cluster("id") if verb == "cluster" else table.compact(verb)
+    assert commit.version == 6
+    table.delete("id = 3")
+    table.append(rows(20))
+    for content in ("changes", "net", "append"):
+        assert (
+            table.changes(after_version=5, ending_version=6, content=content).to_arrow().num_rows
+            == 0
+        )
+    changes = table.changes(after_version=0).to_arrow().to_pylist()
+    seen = [(c["_commit_version"], c["_change_type"], c["id"]) for c in changes]
+    inserted = [(n + 1, "insert", i) for n in range(4) for i in (n, n + 10)]
+    gone = [(5, "delete", 2), (5, "delete", 11), (7, "delete", 3), (8, "insert", 20)]
+    assert sorted(seen) == sorted([*inserted, *gone])
+    net = table.changes(after_version=0, ending_version=6, content="append").to_arrow()
+    assert sorted(net["id"].to_pylist()) == [0, 1, 3, 10, 12, 13]
+
+
 # --- what makes no sense -------------------------------------------------------------------------
 
 
