@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import itertools
 import re
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +19,7 @@ from logshapes import Json, Refusal, fits, map_of, natural, positive, require, t
 from logvalues import encode
 
 ROOT_NAME = re.compile(r"(\d{20})\.[0-9a-f]{32}\.json\Z", re.ASCII)
+BLOCK_NAME = re.compile(r"(\d{20})-(\d{20})\.jsonl\.gz\Z", re.ASCII)
 PART_NAME = re.compile(r"_log/checkpoints/parts/[0-9a-f]{32}\.parquet\Z", re.ASCII)
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 PART = {
@@ -61,6 +64,30 @@ def versions_of(names: Iterable[str]) -> dict[str, int]:
     """The roots among the names in `_log/checkpoints/`, with their versions (CKP-2)."""
     matches = ((name, ROOT_NAME.match(name)) for name in names)
     return {name: int(match[1]) for name, match in matches if match}
+
+
+def block_problems(
+    names: Iterable[str], load: Load, raw: dict[int, bytes]
+) -> list[tuple[int, str, str]]:
+    """What is wrong with blocks, the names in `_log/history/`: version, rule, message (HIS-1)."""
+    found = []
+    for name in sorted(names):
+        match = BLOCK_NAME.match(name)
+        if match is None:
+            continue
+        first, last = map(int, match.groups())
+        length = last - first + 1
+        if length not in (16, 256, 4096) or first % length:
+            found.append((first, "HIS-1", f"has the block {name}, which is no run"))
+            continue
+        entries = [raw.get(version) for version in range(first, last + 1)]
+        try:
+            same = gzip.decompress(load(f"_log/history/{name}")).split(b"\n") == [*entries, b""]
+        except (OSError, EOFError, zlib.error):
+            same = False
+        if not same and None not in entries:
+            found.append((first, "HIS-2", f"has the block {name}, which is not its entries"))
+    return found
 
 
 def problems(

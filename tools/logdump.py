@@ -227,13 +227,13 @@ class Folder:
         data: bytes = self.store.cat_file(f"{self.root}/{name}")
         return data
 
-    def checkpoints(self) -> dict[str, int]:
-        """Names and versions of the roots of checkpoints (CKP-2)."""
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder below `_log/`."""
         try:
-            paths = self.store.ls(f"{self.root}/_log/checkpoints", False)
+            paths = self.store.ls(f"{self.root}/_log/{folder}", False)
         except (FileNotFoundError, NotADirectoryError):
-            return {}
-        return logcheckpoints.versions_of(path.rsplit("/", 1)[-1] for path in paths)
+            return []
+        return [path.rsplit("/", 1)[-1] for path in paths]
 
     def entries(self) -> dict[int, bytes]:
         """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
@@ -302,7 +302,7 @@ def read(
     require_there(raw, f"no table at {uri}")
     findings: list[Json] = []
     entries, replay, chosen = [], Replay(folder.get), None
-    roots, states = folder.checkpoints(), dict[int, Json]()
+    roots, states = logcheckpoints.versions_of(folder.names("checkpoints")), dict[int, Json]()
     oldest = oldest_of(raw[max(raw)])
 
     for version, data in raw.items():
@@ -339,6 +339,8 @@ def read(
     if chosen is not None and chosen.entry.get("ends") and chosen.version == max(raw):
         # No table any more.
         chosen = None
+    blocks = logcheckpoints.block_problems(folder.names("history"), folder.get, raw)
+    findings += [{"version": v, "rule": rule, "message": m} for v, rule, m in blocks]
     for name, version in sorted(roots.items()):
         wrong = logcheckpoints.problems(name, version, folder.get, raw, states.get(version))
         findings += [{"version": version, "rule": rule, "message": m} for rule, m in wrong]

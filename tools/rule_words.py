@@ -107,6 +107,9 @@ WORDS: dict[str, str] = {
     "CKP-6": "checkpoint lost damage elsewhere base older",
     "CKP-7": "checkpoint writ due segment part",
     "CKP-8": "hint checkpoint listing root",
+    "HIS-1": "block entries run",
+    "HIS-2": "block chain entr",
+    "HIS-3": "block written together many",
     "CMT-1": "outcome commit unknown reject file clean kill "
              "crash true fail left refus receipt told others",
     "CMT-2": "same bytes nonce stale head transaction attempt once "

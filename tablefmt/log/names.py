@@ -10,6 +10,7 @@ SIDE = "_log/side/"
 HINT = "_log/hint.json"
 DELETES = "deletes/"
 CHECKPOINTS = "_log/checkpoints/"
+HISTORY = "_log/history/"
 
 VERSION_MAX = (1 << 63) - 1
 
@@ -20,6 +21,7 @@ _TRANSACTION = re.compile(r"[0-9a-f]{32}")
 _SIDE = re.compile(r"_log/side/[0-9a-f]{32}\.parquet")
 _ROOT = re.compile(r"_log/checkpoints/(\d{20})\.[0-9a-f]{32}\.json")
 _CHECKPOINT_PART = re.compile(r"_log/checkpoints/parts/[0-9a-f]{32}\.parquet")
+_BLOCK = re.compile(r"_log/history/(\d{20})-(\d{20})\.jsonl\.gz")
 _DELETES = re.compile(r"deletes/[0-9a-f]{32}\.parquet")
 _OWN = re.compile(r"data/[0-9a-f]{32}/[0-9A-Za-z_-]{1,64}(?:\.[0-9A-Za-z_-]{1,64}){0,8}")
 _GUEST = re.compile(r"data/[0-9a-f]{32}/([0-9a-f]{32})\.parquet")
@@ -73,6 +75,19 @@ def part_key(nonce: str) -> str:
 def is_part_key(key: str) -> bool:
     """Whether a name is that of a Parquet object of a checkpoint."""
     return _CHECKPOINT_PART.fullmatch(key) is not None
+
+
+def block_key(first: int, last: int) -> str:
+    """The name of a block of entries, both versions inclusive (HIS-1)."""
+    return f"{HISTORY}{first:020d}-{last:020d}.jsonl.gz"
+
+
+def block_range(key: str) -> tuple[int, int] | None:
+    """The versions that the name of a block says, or None for any other name."""
+    match = _BLOCK.fullmatch(key)
+    if match is None or not key.isascii():
+        return None
+    return int(match[1]), int(match[2])
 
 
 def deletes_key(transaction: str) -> str:

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError
-from tablefmt.log.reader import read_range
+from tablefmt.log.packed import read_entries
 from tablefmt.model.entry import Entry
 from tablefmt.model.integers import whole_from_0
 from tablefmt.session.context import TableContext
@@ -51,7 +51,7 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
-    entries = list(read_range(context.store, first, last))
+    entries = read_entries(context.store, first, last, context.view.base.version)
     oldest = context.view.head.totals.oldest
     return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], SCHEMA)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
-from tablefmt.errors import LostCheckpointError
+from tablefmt.errors import LostCheckpointError, TablefmtError
 from tablefmt.log.hint import Hint, read_hint, write_hint
 from tablefmt.log.names import HINT, root_version
+from tablefmt.log.packed import write_blocks
 from tablefmt.log.reader import read_range
 from tablefmt.snapshot.base import NOTHING
 from tablefmt.snapshot.checkpoints.read import usable_bases
@@ -19,6 +21,8 @@ from tablefmt.snapshot.checkpoints.write import (
 )
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
 
 Nonce = Callable[[], str]
 
@@ -49,7 +53,16 @@ def checkpoint_of(view: LogView, nonce: Nonce, before: Known | None = None) -> C
         except LostCheckpointError as lost:
             files, before, afresh = view.instead(lost, version), None, True
     tell_of(view.store, head.table, written)
+    _pack(view.store, -1 if before is None else before.root.head.version, version)
     return written
+
+
+def _pack(store: Store, since: int, last: int) -> None:
+    """Put the entries since the last checkpoint together (HIS-3); nobody needs it to be done."""
+    try:
+        write_blocks(store, since, last)
+    except TablefmtError as error:
+        logger.warning("entries were not put together: %s", error)
 
 
 def checkpoint_at(store: Store, version: int, nonce: Nonce) -> Checkpoint:

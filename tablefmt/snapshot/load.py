@@ -17,6 +17,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
+from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range, read_tail
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
@@ -315,7 +316,7 @@ class LogView:
             known = [stored for stored in self._recent if version < stored.version <= end]
         if len(known) == end - version:
             return known
-        entries = list(read_range(self.store, version + 1, end))
+        entries = read_entries(self.store, version + 1, end, self.base.version)
         self._earlier.learn({e.version: e.entry for e in entries if e.version < self.base.first})
         return entries
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tablefmt.log.reader import WINDOW_MAX, read_range
+from tablefmt.log.packed import read_entries
+from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.log.side_files import read_sides
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.files import FileHistory
@@ -23,14 +24,21 @@ def fold_stored(store: Store, files: FileHistory, entries: Sequence[StoredEntry]
     return fold(files, [stored.entry for stored in entries], *sides)
 
 
-def replay(store: Store, files: FileHistory, version: int) -> FileHistory:
+def replay(store: Store, files: FileHistory, version: int, packed_to: int = -1) -> FileHistory:
     """The files of a later version, without those of before that are too many.
+
+    Args:
+        store: the table's root.
+        files: of a version.
+        version: the later one.
+        packed_to: entries up to it are to be had many at a time (HIS-3).
 
     Raises:
         CorruptTableError: as `fold_stored`; an entry is not there any more.
     """
     while files.version < version:
         first = files.version + 1
-        entries = list(read_range(store, first, min(version, first + WINDOW_MAX - 1)))
+        last = min(version, first + WINDOW_MAX - 1)
+        entries = read_entries(store, first, last, packed_to)
         files = bounded(fold_stored(store, files, entries))
     return files

@@ -48,7 +48,7 @@ class Standing:
             if not files.first <= version:
                 files = self._usable(store, version).files
             try:
-                return replay(store, files, version)
+                return replay(store, files, version, self.base.version)
             except LostCheckpointError as lost:
                 logger.warning("a checkpoint is given up: %s", lost)
                 self._lost |= {lost.key}

@@ -1,0 +1,183 @@
+"""Entries many at a time: runs of them as one object, in powers of 16. Spec: HIS-1 .. HIS-3.
+
+The bytes are those of the entries, so whoever reads them checks what it would check of the entries,
+and the chain from the last one back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from tablefmt.errors import CorruptEntryError, TablefmtError
+from tablefmt.log.codec import decode
+from tablefmt.log.gaps import gap_error
+from tablefmt.log.names import HISTORY, block_key, block_range, entry_key
+from tablefmt.log.reader import read_range
+from tablefmt.model.entry import StoredEntry
+from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
+
+SIZES = (4096, 256, 16)
+"""Entries of a block, the largest first."""
+
+WASTE = 8
+"""A block is read if at least one in so many of its entries is wanted."""
+
+BLOCK_BYTES_MAX = 64 << 20
+"""Of entries together; a run of longer ones is not packed."""
+
+FEW = 4
+"""So many entries are got one by one."""
+
+
+def pack(bodies: Sequence[bytes]) -> bytes:
+    """The bytes of a block, the same whoever makes it."""
+    squeeze = zlib.compressobj(6, zlib.DEFLATED, 31)
+    return squeeze.compress(b"".join(body + b"\n" for body in bodies)) + squeeze.flush()
+
+
+def unpack(block: bytes, count: int) -> list[bytes]:
+    """The reverse. Raises CorruptEntryError: HIS-1, it does not hold so many entries."""
+    grow = zlib.decompressobj(31)
+    try:
+        whole = grow.decompress(block, BLOCK_BYTES_MAX + count)
+    except zlib.error as error:
+        raise CorruptEntryError(f"a block of entries is damaged: {error}", rule="HIS-1") from None
+    bodies = whole.split(b"\n")
+    if not grow.eof or grow.unused_data or bodies.pop() != b"" or len(bodies) != count:
+        raise CorruptEntryError("a block does not hold the entries it should", rule="HIS-1")
+    return bodies
+
+
+def cover(first: int, last: int, packed_to: int) -> Iterator[tuple[int, int]]:
+    """Blocks and single versions that hold a range, as pairs of first and last. Pure.
+
+    Args:
+        first: the first version wanted.
+        last: the last one.
+        packed_to: blocks that end up to this version are there, probably.
+    """
+    while first <= last:
+        for size in SIZES:
+            start = first - first % size
+            end = start + size - 1
+            used = min(end, last) - first + 1
+            if end <= packed_to and used * WASTE >= size:
+                yield start, end
+                first = end + 1
+                break
+        else:
+            yield first, first
+            first += 1
+
+
+def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry]:
+    """Versions in order, both ends inclusive; from blocks where that takes fewer requests.
+
+    Raises: as `read_range`.
+    """
+    objects = list(cover(first, last, packed_to)) if last - first >= FEW else []
+    if len(objects) + 1 >= last - first + 1 or not objects:
+        return list(read_range(store, first, last))
+    anchored = [entry_key(last)] if objects[-1][0] < objects[-1][1] else []
+    keys = [entry_key(a) if a == b else block_key(a, b) for a, b in objects]
+    try:
+        bodies = store.get_many([*keys, *anchored])
+        known = dict(_bodies(objects, bodies[: len(keys)]))
+        entries = [decode(known[version], version) for version in range(first, last + 1)]
+        _check_chain(entries, bodies[-1] if anchored else known[last])
+        return entries
+    except (TablefmtError, KeyError) as error:
+        # They are copies: what the entries themselves are, only they say.
+        logger.info("entries %d to %d are read one by one: %s", first, last, error)
+        return list(read_range(store, first, last))
+
+
+def _bodies(
+    objects: Sequence[tuple[int, int]], bodies: Sequence[bytes | None]
+) -> Iterator[tuple[int, bytes]]:
+    for (start, end), body in zip(objects, bodies, strict=True):
+        if body is None:
+            continue
+        parts = [body] if start == end else unpack(body, end - start + 1)
+        yield from enumerate(parts, start)
+
+
+def _check_chain(entries: Sequence[StoredEntry], anchor: bytes | None) -> None:
+    """HIS-2: the last one is the entry of its name, and each one names the one before."""
+    last = entries[-1].version
+    if anchor is None or decode(anchor, last).digest != entries[-1].digest:
+        raise CorruptEntryError("a block has another entry than the log", rule="HIS-2")
+    for before, after in itertools.pairwise(entries):
+        if after.entry.previous != before.digest:
+            raise CorruptEntryError("a block has other entries than the log", rule="HIS-2")
+
+
+def write_blocks(store: Store, since: int, last: int) -> int:
+    """Write the blocks that end with versions after one up to another; how many are new.
+
+    Args:
+        store: the table's root.
+        since: blocks that end up to this version are there, as far as anybody cares.
+        last: a version that is in the log.
+
+    Raises:
+        StoreError: the store does not do it. CorruptTableError: an entry is not there.
+    """
+    wanted = [
+        (end - size + 1, end)
+        for size in reversed(SIZES)
+        for end in range((since + 1) // size * size + size - 1, last + 1, size)
+    ]
+    if not wanted:
+        return 0
+    lowest = min(start for start, _ in wanted)
+    after = block_key(lowest, lowest) if lowest else None
+    there = {block_range(each.key) for each in store.list_after(HISTORY, after)}
+    written = 0
+    for start, end in wanted:
+        if (start, end) in there:
+            continue
+        bodies = _range_bodies(store, start, end)
+        if sum(map(len, bodies)) <= BLOCK_BYTES_MAX:
+            store.put_if_absent(block_key(start, end), pack(bodies))
+            written += 1
+    return written
+
+
+def _range_bodies(store: Store, start: int, end: int) -> list[bytes]:
+    """The entries' bytes, from smaller blocks where these are whole."""
+    size = (end - start + 1) // 16
+    if size > 1:
+        ranges = [(at, at + size - 1) for at in range(start, end + 1, size)]
+        blocks = store.get_many([block_key(*each) for each in ranges])
+        try:
+            if None not in blocks:
+                parts = [unpack(block or b"", size) for block in blocks]
+                bodies = [body for part in parts for body in part]
+                _check_whole(store, bodies, start, end)
+                return bodies
+        except CorruptEntryError as error:
+            logger.info("a block is made of the entries anew: %s", error)
+    bodies = []
+    for version, body in enumerate(_got(store, range(start, end + 1)), start):
+        if body is None:
+            raise gap_error(store, version, end)
+        bodies.append(body)
+    return bodies
+
+
+def _got(store: Store, versions: range) -> Iterable[bytes | None]:
+    for at in range(versions.start, versions.stop, 512):
+        some = range(at, min(at + 512, versions.stop))
+        yield from store.get_many([entry_key(version) for version in some])
+
+
+def _check_whole(store: Store, bodies: Sequence[bytes], start: int, end: int) -> None:
+    entries = [decode(body, version) for version, body in enumerate(bodies, start)]
+    (anchor,) = store.get_many([entry_key(end)])
+    _check_chain(entries, anchor)
