@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
-from tablefmt.changes.commit_rows import INSERT, FileChanges
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import CONTENTS, planned
-from tablefmt.changes.net import difference, may_cancel, together
 from tablefmt.changes.range import Bounds, covered
-from tablefmt.changes.rows import RowReader
 from tablefmt.changes.schema import schema_of_range
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
-from tablefmt.data.read import answer_schema
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.predicate import Predicate
@@ -57,7 +55,8 @@ class Changes(BatchSource):
         """The table's columns at one end of the range. Other rows may be NULL in columns that are
         NOT NULL there."""
         self.columns = chosen_columns(self.table_schema, columns)
-        clash = [f.name for f in self.columns if f.name.casefold() in self._marks.names]
+        marks = APPEND_COLUMNS if content == "append" else CHANGE_COLUMNS
+        clash = [f.name for f in self.columns if f.name.casefold() in marks.names]
         if clash:
             raise SchemaMismatchError(
                 f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
@@ -65,7 +64,10 @@ class Changes(BatchSource):
                 clash,
             )
         selection = select_rows(where, self.table_schema)
-        self.predicate, self._condition = selection.predicate, selection.rows
+        self.predicate = selection.predicate
+        self.answer = Answer(
+            view.store, self.table_schema, tuple(self.columns), marks, selection.rows
+        )
 
     @property
     def first_version(self) -> int:
@@ -92,11 +94,7 @@ class Changes(BatchSource):
     @property
     def schema(self) -> pa.Schema:
         """The table's columns and the change columns: without `_change_type` for `append`."""
-        return pa.schema([*answer_schema(self.columns), *self._marks])
-
-    @property
-    def _marks(self) -> pa.Schema:
-        return CHANGE_COLUMNS if self.content != "append" else APPEND_COLUMNS
+        return self.answer.shape
 
     @cached_property
     def file_changes(self) -> list[FileChanges]:
@@ -114,19 +112,7 @@ class Changes(BatchSource):
         # What a commit took away was live before it.
         version = self.range.last if self.is_snapshot else self.range.first - 1
         with told_if_given_up(self.view.store, version):
-            for changes in together(self.file_changes):
-                columns = self.table_schema.fields if may_cancel(changes) else self.columns
-                places = [columns.index(column) for column in self.columns]
-                reader = RowReader(self.view.store, self.table_schema, columns, self._condition)
-                for change, batch in difference(reader, changes):
-                    if self.content != "append" or change.change == INSERT:
-                        arrays = [batch.column(at) for at in places]
-                        yield self._marked(arrays, batch.num_rows, change)
-
-    def _marked(self, columns: list[pa.Array], rows: int, change: FileChanges) -> pa.RecordBatch:
-        values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))
-        marks = [pa.repeat(pa.scalar(values[c.name], c.type), rows) for c in self._marks]
-        return pa.RecordBatch.from_arrays([*columns, *marks], schema=self.schema)
+            yield from self.answer.batches(self.file_changes)
 
 
 def _surviving(change: FileChanges, predicate: Predicate) -> FileChanges | None:

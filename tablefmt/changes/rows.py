@@ -6,19 +6,24 @@ decoded once, if the rows that wait for their turn fit into memory.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyroaring import BitMap64
 
-from tablefmt.changes.commit_rows import WENT, FileChanges
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.changes.shared_files import (
+    first_uses,
+    masks_of,
+    only_rows,
+    rows_of_change,
+    shared_files,
+    turns_of,
+)
 from tablefmt.data.matching import RowFilter
 from tablefmt.data.read import LocatedRows, locate_rows
-from tablefmt.model.positions import live_mask, pack_positions
 from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import Store
 
@@ -34,9 +39,6 @@ RUN_FILES = 4096
 _READ = ("path", "size", "rows", "footer", "deleted", "vector")
 
 ChangedRows = tuple[FileChanges, pa.RecordBatch]
-
-Uses = list[tuple[int, int]]
-"""Changes, by their numbers, and the place of a file in each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,14 +114,12 @@ class _Waiting:
 
     def __init__(self, reader: RowReader, changes: Sequence[FileChanges]) -> None:
         self._reader, self._changes = reader, changes
-        self._uses = _shared_files(changes, len(reader.columns))
+        columns = len(reader.columns)
+        self._uses = shared_files(
+            changes, WAITING_BYTES, lambda files, place: _row_bytes(files, place, columns)
+        )
         """By file id the changes that it is in, and its place in each."""
-        self.shared: dict[int, NDArray[np.bool_]] = {}
-        """By change the files of it that are read here."""
-        for index, place in itertools.chain.from_iterable(self._uses.values()):
-            if index not in self.shared:
-                self.shared[index] = np.zeros(changes[index].files.num_rows, bool)
-            self.shared[index][place] = True
+        self.shared = masks_of(changes, self._uses)
         self._rows: dict[int, list[pa.RecordBatch]] = {}
         self._read: set[int] = set()
 
@@ -137,20 +137,9 @@ class _Waiting:
     def _take_in(self, index: int, ids: Sequence[int]) -> None:
         """Read files for the change that is the first to need them, and for all later ones."""
         self._read.update(ids)
-        places = [dict(self._uses[file])[index] for file in ids]
-        files = self._changes[index].files.take(places)
-        turns = [self._turns(file) for file in ids]
-        counts = [len(positions) for positions, _ in turns]
-        vectors = []
-        for rows, (positions, _) in zip(files["rows"].to_pylist(), turns, strict=True):
-            others = BitMap64(range(rows)) - BitMap64(positions.astype(np.uint64))
-            vectors.append(pack_positions(others) if others else None)
-        deleted = pa.array(files["rows"].to_numpy() - np.array(counts, np.int64))
-        for name, values in (
-            ("vector", pa.array(vectors, pa.large_binary())),
-            ("deleted", deleted),
-        ):
-            files = files.set_column(files.column_names.index(name), name, values)
+        turns = [turns_of(self._changes, self._uses[file]) for file in ids]
+        files = first_uses(self._changes, {file: self._uses[file] for file in ids})
+        files = only_rows(files, [positions for positions, _ in turns])
         for located in self._reader.located(files):
             positions, of_change = turns[located.file]
             turn = of_change[np.searchsorted(positions, located.positions)]
@@ -161,44 +150,8 @@ class _Waiting:
                 part = rows.slice(start, end - start)
                 self._rows.setdefault(int(turn[start]), []).append(part)
 
-    def _turns(self, file: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The positions of a file that changes took out, ascending, and which one took each."""
-        chosen = [_chosen(self._changes[index], place) for index, place in self._uses[file]]
-        positions = np.concatenate(chosen)
-        of_change = np.repeat([index for index, _ in self._uses[file]], [len(c) for c in chosen])
-        order = np.argsort(positions)
-        return positions[order], of_change[order]
-
-
-def _chosen(change: FileChanges, place: int) -> NDArray[np.int64]:
-    """The positions of a file of a change."""
-    rows, vector = (change.files[name][place].as_py() for name in ("rows", "vector"))
-    return np.flatnonzero(live_mask(vector, rows))
-
-
-def _shared_files(changes: Sequence[FileChanges], columns: int) -> dict[int, Uses]:
-    """Files in several changes that took rows out, as many as may wait in memory.
-
-    No row is in two of these: it goes once (DEL-4).
-    """
-    uses: dict[int, Uses] = {}
-    for index, change in enumerate(changes):
-        if change.change in WENT and change.files["vector"].null_count < change.files.num_rows:
-            partial = np.flatnonzero(change.files["vector"].is_valid().to_numpy())
-            ids = change.files["id"].to_numpy()[partial]
-            for place, file in zip(partial.tolist(), ids.tolist(), strict=True):
-                uses.setdefault(file, []).append((index, place))
-    several = {file: each for file, each in uses.items() if len(each) > 1}
-    room, kept = WAITING_BYTES, {}
-    for file, each in several.items():
-        room -= sum(_row_bytes(changes[i].files, place, columns) for i, place in each[1:])
-        if room < 0:
-            break
-        kept[file] = each
-    return kept
-
 
 def _row_bytes(files: pa.Table, place: int, columns: int) -> int:
     """What the rows of a change in one of its files take in memory, about."""
-    size, rows, others = (files[name][place].as_py() for name in ("size", "rows", "deleted"))
-    return int((rows - others) * (DECODED * size / rows + 8 * columns))
+    size, rows = (files[name][place].as_py() for name in ("size", "rows"))
+    return int(rows_of_change(files, place) * (DECODED * size / rows + 8 * columns))

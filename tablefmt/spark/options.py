@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.times import Time
+from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.options import CommitOptions
 from tablefmt.store.text_options import add_text_option
 
@@ -94,17 +94,24 @@ class RangeKeywords(TypedDict, total=False):
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",
     "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
+    "readChangeFeed": "true: the row changes of a range, and not the rows of a version",
+    "readChangeData": "the same",
+    "startingVersion": "the first version of the range, or",
+    "startingTimestamp": "its begin as a time",
+    "endingVersion": "the last version of the range; by default the newest",
+    "endingTimestamp": "or its end as a time",
+    "startingBoundInclusive": "false: the range begins after what is given",
+    "endingBoundInclusive": "false: the range ends before what is given",
+    "changeContent": "changes, net or append",
+    "changeSchema": "end or start: whose columns the rows have",
+    "changeExpired": "error or snapshot: what to do if the range begins before what is kept",
     "path": "where the table is",
     "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
     " with dots for what is nested: storage.client_kwargs.region_name",
 }
 """Options of `spark.read.format("tablefmt")`, matched in the same way."""
 
-_NOT_YET = (
-    "readChangeFeed", "readChangeData", "startingVersion", "endingVersion", "startingTimestamp",
-    "endingTimestamp", "startingBoundInclusive", "endingBoundInclusive", "changeContent",
-    "maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes",
-)  # fmt: skip
+_NOT_YET = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
@@ -113,6 +120,8 @@ _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": 
 """The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_OF_CHANGES = tuple(READ_OPTIONS)[4:-2]
+"""Options of a range of changes."""
 _NAMES = {name.casefold(): name for name in OPTIONS}
 _READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
 _LATER = {name.casefold(): name for name in _NOT_YET}
@@ -185,40 +194,77 @@ class ReadOptions:
     path: str | None = None
     version: int | None = None
     timestamp: str | None = None
+    changes: RangeKeywords | None = None
+    """What row changes are asked for; None: rows of a version."""
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
-    """Options by name; `false` for a change feed is no option at all.
+    """Options by name.
 
     Raises:
         UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
         InvalidRangeError: a version and a timestamp, or a value that makes no sense.
     """
-    asked = {}
-    for written, value in given.items():
+    for written in given:
         later = _LATER.get(_folded(written))
-        if later is None:
-            asked[written] = value
-        elif not (later.startswith("readChange") and str(value).casefold() == "false"):
+        if later is not None:
             raise UnsupportedFeatureError(
                 f"the option {later} is not supported yet", [f"option:{later}"]
             )
-    values, storage = _by_name(asked, _READ_NAMES)
-    version = values.get("versionAsOf")
-    if version is not None and "timestampAsOf" in values:
+    values, storage = _by_name(given, _READ_NAMES)
+    if "versionAsOf" in values and "timestampAsOf" in values:
         raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
-    if version is not None:
-        try:
-            version = int(str(version).strip())
-        except ValueError:
-            raise InvalidRangeError(f"versionAsOf is {version!r}; it is a whole number") from None
     return ReadOptions(
         path=values.get("path"),
-        version=version,
+        version=_version(values, "versionAsOf"),
         timestamp=values.get("timestampAsOf"),
+        changes=_changes(values),
         storage_options={**storage, **values.get("storageOptions", {})},
     )
+
+
+def _version(values: Mapping[str, Any], name: str) -> int | None:
+    if name not in values:
+        return None
+    try:
+        return int(str(values[name]).strip())
+    except ValueError:
+        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number") from None
+
+
+def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
+    """The range asked for. Raises InvalidRangeError."""
+    asked = _flag(values, "readChangeFeed") or _flag(values, "readChangeData")
+    others = [name for name in _OF_CHANGES if name in values]
+    if not asked:
+        if others:
+            raise InvalidRangeError(f"{', '.join(others)}: give readChangeFeed=true as well")
+        return None
+    if "versionAsOf" in values or "timestampAsOf" in values:
+        raise InvalidRangeError(
+            "versionAsOf and timestampAsOf are of one version; a range of changes has "
+            "startingVersion, endingVersion, startingTimestamp and endingTimestamp"
+        )
+    bounds: RangeKeywords = {}
+    first, last = (_version(values, f"{end}Version") for end in ("starting", "ending"))
+    if _flag(values, "startingBoundInclusive") is False:
+        bounds["after_version"] = first
+        bounds["after_timestamp"] = values.get("startingTimestamp")
+    else:
+        bounds["starting_version"] = first
+        bounds["starting_timestamp"] = values.get("startingTimestamp")
+    end = values.get("endingTimestamp")
+    if _flag(values, "endingBoundInclusive") is False:
+        if last is not None:
+            last -= 1
+        if end is not None:
+            end = from_micros(to_micros(end, up=True) - 1)
+    bounds["ending_version"], bounds["ending_timestamp"] = last, end
+    bounds["content"] = values.get("changeContent", "changes")
+    bounds["schema"] = values.get("changeSchema", "end")
+    bounds["expired"] = values.get("changeExpired", "error")
+    return bounds
 
 
 def _by_name(

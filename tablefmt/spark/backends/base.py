@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.data.bounds import stats_of
 from tablefmt.model.entry import AddedFiles, Metadata
@@ -109,8 +110,13 @@ class Backend(Protocol):
             asked: somebody asked for it by number or time, so that no commit will change it.
         """
 
-    def read_changes(self, changes: Changes) -> DataFrame:
-        """The rows of a range, each with its change columns (INC-3); in no order."""
+    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+        """Rows of a range, each with its change columns (INC-3); in no order.
+
+        Args:
+            changes: the range.
+            files: those of its changes that are read; there may be none.
+        """
 
     def read_positions(
         self,

@@ -21,10 +21,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from tablefmt.changes.read import Changes
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema_views import nullable, without_comments
 from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
 from tablefmt.spark.backends.arrow.tasks import (
     ReadTask,
     groups_of,
@@ -37,6 +40,7 @@ from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.protocol import Store
+from tablefmt.table import Table
 
 FORMAT = "tablefmt"
 
@@ -70,13 +74,20 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         with carrying():
             if "provider" in self.options:
                 raise UnsupportedFeatureError(_NO_CATALOG, ["spark:catalog-table"])
+            changes = self._changes()
+            if changes is not None:
+                self.pinned = changes.last_version
+                return StructType.fromJson(to_spark_json(from_arrow(changes.schema)))
             _, snapshot = self._snapshot()
             self.pinned = snapshot.version
             return StructType.fromJson(to_spark_json(snapshot.schema))
 
-    def reader(self, schema: StructType) -> TablefmtReader:
+    def reader(self, schema: StructType) -> TablefmtReader | ChangesReader:
         """A reader of the pinned version; for a catalog's table, of the newest there is now."""
         with carrying():
+            changes = self._changes()
+            if changes is not None:
+                return ChangesReader(changes)
             store, snapshot = self._snapshot()
             _check_given(schema, snapshot)
             return TablefmtReader(store, snapshot)
@@ -85,6 +96,19 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         """A writer of one transaction."""
         with carrying():
             return make_writer(dict(self.options), schema, overwrite=overwrite)
+
+    def _changes(self) -> Changes | None:
+        """The row changes asked for, if any are; up to the pinned version, once there is one."""
+        options = parse_read_options(self.options)
+        asked = options.changes
+        if asked is None:
+            return None
+        if self.pinned is not None:
+            asked = {**asked, "ending_version": self.pinned, "ending_timestamp": None}
+            if asked.get("starting_version") == self.pinned + 1:
+                asked = {**asked, "starting_version": None, "after_version": self.pinned}
+        store = source_store(options.path, options.storage_options)
+        return Table(open_context(store)).changes(**asked)
 
     def _snapshot(self) -> tuple[Store, Snapshot]:
         options = parse_read_options(self.options)
@@ -116,6 +140,27 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
         if partition.value is None:
             return
         yield from self.task.batches(unpacked(partition.value))
+
+
+class ChangesReader(DataSourceReader):  # type: ignore[misc]
+    """Reads the files of row changes, several files a task; of a run whose rows cancel, all."""
+
+    def __init__(self, changes: Changes) -> None:
+        self.task = ChangesTask(changes.answer)
+        self.parts = parts_of(changes.file_changes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The parts travel as partitions, not with every task."""
+        return {"task": self.task, "parts": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A part each; Spark wants one at least."""
+        return [InputPartition(part) for part in self.parts or [[]]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part. Raises CorruptDataError."""
+        if partition.value is not None:
+            yield from self.task.batches(partition.value)
 
 
 @contextmanager

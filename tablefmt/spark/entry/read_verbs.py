@@ -23,10 +23,13 @@ from tablefmt.spark.entry.callers import (
     place,
     session_of,
 )
-from tablefmt.spark.options import parse_read_options
+from tablefmt.spark.jvm import loader
+from tablefmt.spark.options import ReadOptions, parse_read_options
 from tablefmt.spark.runtime.frames import JavaObject
+from tablefmt.spark.statements.changes import changes_frame
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
+from tablefmt.table import Table
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -38,6 +41,8 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     """
     options = parse_read_options(json.loads(given))
     uri = path_of(options.path)
+    if options.changes is not None:
+        return _row_changes(session, uri, options, columns)
     relation = _relation(session, uri, options.storage_options, options.version, options.timestamp)
     if columns is not None:
         ours, theirs = declared(relation.schema().json()), declared(columns)
@@ -48,6 +53,23 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
                 different(ours, theirs),
             )
     return relation
+
+
+def _row_changes(
+    session: JavaObject, uri: str, options: ReadOptions, columns: str | None
+) -> JavaObject:
+    """A relation for the row changes of a range."""
+    spark = session_of(session)
+    table = Table(open_context(open_store(uri, options.storage_options)))
+    assert options.changes is not None
+    frame = changes_frame(spark, table.changes(**options.changes))
+    if columns is not None and declared(columns) != declared(frame._jdf.schema().json()):
+        raise SchemaMismatchError(
+            "the reader was told other columns than those of the changes; leave schema() out, and "
+            "choose columns with select()",
+            [],
+        )
+    return loader.new_instance(spark, "ChangesRelation", frame._jdf)
 
 
 def _open(

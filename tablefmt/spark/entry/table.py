@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tablefmt.changes.net import may_cancel, together
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
@@ -19,7 +18,6 @@ from tablefmt.operations.update import set_fingerprint
 from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
-from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.conditions import (
     analyzed_text,
@@ -34,6 +32,7 @@ from tablefmt.spark.entry.write import append_rows, overwrite_rows
 from tablefmt.spark.options import NamedOptions, RangeKeywords, WriteKeywords, parse_options
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
+from tablefmt.spark.statements.changes import changes_frame
 from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
 from tablefmt.spark.statements.merge import explain as explain_merge
 from tablefmt.spark.statements.merge import merge_rows
@@ -267,14 +266,10 @@ class SparkTable(LayoutVerbs):
     def changes(self, **bounds: Unpack[RangeKeywords]) -> DataFrame:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
-        `columns` and `where` are left to the DataFrame: Spark prunes by them itself.
+        `where` is SQL text that Spark takes, a Column, or filter tuples.
         """
-        changes = self.table.changes(**bounds)
-        if changes.content != "changes" or any(map(may_cancel, together(changes.file_changes))):
-            raise UnsupportedFeatureError(
-                "Spark does not cancel equal rows yet; Table.changes does", ["spark:changes-net"]
-            )
-        return backend_for(self.spark, changes.view.store).read_changes(changes)
+        where = bounds.pop("where", None)
+        return changes_frame(self.spark, self.table.changes(**bounds), where)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """`Table.history` as a DataFrame, newest first; errors as there."""

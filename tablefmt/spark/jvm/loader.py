@@ -28,6 +28,7 @@ SOURCES = (
     "Assigned",
     "Bridge",
     "CatalogEntries",
+    "ChangesRelation",
     "ConditionText",
     "Conditions",
     "DefaultSource",

@@ -331,3 +331,20 @@ def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) 
     with pytest.raises(ConcurrentDeleteReadException):
         write(pinned.selectExpr("id + 100 AS id"), uri)
     assert table.refresh().version == before + 1
+
+
+def test_changes_of_every_kind_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
+    """INC-3, INC-5, INC-6: by the verb and by the format."""
+    write(connect.range(6), uri)
+    table = tablefmt.open(uri)
+    table.update({"id": "id + 10"}, "id < 2")
+    table.delete("id > 3")
+    table.restore(version=1)
+    tablefmt.spark.register(connect)
+    for content in ("changes", "net", "append"):
+        wanted = table.changes(starting_version=1, content=content)
+        verb = tablefmt.spark.open(connect, uri).changes(starting_version=1, content=content)
+        reader = connect.read.format("tablefmt").option("readChangeFeed", True)
+        by_format = reader.option("startingVersion", 1).option("changeContent", content).load(uri)
+        for frame in (verb, by_format):
+            assert rows_of(frame, wanted.schema) == rows_of(wanted.to_arrow()), content

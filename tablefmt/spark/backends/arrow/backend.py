@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
@@ -33,9 +34,9 @@ class ArrowBackend:
         """As of `Backend`."""
         return read.read_snapshot(self.spark, self.store, snapshot, asked=asked)
 
-    def read_changes(self, changes: Changes) -> DataFrame:
+    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
         """As of `Backend`."""
-        return read.read_changes(self.spark, changes)
+        return read.read_changes(self.spark, changes, files)
 
     def read_positions(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow, to_arrow
@@ -47,14 +48,14 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     return _frame(spark, ReadTask(store, snapshot.schema), groups, pa.schema([]), label)
 
 
-def read_changes(spark: Session, changes: Changes) -> DataFrame:
-    """The rows of a range, each with its change columns."""
+def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+    """Rows of a range, each with its change columns."""
     failures.install()
     store = changes.view.store
     groups = []
-    for change in changes.file_changes:
-        values = (change.change, change.version, change.timestamp)
-        marks = tuple(pa.scalar(v, c.type) for v, c in zip(values, CHANGE_COLUMNS, strict=True))
+    for change in files:
+        pairs = zip(change.marks, CHANGE_COLUMNS, strict=True)
+        marks = tuple(pa.scalar(value, column.type) for value, column in pairs)
         groups += [(group, marks) for group in groups_of(change.files)]
     label = f"tablefmt_arrow_changes_{changes.first_version}_to_{changes.last_version}"
     task = ReadTask(store, changes.table_schema)

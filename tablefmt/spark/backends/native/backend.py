@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles
@@ -38,9 +39,9 @@ class NativeBackend:
         files = snapshot_files(self.store, snapshot, asked=asked)
         return to_dataframe(self.spark, self.store, files, keep=True)
 
-    def read_changes(self, changes: Changes) -> DataFrame:
+    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
         """As of `Backend`."""
-        return native_changes.read_changes(self.spark, changes)
+        return native_changes.read_changes(self.spark, changes, files)
 
     def read_positions(
         self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -12,12 +15,33 @@ import pyarrow.compute as pc
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
+from tablefmt.changes.shared_files import (
+    Uses,
+    first_uses,
+    masks_of,
+    only_rows,
+    rows_of_change,
+    shared_files,
+    turns_of,
+)
 from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import Schema
-from tablefmt.spark.backends.native.groups import Groups, partition_groups
-from tablefmt.spark.backends.native.relation import Files, to_dataframe
-from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.spark.backends.base import FILE
+from tablefmt.spark.backends.native.groups import Groups, partition_groups, single_groups
+from tablefmt.spark.backends.native.relation import POSITION, Files, to_dataframe
+from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
+
+JOINED_ROWS = 1 << 20
+"""Rows whose positions are joined to a scan. With more, a file is scanned for every commit that
+took rows out of it."""
+
+_KEY = "__tablefmt_place"
+_FILE_BITS = 40
+"""Of the number of a row's file in its key; below is the position."""
+
+_numbers = itertools.count(1)
 
 NO_FILES = pa.schema(
     [("path", pa.string()), *((name, pa.int64()) for name in ("size", "rows", "deleted", "id"))]
@@ -25,25 +49,72 @@ NO_FILES = pa.schema(
 """What `FileChanges.files` has at least."""
 
 
-def read_changes(spark: Session, changes: Changes) -> DataFrame:
-    """The rows of a range; as of `Backend`. A condition on the change columns leaves out commits.
+def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+    """Rows of a range; as of `Backend`. A condition on the change columns leaves out commits.
 
     Spec: INC-3, INC-4.
     """
     store = changes.view.store
     identity = (
         f"{store.identity}#{changes.view.head.table}"
-        f"@changes {changes.first_version}..{changes.last_version}"
+        f"@changes {changes.first_version}..{changes.last_version} {next(_numbers)}"
     )
     # A file has values of the columns that it was partitioned by, and of no others.
     alike: dict[frozenset[int], list[FileChanges]] = {}
-    for change in changes.file_changes:
+    for change in files:
         alike.setdefault(change.partition_ids, []).append(change)
-    frames = [
-        to_dataframe(spark, store, _files(f"{identity} {n}", changes.table_schema, each))
-        for n, each in enumerate(alike.values() or [[]])
-    ]
+    frames = []
+    for n, each in enumerate(alike.values() or [[]]):
+        shared = shared_files(each, JOINED_ROWS, rows_of_change)
+        masks = masks_of(each, shared)
+        apart = [
+            replace(change, files=change.files.filter(pa.array(~masks[at])))
+            if at in masks
+            else change
+            for at, change in enumerate(each)
+        ]
+        left = [change for change in apart if change.files.num_rows]
+        if left or not shared:
+            scanned = _files(f"{identity} {n}", changes.table_schema, left)
+            frames.append(to_dataframe(spark, store, scanned))
+        if shared:
+            frames.append(_joined(spark, changes, f"{identity} {n} shared", each, shared))
     return reduce(lambda whole, part: whole.unionAll(part), frames)
+
+
+def _joined(
+    spark: Session,
+    changes: Changes,
+    identity: str,
+    each: Sequence[FileChanges],
+    shared: Mapping[int, Uses],
+) -> DataFrame:
+    """Rows of files out of which several commits took some: one scan, and a join by position."""
+    turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
+    columns = only_rows(first_uses(each, shared), [positions for positions, _ in turns])
+    schema, ids = changes.table_schema, each[0].partition_ids
+    groups = single_groups(columns, schema, ids, FILE)
+    scanned = Files(
+        identity=identity,
+        columns=columns,
+        schema=schema,
+        partition_ids=ids,
+        groups=groups,
+        positions=True,
+    )
+    keys = [(at << _FILE_BITS) | positions for at, (positions, _) in enumerate(turns)]
+    of_change = np.concatenate([turn for _, turn in turns])
+    marks = pa.Table.from_pylist(
+        [dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True)) for change in each],
+        CHANGE_COLUMNS,
+    ).take(pa.array(of_change))
+    places = marks.append_column(_KEY, pa.array(np.concatenate(keys)))
+    functions = functions_of(spark)
+    known = functions.broadcast(spark.createDataFrame(places))
+    key = functions.expr(f"shiftleft(bigint({FILE}), {_FILE_BITS}) | {POSITION}")
+    rows = to_dataframe(spark, changes.view.store, scanned).withColumn(_KEY, key)
+    names = [*(quote_name(f.name) for f in schema.fields), *CHANGE_COLUMNS.names]
+    return rows.join(known, _KEY).select(*names)
 
 
 def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:
@@ -63,7 +134,7 @@ def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:
 
 def _groups(alike: list[FileChanges], partitions: Groups | None) -> Groups:
     counts = [change.files.num_rows for change in alike]
-    lines = [f"{change.change}\t{change.version}\t{change.timestamp}" for change in alike]
+    lines = ["\t".join(map(str, change.marks)) for change in alike]
     described = to_spark_json(from_arrow(CHANGE_COLUMNS))
     of_file = pa.array(np.repeat(np.arange(len(alike)), counts))
     if partitions is None:

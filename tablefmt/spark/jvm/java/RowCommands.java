@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Analyzer rule: DELETE, UPDATE and MERGE on tables of ours become commands of ours.
+ * Analyzer rule: DELETE, UPDATE and MERGE on tables of ours become commands of ours, and changes of
+ * a table the query that reads them.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -17,7 +18,8 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
     if (made == null) {
       made = TableCommand.of((LogicalPlan) plan);
     }
-    return made == null ? plan : made;
+    return made == null
+        ? ((LogicalPlan) plan).resolveOperatorsUp(new ChangesRelation.Unfolding()) : made;
   }
 
   /**

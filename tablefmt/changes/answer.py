@@ -1,0 +1,54 @@
+"""File changes as rows of an answer: its columns, and what says of a row what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import INSERT, FileChanges
+from tablefmt.changes.net import difference, may_cancel, together
+from tablefmt.changes.rows import RowReader
+from tablefmt.data.matching import RowFilter
+from tablefmt.data.read import answer_schema
+from tablefmt.model.schema import Field, Schema
+from tablefmt.store.protocol import Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What an answer has of each row. Spec: INC-3, INC-6."""
+
+    store: Store
+    schema: Schema
+    """All columns of the table."""
+    columns: tuple[Field, ...]
+    """Those asked for, in order."""
+    marks: pa.Schema
+    """Of the change columns those that there are; without `_change_type` inserts alone come."""
+    condition: RowFilter | None = None
+
+    @property
+    def shape(self) -> pa.Schema:
+        """Of every batch."""
+        return pa.schema([*answer_schema(self.columns), *self.marks])
+
+    def batches(self, changes: Sequence[FileChanges]) -> Iterator[pa.RecordBatch]:
+        """The rows of changes in their order, without those that cancel. Raises as `read_files`."""
+        shape, everything = self.shape, CHANGE_COLUMNS.names[0] in self.marks.names
+        for run in together(changes):
+            # Rows are equal if all of their columns are.
+            columns = self.schema.fields if may_cancel(run) else self.columns
+            places = [columns.index(column) for column in self.columns]
+            reader = RowReader(self.store, self.schema, columns, self.condition)
+            for change, rows in difference(reader, run):
+                if everything or change.change == INSERT:
+                    values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))
+                    marks = [
+                        pa.repeat(pa.scalar(values[mark.name], mark.type), rows.num_rows)
+                        for mark in self.marks
+                    ]
+                    arrays = [rows.column(at) for at in places]
+                    yield pa.RecordBatch.from_arrays([*arrays, *marks], schema=shape)

@@ -1,0 +1,56 @@
+package tablefmt;
+
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What a data source gives for a query: the analyzer puts the query in its place.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class ChangesRelation extends BaseRelation {
+  private final Dataset rows;
+
+  public ChangesRelation(Dataset rows) {
+    this.rows = rows;
+  }
+
+  public SQLContext sqlContext() {
+    return rows.sparkSession().sqlContext();
+  }
+
+  public StructType schema() {
+    return rows.schema();
+  }
+
+  /** Puts queries in the place of relations. */
+  static class Unfolding extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof LogicalRelation
+          && ((LogicalRelation) node).relation() instanceof ChangesRelation;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      LogicalRelation scan = (LogicalRelation) node;
+      LogicalPlan query = ((ChangesRelation) scan.relation()).rows.queryExecution().analyzed();
+      Object[] columns = new Object[scan.output().size()];
+      for (int i = 0; i < columns.length; i++) {
+        Attribute wanted = (Attribute) scan.output().apply(i);
+        columns[i] = new Alias((Attribute) query.output().apply(i), wanted.name(),
+            wanted.exprId(), ScalaValues.seq(new Object[0]), (scala.Option) scala.None$.MODULE$,
+            ScalaValues.seq(new Object[0]));
+      }
+      return new Project(ScalaValues.seq(columns), query);
+    }
+  }
+}

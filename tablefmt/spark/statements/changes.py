@@ -1,0 +1,72 @@
+"""Row changes of a range as a DataFrame, by whichever backend reads the files. Spec: INC-3 .. 7"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
+from tablefmt.changes.net import may_cancel, together
+from tablefmt.changes.read import Changes
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.spark.backends.choice import backend_for
+from tablefmt.spark.columns.conditions import as_column, bound, without_filters
+from tablefmt.spark.columns.row_equality import key_sql
+from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
+
+_TYPE, _VERSION, _TIMESTAMP = CHANGE_COLUMNS.names
+
+
+def changes_frame(spark: Session, changes: Changes, where: str | Column | None = None) -> DataFrame:
+    """The rows of a range, in no order.
+
+    Args:
+        spark: a session, classic or Connect.
+        changes: the range, without a condition of its own.
+        where: rows for which it is TRUE; filter tuples too.
+
+    Raises:
+        InvalidPredicateError: what is no condition. UnsupportedFeatureError: as `backend_for`.
+    """
+    backend = backend_for(spark, changes.view.store)
+    runs = list(together(changes.file_changes))
+    plain = [change for run in runs if not may_cancel(run) for change in run]
+    cancelling = [run for run in runs if may_cancel(run)]
+    frames = [] if cancelling and not plain else [backend.read_changes(changes, plain)]
+    for run in cancelling:
+        frames.append(_difference(spark, backend.read_changes(changes, run), changes, run))
+    frame = reduce(lambda whole, part: whole.unionAll(part), frames)
+    if where is not None:
+        condition = as_column(functions_of(spark), without_filters(where, changes.table_schema))
+        frame = frame.where(bound(frame, condition))
+    if changes.content == "append":
+        frame = frame.where(f"{_TYPE} = '{INSERT}'")
+    return frame.select(*map(quote_name, changes.schema.names))
+
+
+def _difference(
+    spark: Session, rows: DataFrame, changes: Changes, run: Sequence[FileChanges]
+) -> DataFrame:
+    """The rows of a run without those that cancel."""
+    functions = functions_of(spark)
+    fields = changes.table_schema.fields
+    lost = frozenset[int]().union(*(change.lost for change in run))
+    keys = [
+        functions.expr(key_sql(field)).alias(f"k{at}")
+        for at, field in enumerate(fields)
+        if field.id not in lost
+    ]
+    went = ", ".join(f"'{kind}'" for kind in WENT)
+    sign = functions.expr(f"if({_TYPE} IN ({went}), -1L, 1L)")
+    named = (f"{quote_name(f.name)} AS c{at}" for at, f in enumerate(fields))
+    row = functions.expr(f"struct({', '.join(named)})")
+    left = rows.groupBy(*keys).agg(functions.sum(sign).alias("n"), functions.first(row).alias("r"))
+    each = left.where("n <> 0").selectExpr("n", "explode(array_repeat(r, int(abs(n)))) AS r")
+    marks = {
+        _TYPE: "if(n < 0, 'delete', 'insert')",
+        _VERSION: f"{run[0].version}L",
+        _TIMESTAMP: f"timestamp_micros({run[0].timestamp}L)",
+    }
+    values = [f"r.c{at} AS {quote_name(field.name)}" for at, field in enumerate(fields)]
+    return each.selectExpr(*values, *(f"{sql} AS {name}" for name, sql in marks.items()))
