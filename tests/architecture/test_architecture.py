@@ -147,7 +147,8 @@ BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
 KNOWS_A_BACKEND = {
     ("tablefmt.spark.entry.session", "native.jars"),  # s3=True brings the jars of Hadoop's S3A
     ("tablefmt.spark.entry.session", "native.s3"),
-    ("tablefmt.spark.entry.python_source", "arrow.tasks"),  # Spark calls it for Arrow batches
+    ("tablefmt.spark.entry.python_source", "arrow.changes"),  # Spark calls it for Arrow batches
+    ("tablefmt.spark.entry.python_source", "arrow.tasks"),
     ("tablefmt.spark.entry.python_writer", "arrow.tasks"),
 }
 """Modules that need something of one backend alone, and what."""
