@@ -37,6 +37,7 @@ SOURCES = (
     "GroupValues",
     "Grown",
     "InsertEvolution",
+    "LiteralsByReference",
     "LiveRows",
     "MergeEvolution",
     "NativeScan",
@@ -137,7 +138,7 @@ def problem(spark: Session) -> str | None:
 
 
 def add_rule(spark: Session, *, again: bool = False) -> None:
-    """Have the optimizer of a classic session apply NativeScan.
+    """Have a classic session apply NativeScan, and plan by LiteralsByReference.
 
     Args:
         spark: the session. What is done once is remembered.
@@ -156,6 +157,8 @@ def _add_rules(spark: Session) -> bool:
         if "tablefmt.NativeScan" not in names:
             rule = new_instance(spark, "NativeScan")
             getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+            strategy = new_instance(spark, "LiteralsByReference")
+            getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().appended(strategy))
         _add_analyzer_rule(spark)
     return True
 

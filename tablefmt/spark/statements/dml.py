@@ -141,7 +141,7 @@ def stage_delete(pinned: TransactionSnapshot, spark: Session, where: SparkCondit
             job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
             pinned.measured.timed(SCAN),
         ):
-            deleted = find_positions(rows.select(FILE, ROW), ids_of(files), count)
+            deleted = find_positions(rows, ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, deleted.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=deleted)
     staged = stage_changes(pinned, "DELETE", changed, copy_rows_in_tasks(spark))

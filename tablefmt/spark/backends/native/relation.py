@@ -183,6 +183,7 @@ def to_relation(
     index.setSurvivors(loader.callback(spark, survivors(files)))
     _leave_out(spark, index, files)
     if files.positions:
+        index.setOfStatement()
         columns = columns.add(POSITION, "long", True)
     return loader.new_instance(
         spark,

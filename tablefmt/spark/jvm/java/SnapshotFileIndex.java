@@ -45,6 +45,7 @@ public class SnapshotFileIndex implements FileIndex {
   private final Map answers;
   private volatile Function survivors;
   private volatile DeletedRows deleted;
+  private volatile boolean statement;
 
   // The texts of the conditions that told files apart, and what they left; null: nothing was asked.
   private final Set conditions;
@@ -99,6 +100,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.answers = of.answers;
     this.survivors = of.survivors;
     this.deleted = of.deleted;
+    this.statement = of.statement;
     this.conditions = conditions;
     this.left = left;
     this.note = note;
@@ -123,6 +125,15 @@ public class SnapshotFileIndex implements FileIndex {
 
   DeletedRows deletedRows() {
     return deleted;
+  }
+
+  /** That the files are those of one statement that changes rows. */
+  public void setOfStatement() {
+    this.statement = true;
+  }
+
+  boolean isOfStatement() {
+    return statement;
   }
 
   /** Whether a scan would give rows that are gone. */
