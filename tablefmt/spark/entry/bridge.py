@@ -14,7 +14,7 @@ from typing import Any
 from tablefmt.errors import TablefmtError
 from tablefmt.spark.entry import define_verbs, read_verbs, write_verbs
 from tablefmt.spark.entry.refusals import REFUSALS
-from tablefmt.spark.runtime.failures import cause_of, hand_over
+from tablefmt.spark.runtime.failures import FAILED, cause_of, hand_over
 from tablefmt.spark.runtime.frames import JavaObject
 
 VERBS: Mapping[str, Callable[..., Any]] = {
@@ -23,8 +23,6 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     **define_verbs.VERBS,
     **REFUSALS,
 }
-
-_FAILED = "\0tablefmt "
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -38,14 +36,14 @@ def answer(request: JavaObject) -> Any:
     try:
         return VERBS[verb](*arguments)
     except TablefmtError as error:
-        return _FAILED + hand_over(error)
+        return FAILED + hand_over(error)
     except Py4JJavaError as error:
         cause = cause_of(error.java_exception)
-        return _FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
+        return FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
     except CapturedException as error:
         if error._origin is not None:
             return error._origin
-        return _FAILED + str(error)
+        return FAILED + str(error)
     except Exception as error:
         _log.debug("tablefmt failed in a callback", exc_info=True)
-        return _FAILED + "".join(traceback.format_exception(error))
+        return FAILED + "".join(traceback.format_exception(error))

@@ -70,6 +70,10 @@ def marked(error: TablefmtError) -> str:
     return f"{error} {record_of(error)}"
 
 
+FAILED = "\0tablefmt "
+"""Begins the text that a callback of the JVM answers with instead of raising: see Bridge.java."""
+
+
 def hand_over(error: TablefmtError) -> str:
     """`marked`, for the JVM that called this thread. A session that is stopped loses the text: what
     Spark raises then is a failure of its own clean-up, and this thread knows what it hides.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import TablefmtError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values
 from tablefmt.expressions.predicate import all_of
@@ -30,6 +30,7 @@ from tablefmt.spark.backends.native.groups import Groups, partition_groups
 from tablefmt.spark.backends.native.s3 import s3_place
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.jvm.sessions import SessionCache
+from tablefmt.spark.runtime.failures import FAILED, hand_over
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
@@ -213,26 +214,34 @@ def _check_names(schema: Schema) -> None:
 
 def _leave_out(spark: Any, index: Any, files: Files) -> None:
     """Tell the index which rows are gone (DEL-4)."""
-    columns = files.columns if files.vectors is None else files.vectors(files.columns)
-    if "vector" not in columns.column_names:
-        assert not pc.any(pc.greater(columns["deleted"], 0)).as_py(), "the vectors are missing"
-        return
-    touched = columns["vector"].combine_chunks().is_valid()
+    known = "vector" in files.columns.column_names
+    touched = pc.greater(files.columns["deleted"], 0)
+    if known:
+        touched = files.columns["vector"].is_valid()
     places = pc.indices_nonzero(touched)
     if len(places) == 0:
         return
-    some = columns.select(["rows", "vector"]).filter(touched)
+    some = files.columns.filter(touched)
     lines = zip(places.to_pylist(), some["rows"].to_pylist(), strict=True)
-    index.setDeletedRows(
-        loader.new_instance(
-            spark,
-            "DeletedRows",
-            "\n".join(f"{place}\t{rows}" for place, rows in lines),
-            b"".join(some["vector"].to_pylist()),
-            loader.long(spark, DELETED_TASK_BYTES),
-            loader.long(spark, DELETED_BITS_BYTES),
-        )
+
+    def packed(_: str) -> bytes | str:
+        try:
+            vectors = (files.vectors(some) if files.vectors and not known else some)["vector"]
+        except TablefmtError as error:
+            return FAILED + hand_over(error)
+        assert vectors.null_count == 0, "rows are gone of each of them"
+        return b"".join(vectors.to_pylist())
+
+    rows = loader.new_instance(
+        spark,
+        "DeletedRows",
+        "\n".join(f"{place}\t{rows}" for place, rows in lines),
+        loader.long(spark, DELETED_TASK_BYTES),
+        loader.long(spark, DELETED_BITS_BYTES),
     )
+    # A statement that looks at the table's columns alone never asks.
+    rows.setPacked(loader.callback(spark, packed))
+    index.setDeletedRows(rows)
 
 
 def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:

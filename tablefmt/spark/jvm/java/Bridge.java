@@ -30,7 +30,11 @@ public final class Bridge {
       throw new TablefmtException("Python is not connected: call tablefmt.spark.register(spark)");
     }
     Object[] request = new Object[] {verb, plain(arguments)};
-    Object result = answer.apply(request);
+    return checked(answer.apply(request));
+  }
+
+  /** What Python answered, or the error that it says. */
+  static Object checked(Object result) {
     if (result instanceof Throwable) {
       Platform.throwException((Throwable) result);
     }

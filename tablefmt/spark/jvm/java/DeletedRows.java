@@ -3,6 +3,7 @@ package tablefmt;
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
+import java.util.function.Function;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
@@ -44,7 +45,7 @@ public class DeletedRows {
 
   private final int[] files;
   private final long[] firsts;
-  private final byte[] packed;
+  private volatile Function packed;
   private final boolean paged;
   private final long length;
   private final long taskBytes;
@@ -52,13 +53,11 @@ public class DeletedRows {
 
   /**
    * @param lines a line a file of which rows are gone: its place among all, tab, its rows as written
-   * @param packed their positions, one set behind the other, in Roaring's portable 64-bit form
    * @param taskBytes what may go with every task
    * @param plainBytes what a bit a row may take; above it there are pages
    */
-  public DeletedRows(String lines, byte[] packed, long taskBytes, long plainBytes) {
+  public DeletedRows(String lines, long taskBytes, long plainBytes) {
     String[] each = lines.split("\n");
-    this.packed = packed;
     this.taskBytes = taskBytes;
     this.files = new int[each.length];
     long[] rows = new long[each.length];
@@ -77,6 +76,16 @@ public class DeletedRows {
       next += units(rows[i], paged ? PAGE : 6);
     }
     this.length = next;
+  }
+
+  /**
+   * Who says which rows they are.
+   *
+   * @param packed gives their positions as a byte[], one set behind the other, in Roaring's portable
+   *     64-bit form; asked when a scan is planned that needs them
+   */
+  public void setPacked(Function packed) {
+    this.packed = packed;
   }
 
   private static long units(long rows, int bits) {
@@ -206,7 +215,8 @@ public class DeletedRows {
   }
 
   private void each(Positions taking) {
-    DataInputStream in = new DataInputStream(new ByteArrayInputStream(packed));
+    DataInputStream in = new DataInputStream(new ByteArrayInputStream(
+        (byte[]) Bridge.checked(packed.apply(""))));
     try {
       for (int i = 0; i < files.length; i++) {
         long sets = Long.reverseBytes(in.readLong());
