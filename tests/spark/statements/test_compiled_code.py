@@ -49,7 +49,8 @@ CONDITIONS = [
     "id * 2 - 6 = 4 * i - 2 * i", "NOT (i > 4 AND id % 3 <> 0)", "-i = -12", "id / 8 = 2",
     "case when id > 30 then i = 33 else i < 2 end", "coalesce(i, 100) = 100", "id & 5 = 5",
     "shiftleft(i, 2) = 16", "i = 5 AND true", "pmod(i, 5) = 4 AND b < 10 AND f > 1",
-    "named_struct('a', i, 'b', b) = named_struct('a', 21, 'b', 1Y)", "i BETWEEN 3 AND 9 AND id IN (SELECT max(id) - 31 FROM t)",
+    "named_struct('a', i, 'b', b) = named_struct('a', 21, 'b', 1Y)",
+    "i BETWEEN 3 AND 9 AND id IN (SELECT max(id) - 31 FROM t)",
 ]  # fmt: skip
 
 
