@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import TablefmtError
-from tablefmt.spark.entry import define_verbs, read_verbs, write_verbs
+from tablefmt.spark.entry import define_verbs, read_verbs, statement_verbs, write_verbs
 from tablefmt.spark.entry.refusals import REFUSALS
 from tablefmt.spark.runtime.failures import FAILED, cause_of, hand_over
 from tablefmt.spark.runtime.frames import JavaObject
@@ -21,6 +21,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     **read_verbs.VERBS,
     **write_verbs.VERBS,
     **define_verbs.VERBS,
+    **statement_verbs.VERBS,
     **REFUSALS,
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError
@@ -71,6 +73,47 @@ def follow(spark: Session, name: str, schema: Schema) -> None:
         return
     catalog = spark._jsparkSession.sessionState().catalog()
     catalog.alterTableSchema(identifier, java_columns(spark, schema))
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table of ours that Spark's catalog knows, or that is named by its path."""
+
+    uri: str
+    storage_options: Mapping[str, Any]
+    quoted: str
+    """Its name in SQL."""
+
+
+def catalog_table(spark: Session, name: str) -> CatalogTable | None:
+    """The table of ours that SQL calls so; None: another's, a view, or nothing.
+
+    Args:
+        spark: a classic session.
+        name: as SQL has it: with its database and catalog or not, or `tablefmt` and a path.
+    """
+    state = spark._jsparkSession.sessionState()
+    parts = state.sqlParser().parseMultipartIdentifier(name)
+    words = [parts.apply(at) for at in range(parts.size())]
+    if len(words) == 2 and words[0].casefold() == "tablefmt" and "/" in words[1]:
+        return CatalogTable(place(words[1]), {}, name)
+    if len(words) > 3 or (len(words) == 3 and words[0].casefold() != "spark_catalog"):
+        return None
+    catalog, identifier = state.catalog(), _identifier(spark, name)
+    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
+        return None
+    entry = catalog.getTableMetadata(identifier)
+    provider = entry.provider()
+    if not provider.isDefined() or provider.get().casefold() != "tablefmt":
+        return None
+    options = dict(
+        spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
+    )
+    for extra in ("path", "serialization.format"):
+        options.pop(extra, None)
+    uri = place(spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString())
+    storage = parse_options(options).storage_options
+    return CatalogTable(uri, storage, entry.identifier().quotedString())
 
 
 def _identifier(spark: Session, name: str) -> JavaObject:

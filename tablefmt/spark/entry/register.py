@@ -14,7 +14,6 @@ from tablefmt.spark.backends import choice
 from tablefmt.spark.entry import bridge, callers, insert_options
 from tablefmt.spark.entry.session import check_classic, is_connect
 from tablefmt.spark.jvm import loader
-from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.statements.open_logs import open_context
@@ -77,6 +76,7 @@ def _register_classes(spark: Session) -> None:
     if there in ("builtin", _CATALOG_CLASS):
         spark.conf.set(CATALOG, _CATALOG_CLASS)
         loader.stand_in(spark)
+        loader.add_statements(spark)
     elif there != _CATALOG_CLASS:
         _log.warning(
             "%s is %s, so SQL tables USING tablefmt cannot be used in this session; paths can",
@@ -98,22 +98,8 @@ def sync(spark: Session, name: str) -> None:
         TableNotFoundError: nothing is where the catalog says it is.
     """
     check_classic(spark)
-    sessions = spark._jsparkSession.sessionState()
-    catalog = sessions.catalog()
-    identifier = sessions.sqlParser().parseTableIdentifier(name)
-    if not catalog.tableExists(identifier):
-        raise InvalidRangeError(f"Spark's catalog has no table {name}")
-    entry = catalog.getTableMetadata(identifier)
-    provider = entry.provider()
-    if not provider.isDefined() or provider.get().casefold() != "tablefmt":
-        raise InvalidRangeError(f"{name} is not a table USING tablefmt")
-    options = dict(
-        spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
-    )
-    for extra in ("path", "serialization.format"):
-        options.pop(extra, None)
-    uri = spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString()
-    place = callers.place(uri)
-    context = open_context(open_store(place, parse_options(options).storage_options))
-    schema = context.view.head.metadata.schema
-    callers.follow(spark, entry.identifier().quotedString(), schema)
+    found = callers.catalog_table(spark, name)
+    if found is None:
+        raise InvalidRangeError(f"Spark's catalog has no table {name} USING tablefmt")
+    context = open_context(open_store(found.uri, found.storage_options))
+    callers.follow(spark, found.quoted, context.view.head.metadata.schema)

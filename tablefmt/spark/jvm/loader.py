@@ -58,8 +58,10 @@ SOURCES = (
     "SnapshotWrite",
     "SourceVersions",
     "StagedSnapshotTable",
+    "StatementParser",
     "TableChanges",
     "TableCommand",
+    "TableStatement",
     "TablefmtException",
 )
 """Classes of the package `tablefmt`, each in the .java file of its name in the folder `java`."""
@@ -183,6 +185,17 @@ def stand_in(spark: Session) -> None:
         except Py4JError as error:
             # The setting does the same where a thread has an active session.
             _log.warning("saveAsTable may not work in threads of their own: %s", error)
+
+
+def add_statements(spark: Session) -> None:
+    """Have a session's parser know statements on a table as a whole."""
+    from py4j.protocol import Py4JError
+
+    with _ruling:
+        try:
+            new_instance(spark, "StatementParser").install(spark._jsparkSession)
+        except Py4JError as error:
+            _log.warning("OPTIMIZE, VACUUM, RESTORE, DESCRIBE HISTORY are not known: %s", error)
 
 
 def on_class_path(spark: Session) -> bool:

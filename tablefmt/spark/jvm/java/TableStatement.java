@@ -1,0 +1,58 @@
+package tablefmt;
+
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.types.DataType$;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A statement on a table as a whole: Python carries it out, and gives the rows that it answers with.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class TableStatement extends SaveIntoDataSourceCommand {
+  private static final scala.collection.immutable.Map NO_OPTIONS =
+      (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+
+  private final String text;
+  private final scala.collection.immutable.Seq columns;
+
+  /** @param columns of the answer, as a StructType in JSON */
+  TableStatement(String text, String columns) {
+    super(new OneRowRelation(), new DefaultSource(), NO_OPTIONS, SaveMode.Append);
+    this.text = text;
+    this.columns =
+        DataTypeUtils$.MODULE$.toAttributes((StructType) DataType$.MODULE$.fromJson(columns));
+  }
+
+  public scala.collection.immutable.Seq output() {
+    return columns;
+  }
+
+  public scala.collection.immutable.Seq run(SparkSession session) {
+    Dataset rows = (Dataset) Bridge.call("maintain", new Object[] {session, text});
+    return ScalaValues.seq((Object[]) rows.collect());
+  }
+
+  // Nothing in it can change, and a copy would be made by a constructor that it does not have.
+  public org.apache.spark.sql.catalyst.plans.logical.LogicalPlan clone() {
+    return this;
+  }
+
+  public scala.collection.immutable.Seq innerChildren() {
+    return ScalaValues.seq(new Object[0]);
+  }
+
+  public String nodeName() {
+    return "tablefmt statement";
+  }
+
+  public String simpleString(int fields) {
+    return "tablefmt " + text.trim();
+  }
+}

@@ -1,0 +1,70 @@
+"""Statements on a table as a whole: what is one, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tablefmt.expressions.table_statements import TableStatement, read_statement
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DESCRIBE HISTORY t", TableStatement(verb="HISTORY", table="t")),
+        (
+            " -- all of it\n/* of; late */ desc\nhistory a.`b``c`.d LIMIT 3 ;;",
+            TableStatement(verb="HISTORY", table="a.`b``c`.d", limit=3),
+        ),
+        ("describe detail `a b`", TableStatement(verb="DETAIL", table="`a b`")),
+        ("DESC DETAIL tablefmt.`/a b`", TableStatement(verb="DETAIL", table="tablefmt.`/a b`")),
+        ("OPTIMIZE t", TableStatement(verb="OPTIMIZE", table="t")),
+        (
+            "optimize t where day = '2024' AND s <> 'ZORDER'",
+            TableStatement(verb="OPTIMIZE", table="t", where="day = '2024' AND s <> 'ZORDER'"),
+        ),
+        (
+            "OPTIMIZE db.t WHERE p IN (1, 2)\nZORDER BY (a, `b.c` , s . x)",
+            TableStatement(
+                verb="OPTIMIZE", table="db.t", where="p IN (1, 2)", by=("a", "b.c", "s.x")
+            ),
+        ),
+        ("OPTIMIZE t ZORDER BY a, b", TableStatement(verb="OPTIMIZE", table="t", by=("a", "b"))),
+        ("VACUUM t", TableStatement(verb="VACUUM", table="t")),
+        (
+            "VACUUM t RETAIN 1.5 HOURS DRY RUN",
+            TableStatement(verb="VACUUM", table="t", hours=1.5, dry_run=True),
+        ),
+        ("vacuum t dry  run", TableStatement(verb="VACUUM", table="t", dry_run=True)),
+        (
+            "RESTORE TABLE t TO VERSION AS OF 12",
+            TableStatement(verb="RESTORE", table="t", version=12),
+        ),
+        (
+            "RESTORE t TIMESTAMP AS OF '2024-01-01 00:00:00'",
+            TableStatement(verb="RESTORE", table="t", timestamp="'2024-01-01 00:00:00'"),
+        ),
+        # A table may be called as a word of the statement.
+        ("DESCRIBE HISTORY history", TableStatement(verb="HISTORY", table="history")),
+        ("OPTIMIZE optimize", TableStatement(verb="OPTIMIZE", table="optimize")),
+    ],
+)  # fmt: skip
+def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
+    """Words in any case, names in quotes, comments before, semicolons behind."""
+    assert read_statement(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "DESCRIBE t", "DESCRIBE HISTORY", "DESCRIBE HISTORY t u", "DESCRIBE HISTORY t LIMIT -1",
+        "DESCRIBE TABLE EXTENDED t", "SELECT 'OPTIMIZE t'", "OPTIMIZE", "OPTIMIZE t WHERE",
+        "OPTIMIZE t ZORDER BY ()", "OPTIMIZE t ZORDER BY (a,)", "OPTIMIZE t ZORDER BY (a b)",
+        "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 1 DAYS", "VACUUM t DRY", "VACUUM '/path'",
+        "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
+        "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
+        "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b",
+    ],
+)  # fmt: skip
+def test_every_other_text_is_left_to_spark(text: str) -> None:
+    """What is not complete is not carried out in part."""
+    assert read_statement(text) is None
