@@ -135,9 +135,10 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
         """A group of files each."""
         return [InputPartition(group) for group in self.groups]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Raises CorruptDataError."""
-        if partition.value is None:
+        # Where there is no group at all, Spark asks once: 4.1 with None, others with its value.
+        if partition is None or partition.value is None:
             return
         yield from self.task.batches(unpacked(partition.value))
 
