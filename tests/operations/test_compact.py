@@ -24,7 +24,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.operations.compact_plan import DELETED, LARGE, TOO_LARGE, plan_compaction
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
-from tests.tables import assert_sound, behind, by_hand, handle, ids, new_table, rows
+from tests.tables import assert_sound, behind, by_hand, handle, ids, live_files, new_table, rows
 
 # --- which files go together ---------------------------------------------------------------------
 
@@ -346,6 +346,37 @@ def test_readers_of_changes_do_not_see_it(verb: str) -> None:
     assert sorted(seen) == sorted([*inserted, *gone])
     net = table.changes(after_version=0, ending_version=6, content="append").to_arrow()
     assert sorted(net["id"].to_pylist()) == [0, 1, 3, 10, 12, 13]
+
+
+def test_requests_are_the_files_once_and_the_new_one() -> None:
+    """CMP-4: the ends of all files and their rows in one round each, however many there are."""
+    table = new_table()
+    for n in range(20):
+        table.append(rows(n))
+    counting = CountingStore(table.context.store)
+    commit = behind(table, counting).compact()
+    data, entry = live_files(table.context.store), entry_key(21)
+    assert [verb for verb, key in counting.requests if key in data] == ["put"]
+    others = [r for r in counting.requests if r[1] not in data]
+    assert others[0] == ("get", entry)
+    assert others[-1] == ("put_if_absent", entry)
+    assert {verb for verb, _ in others[1:-1]} <= {"get_range", "get_ranges", "open_file"}
+    assert commit.metrics["numPutRequests"] == 2
+
+
+@pytest.mark.parametrize("verb", ["compact", "cluster"])
+def test_a_far_store_gets_a_long_file_in_parts(verb: str, s3_server: Any, s3_uri: str) -> None:
+    """STO-7, ADD-5, ADD-7: row group by row group, by an upload of several parts."""
+    random = np.random.default_rng(5)
+    table = tablefmt.create(s3_uri, "id BIGINT, p STRING", storage_options=s3_server.options)
+    for n in range(3):
+        numbers = random.integers(0, 1 << 62, 300_000)
+        table.append(pa.table({"id": numbers, "p": [f"{n}"] * len(numbers)}))
+    before = table.to_arrow().sort_by("id")
+    commit = table.compact() if verb == "compact" else table.cluster("id")
+    assert (commit.metrics["numRemovedFiles"], commit.metrics["numAddedFiles"]) == (3, 1)
+    assert table.to_arrow().sort_by("id").equals(before)
+    assert_sound(table.context.store)
 
 
 # --- what makes no sense -------------------------------------------------------------------------
