@@ -110,7 +110,7 @@ class Changes(BatchSource):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
         # What a commit took away was live before it.
-        version = self.range.last if self.is_snapshot else self.range.first - 1
+        version = self.range.last if self.is_snapshot else max(0, self.range.first - 1)
         with told_if_given_up(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
 
