@@ -166,6 +166,7 @@ WORDS: dict[str, str] = {
     "INC-3": "chang row insert delete",
     "INC-4": "chang range schema column",
     "INC-5": "chang row mark took brought lineage went came commit",
+    "INC-8": "follow new cursor go on",
     "INC-7": "expired kept snapshot forgotten",
     "INC-6": "equal cancel net append restor differ content took brought",
     "DAT-1": "parquet file codec zstd field id physical "

@@ -19,7 +19,7 @@ from tablefmt.store.protocol import Store
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What an answer has of each row. Spec: INC-3, INC-6."""
+    """What an answer has of each row; of `append` inserts alone. Spec: INC-3, INC-6."""
 
     store: Store
     schema: Schema

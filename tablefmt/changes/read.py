@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import CONTENTS, planned
+from tablefmt.changes.follow import seconds, with_cursors
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.changes.schema import schema_of_range
 from tablefmt.commit.environment import Environment
@@ -43,10 +45,24 @@ class Changes(BatchSource):
         expired: str = "error",
         columns: Sequence[str] | None = None,
         where: Condition = None,
+        refresh: bool = True,
     ) -> None:
+        self._again = partial(
+            Changes,
+            view,
+            environment,
+            content=content,
+            schema=schema,
+            expired=expired,
+            columns=columns,
+            where=where,
+            refresh=False,
+        )
+        self._environment, self._bounds = environment, bounds
         if content not in CONTENTS:
             raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
-        view.refresh()
+        if refresh:
+            view.refresh()
         self.view = view
         self.content = content
         now = view.store.server_time_us() or environment.now_us()
@@ -113,6 +129,43 @@ class Changes(BatchSource):
         version = self.range.last if self.is_snapshot else max(0, self.range.first - 1)
         with told_if_given_up(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
+
+    def follow(self, poll: float = 1.0) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The rows of the range, and then of every commit as it lands, for ever. Spec: INC-8.
+
+        The columns are those of the moment: a later batch may have others. While nothing is new,
+        one small request is made every `poll` seconds.
+
+        Args:
+            poll: how long to wait, seconds.
+
+        Yields:
+            A batch, and the version to pass on as the next `after_version` once it was dealt with:
+            nothing is lost then, nor doubled where that version is kept together with what was made
+            of the rows. It stays where it was until the last row of a commit has come.
+
+        Raises:
+            InvalidRangeError: the range has an end; a time that is none. While it goes on, what
+            `Table.changes` and reading raise, TableReplacedError and StoreError.
+        """
+        if self._bounds.ending_version is not None or self._bounds.ending_timestamp is not None:
+            raise InvalidRangeError("who follows changes gives no end: leave ending_… out")
+        return self._follow(seconds(poll))
+
+    def _follow(self, wait: float) -> Iterator[tuple[pa.RecordBatch, int]]:
+        window, seen = self, self.last_version
+        bounds = self._bounds
+        while True:
+            if not window.range.empty:
+                batches = window.to_batches()
+                yield from with_cursors(batches, window.first_version - 1, window.last_version)
+                bounds = Bounds(after_version=window.last_version)
+            self.view.refresh()
+            while self.view.head.version <= seen:
+                self._environment.sleep(wait)
+                self.view.refresh()
+            window = self._again(bounds)
+            seen = max(seen, window.last_version)
 
 
 def _surviving(change: FileChanges, predicate: Predicate) -> FileChanges | None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pyarrow.compute as pc
 
+from tablefmt.changes.contents import CONTENTS
 from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import file_records
@@ -26,20 +27,41 @@ ROWS_AT_ONCE = 1000
 @click.option("--after", type=POINT, help="From what follows this version or time.")
 @click.option("--since", type=POINT, help="From this version or time on, it included.")
 @click.option("--until", type=POINT, help="To this version or time, it included.")
+@click.option(
+    "--content",
+    type=click.Choice(CONTENTS),
+    default="changes",
+    help="Every change, the difference of both ends, or what is new of that.",
+)
+@click.option(
+    "--follow", is_flag=True, help="Go on with commits as they land; of JSON, a line each."
+)
+@click.option("--poll", type=float, default=1.0, help="Seconds between two looks of --follow.")
 def changes(
-    uri: str, as_json: bool, options: Json, after: Point, since: Point, until: Point
+    uri: str,
+    as_json: bool,
+    options: Json,
+    after: Point,
+    since: Point,
+    until: Point,
+    content: str,
+    follow: bool,
+    poll: float,
 ) -> None:
-    """Print the rows that a range of versions inserted and deleted.
+    """Print the rows that a range of versions took out and brought.
 
     Pass the last version printed on as the next --after, and nothing is lost or doubled.
     """
     if (after is None) == (since is None):
         raise click.UsageError("give --after or --since, and not both")
-    bounds: Json = {}
+    bounds: Json = {"content": content}
     for name, point in (("after", after), ("starting", since), ("ending", until)):
         if point is not None:
             bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
     row_changes = open_table(uri, options).changes(**bounds)
+    if follow:
+        _print_followed(row_changes, poll, as_json)
+        return
     covered = {
         "first_version": row_changes.first_version,
         "last_version": row_changes.last_version,
@@ -57,6 +79,23 @@ def changes(
             click.echo(between + json_text(row), nl=False)
             between = ",\n"
     click.echo("]}")
+
+
+def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
+    """Batches as they come, until somebody stops it."""
+    names: list[str] = []
+    try:
+        for batch, last_version in row_changes.follow(poll):
+            if as_json:
+                line = {"last_version": last_version, "changes": list(records(batch))}
+                click.echo(json_text(line))
+                continue
+            head = names != batch.schema.names
+            names = batch.schema.names
+            rows = [list(row.values()) for row in records(batch)]
+            print_table(names, rows, head=head)
+    except KeyboardInterrupt:
+        return
 
 
 def _print_rows(row_changes: Changes, names: list[str]) -> None:

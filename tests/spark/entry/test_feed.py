@@ -99,7 +99,7 @@ CHOSEN = [("native", *each) for each in FORMATS] + [("arrow", *each) for each in
 def test_the_format_reads_changes_by_options(
     spark: Any, uri: str, options: Any, asked: Any, backend: str, use_backend: Any
 ) -> None:
-    """INC-1, INC-3, INC-6: as the verb, in either backend; a filter and a join see the same."""
+    """INC-1, INC-3, INC-6: each content as by the verb; a filter and a join see the same rows."""
     use_backend(backend)
     tablefmt.spark.register(spark)
     table = changed(uri)

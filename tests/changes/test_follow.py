@@ -1,0 +1,101 @@
+"""Commits as they land: rows, cursors to go on from, and what it asks of the store."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tablefmt.changes.follow import with_cursors
+from tablefmt.errors import InvalidRangeError
+from tablefmt.log.names import entry_key
+from tablefmt.store.wrap import CountingStore
+from tests.changes.histories import History
+from tests.tables import Clock, behind, memory, new_table, rows
+
+
+def described(pair: tuple[pa.RecordBatch, int]) -> tuple[list[tuple[str, int]], int]:
+    batch, last = pair
+    return [(r["_change_type"], r["id"]) for r in batch.to_pylist()], last
+
+
+def test_commits_come_as_they_land() -> None:
+    """INC-8: those of the range first; while nothing is new it waits."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock)
+    table.append(rows(1, 2))
+    steps = iter([lambda: table.append(rows(3)), lambda: None, lambda: table.delete("id = 1")])
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        next(steps)()
+
+    follower = behind(table, store)
+    object.__setattr__(follower.context.environment, "sleep", sleep)
+    following = follower.changes(after_version=0).follow(poll=0.25)
+    assert [described(next(following)) for _ in range(3)] == [
+        ([("insert", 1), ("insert", 2)], 1),
+        ([("insert", 3)], 2),
+        ([("delete", 1)], 3),
+    ]
+    assert slept == [0.25] * 3
+
+
+def test_one_request_is_made_when_nothing_is_new() -> None:
+    """INC-8, LOG-4: the next entry is asked for; one new entry is read by one more look."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1))
+    counting = CountingStore(store)
+    follower = behind(table, counting)
+    looks = itertools.count()
+    asked: list[list[Any]] = []
+
+    def sleep(seconds: float) -> None:
+        asked.append(list(counting.requests))
+        counting.reset()
+        if next(looks) == 3:
+            table.append(rows(2))
+
+    object.__setattr__(follower.context.environment, "sleep", sleep)
+    following = follower.changes(after_version=1).follow()
+    counting.reset()
+    assert described(next(following)) == ([("insert", 2)], 2)
+    assert asked == [[("get", entry_key(2))]] * 4
+    logs = Counter(key for _, key in counting.requests if key.startswith("_log"))
+    assert set(logs) <= {entry_key(v) for v in range(2, 12)}
+    assert logs[entry_key(2)] == 1
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_whoever_goes_on_from_a_cursor_loses_and_doubles_nothing(stop: int) -> None:
+    """INC-8: rows are dealt with up to the cursor, and those beyond it come again."""
+    history = History(21).run(9)
+    head = history.table.version
+    cursor, dealt, pending = 0, [], []
+    following = history.table.changes(after_version=0)
+    for count, (batch, last) in enumerate(
+        with_cursors(following.to_batches(), 0, following.last_version), 1
+    ):
+        pending += batch.to_pylist()
+        if last > cursor:
+            dealt, pending, cursor = [*dealt, *pending], [], last
+        if count == stop:
+            break
+    rest = history.table.changes(after_version=cursor).to_arrow().to_pylist()
+    whole = history.table.changes(after_version=0, ending_version=head).to_arrow().to_pylist()
+    assert dealt + rest == whole
+
+
+@pytest.mark.parametrize("poll", [0, -1, float("nan"), float("inf"), "1", None, True])
+def test_a_time_to_wait_is_a_number_of_seconds(poll: Any) -> None:
+    """INC-8: so is a range that has an end refused, before anything is read."""
+    table = new_table()
+    with pytest.raises(InvalidRangeError, match="seconds"):
+        table.changes(after_version=0).follow(poll)
+    with pytest.raises(InvalidRangeError, match="end"):
+        table.changes(after_version=0, ending_version=0).follow()
