@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -112,24 +111,7 @@ def horizons() -> Iterator[Maker]:
     why = "What was given up does not come back."
     yield maker.broken(why, CORRUPT, (4, "ENT-13"))
 
-    maker = three("expired")
-    feature = ["logExpiry"]
-    maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": feature, "writer": feature})
-    maker.append({"x": 5})
-    path, body = "_log/checkpoints/00000000000000000004.json", b"a checkpoint of a newer version"
-    root = {"path": path, "sha256": hashlib.sha256(body).hexdigest(), "version": 4}
-    last = maker.documents[4]["previous"]
-    log = {"checkpoints": [root], "previous": last}
-    _raise(maker, 4, lambda e: e["horizon"].update(log=log))
-    maker.append({"x": 6})
-    maker.objects[path] = body
-    for version in (1, 2, 3):
-        del maker.objects[maker.key(version)]
-    why = (
-        "Entries below the horizon are gone: a newer version reads such a log by a checkpoint, "
-        "and it is no gap (LOG-8)."
-    )
-    yield _newer(maker, why, feature, (1, "LOG-8"), (5, "VER-2"))
+    yield from expired()
 
     maker = three("checkpoint")
     maker.objects["_log/checkpoints/00000000000000000002.json"] = b"of a newer version"
@@ -140,6 +122,67 @@ def horizons() -> Iterator[Maker]:
     del maker.objects[maker.key(1)]
     why = "Nobody gave version 1 up: it is damage, whatever else there is (LOG-8)."
     yield maker.broken(why, "LogGapError", (1, "LOG-2"))
+
+
+def expired() -> Iterator[Maker]:
+    """Logs whose beginning was removed (LOG-8)."""
+    why = "Entries are gone, and so are the checkpoints that hold their state (LOG-8)."
+    maker = _expired("expired")
+    for version in (1, 2, 3):
+        del maker.objects[maker.key(version)]
+    yield maker.broken(why, "CorruptTableError", (1, "LOG-8"))
+
+    maker = _expired("expired-not-yet")
+    maker.append({"x": 6})
+    yield maker.good("Entries may be removed, and are all there (ENT-13).", oldest=4)
+
+    changes: dict[str, Change] = {
+        "one": lambda log: log["checkpoints"].pop(),
+        "above": lambda log: log.update(version=5),
+        "previous": lambda log: log.update(previous=None),
+        "path": lambda log: log["checkpoints"][0].update(path="data/x"),
+    }
+    for name, change in changes.items():
+        maker = _expired(f"expired-{name}", change)
+        why = "A horizon that lets entries go, and is none."
+        yield maker.broken(why, CORRUPT, (5, "ENT-13"))
+
+    maker = three("expired-feature")
+    _raise(maker, 2, lambda e: e["horizon"].update(log=_log(maker, 2)))
+    why = "Entries are let go, and no feature says so."
+    yield maker.broken(why, CORRUPT, (3, "VER-4"))
+
+
+def _expired(name: str, change: Change | None = None) -> Maker:
+    """Versions 0 to 5; the last lets the entries below version 4 go."""
+    maker = three(name)
+    feature = ["logExpiry"]
+    maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": feature, "writer": feature})
+    maker.append({"x": 5})
+
+    def lets_go(entry: Json) -> None:
+        log = _log(maker, 4)
+        if change is not None:
+            change(log)
+        entry["horizon"]["log"] = log
+
+    _raise(maker, 4, lets_go)
+    return maker
+
+
+def _log(maker: Maker, version: int) -> Json:
+    """`horizon.log` that names two checkpoints, which are not there."""
+    checkpoints = [
+        {
+            "path": f"_log/checkpoints/{version:020d}.{hex_of(maker.name, 'root', at)}.json",
+            "sha256": hex_of(maker.name, at, digits=64),
+            "size": 1000,
+            "version": version,
+        }
+        for at in range(2)
+    ]
+    previous = maker.documents[version]["previous"]
+    return {"checkpoints": checkpoints, "previous": previous, "version": version}
 
 
 def dropped() -> Iterator[Maker]:

@@ -23,6 +23,7 @@ from typing import Any
 import fsspec
 import logcheckpoints
 import pyarrow.parquet as pq
+from logcheckpoint import standing
 from logrows import check_lineage, check_moves, take_rows
 from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
 from logschemas import check_metadata
@@ -62,7 +63,7 @@ class Replay:
             self._begin_again(entry)
         self._check_order(entry)
         protocol = entry.get("protocol", self.protocol)
-        unknown = protocol["reader"]
+        unknown = [name for name in protocol["reader"] if name != "logExpiry"]
         require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
         added = [n for n in protocol["writer"] if n not in self.protocol.get("writer", ())]
         classed = not added or entry["operation"]["class"] == "PROTOCOL"
@@ -118,6 +119,17 @@ class Replay:
         self.described = described
         return added
 
+    def stand_on(self, state: Json, entry: Json) -> None:
+        """Go on from a checkpoint, whose entry is there (CKP-1)."""
+        root = state["root"]
+        self.version, self.entry = state["version"], entry
+        self.protocol, self.metadata = root["protocol"], root["metadata"]
+        self.fields, self.files = check_metadata(root["metadata"], None), state["files"]
+        self.applications = {name: one["version"] for name, one in root["applications"].items()}
+        self.next_id = root["totals"]["next_id"]
+        self.metadata_version = root["totals"]["metadata_version"]
+        self.described = [root["described"]]
+
     def _begin_again(self, entry: Json) -> None:
         """Forget the table that was dropped; another one has to follow (ENT-14)."""
         require(entry["table"] != self.entry["table"], "ENT-14", "goes on with a dropped table")
@@ -148,7 +160,11 @@ class Replay:
         if "horizon" not in entry:
             return before
         oldest: int = entry["horizon"]["version"]
-        rises = before < oldest <= version
+        log = entry["horizon"].get("log")
+        rises = (before if log else before + 1) <= oldest <= version
+        known = not log or "logExpiry" in self.protocol["reader"]
+        require(known, "VER-4", "lets entries go, and no earlier one has logExpiry")
+        require(not log or log["version"] <= oldest, "ENT-13", "lets entries go that are kept")
         require(rises, "ENT-13", "has a horizon that does not rise, or is above its version")
         more = {"metadata", "protocol", "add", "remove", "delete", "lineage"} & entry.keys()
         still = entry["operation"]["class"] == "MINOR_COMPACT" and not more
@@ -304,6 +320,8 @@ def read(
     entries, replay, chosen = [], Replay(folder.get), None
     roots, states = logcheckpoints.versions_of(folder.names("checkpoints")), dict[int, Json]()
     oldest = oldest_of(raw[max(raw)])
+    gaps = [n for n in raw if n and n - 1 not in raw]
+    base = standing(raw, folder.get) if gaps and min(gaps) <= oldest else None
 
     for version, data in raw.items():
         if version and version - 1 not in raw:
@@ -311,7 +329,8 @@ def read(
             rule, message = "LOG-2", f"is missing, and version {version} exists"
             if missing < oldest:
                 rule, message = "LOG-8", f"was given up; versions from {oldest} on are kept"
-            findings.append({"version": missing, "rule": rule, "message": message})
+            if missing >= oldest or base is None:
+                findings.append({"version": missing, "rule": rule, "message": message})
         entry, refusals, remarks = parse(data)
         added: list[Json] = []
         try:
@@ -320,7 +339,11 @@ def read(
                 before = raw.get(version - 1)
                 chained = before is None or entry["previous"] == hashlib.sha256(before).hexdigest()
                 require(chained, "LOG-1", "does not name the SHA-256 of the entry before it")
-                if replay.version == version - 1:
+                if base is not None and version == base["version"]:
+                    replay.stand_on(base, entry)
+                    if until is None or entry["time_version"] <= until:
+                        chosen = copy.copy(replay) if wanted in (None, version) else chosen
+                elif replay.version == version - 1:
                     added = replay.apply(entry, version)
                     if version in roots.values():
                         more = {"metadata": replay.metadata, "described": replay.described[-1]}

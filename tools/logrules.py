@@ -34,6 +34,7 @@ MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
+ROOT_PATH = re.compile(r"_log/checkpoints/\d{20}\.[0-9a-f]{32}\.json\Z", re.ASCII)
 DELETES_PATH = re.compile(r"deletes/[0-9a-f]{32}\.parquet\Z")
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 FIELD_ID = re.compile(r"[1-9]\d*\Z", re.ASCII)
@@ -106,6 +107,12 @@ BASIS = {
     "predicate?": str,
 }
 SUMS = {**dict.fromkeys(TOTALS, natural), "deleted?": positive, "oldest?": positive}
+KEPT = {"path": ROOT_PATH, "sha256": HEX64, "size": positive, "version": natural}
+LOG = {
+    "checkpoints": lambda value: fits(value, [KEPT]) and len(value) >= 2,
+    "previous": HEX64,
+    "version": positive,
+}
 SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
 COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
 COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
@@ -144,7 +151,7 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "lineage?": ("LIN-1", LINEAGE),
     "update?": ("ENT-9", UPDATE),
     "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
-    "horizon?": ("ENT-13", {"version": positive}),
+    "horizon?": ("ENT-13", {"version": positive, "log?": LOG}),
     "ends?": ("ENT-14", lambda value: value is True),
     "user_metadata?": ("ENT-3", dict),
 }

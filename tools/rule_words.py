@@ -55,6 +55,7 @@ WORDS: dict[str, str] = {
     "RET-5": "vacuum horizon remove delete run files",
     "RET-6": "vacuum transaction files left-over other leave foreign needed side bucket began "
              "clock longest take",
+    "RET-9": "expir entries log horizon free name transaction hour gone head heard",
     "RET-8": "drop",
     "RET-7": "retention short danger refused longer",
     "SCH-4": "id ids last_id schema",

@@ -20,7 +20,7 @@ from tablefmt.cli.demonstration import demo
 from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import escape_controls
-from tablefmt.cli.retention import restore, vacuum
+from tablefmt.cli.retention import expire_log, restore, vacuum
 from tablefmt.cli.state import describe, files, partitions, schema
 from tablefmt.errors import (
     ChangesExpiredError,
@@ -148,5 +148,6 @@ for command in (
     cluster,
     restore,
     vacuum,
+    expire_log,
 ):
     main.add_command(command)

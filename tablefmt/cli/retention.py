@@ -1,4 +1,4 @@
-"""`restore`, `vacuum`: older versions, and what is kept of them."""
+"""`restore`, `vacuum`, `expire-log`: older versions, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from tablefmt.cli.arguments import on_table, open_table
 from tablefmt.cli.output import Json, escape_controls, print_document, print_pairs, progress
 from tablefmt.cli.values import records
+from tablefmt.maintenance.expire import expire_log as run_expiry
 from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.session.receipt import Commit
@@ -78,6 +79,44 @@ def vacuum(
         print_document(
             {**record, "files": records(report.files), "failures": dict(report.failures)}
         )
+    else:
+        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
+    if report.failures:
+        click.get_current_context().exit(FAILED)
+
+
+@click.command("expire-log")
+@on_table
+@click.option("--retention", help="How long entries stay, such as '30 days'; else the property.")
+@click.option("--delete", "deletes", is_flag=True, help="Remove the entries; else a dry run.")
+@click.option(
+    "--breaks-running-transactions",
+    is_flag=True,
+    help="Allow a retention shorter than the table's own.",
+)
+def expire_log(
+    uri: str,
+    as_json: bool,
+    options: Json,
+    retention: str | None,
+    deletes: bool,
+    breaks_running_transactions: bool,
+) -> None:
+    """Say which entries of the log are old enough to go; with --delete remove them.
+
+    The exit code is 1 if one of them could not be removed.
+    """
+    report = run_expiry(
+        open_table(uri, options).context,
+        retention,
+        dry_run=not deletes,
+        breaks_running_transactions=breaks_running_transactions,
+    )
+    if as_json:
+        names = ("uri", "dry_run", "version", "oldest", "log_start", "retention_seconds", "deleted")
+        record = {name: getattr(report, name) for name in names}
+        entries = {"entries": records(report.entries), "failures": dict(report.failures)}
+        print_document({**record, **entries})
     else:
         click.echo("\n".join(map(escape_controls, str(report).splitlines())))
     if report.failures:

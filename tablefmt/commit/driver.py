@@ -59,8 +59,10 @@ from tablefmt.errors import (
     StoreError,
     TablefmtError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.gaps import kept_range
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Entry, StoredEntry
 from tablefmt.model.times import MICROS_MAX
@@ -78,6 +80,10 @@ CLOCK_AHEAD_MAX_US = 600_000_000
 
 SENT_WITHIN_US = 600_000_000
 """CMT-8, INC-2: ten minutes."""
+
+
+_UNREADABLE = (CorruptTableError, UnsupportedFeatureError, VersionNotFoundError)
+"""What is in the way cannot be judged, or is not there any more."""
 
 
 @dataclass(slots=True)
@@ -135,12 +141,16 @@ class Driver:
             if turn.expired or late:
                 return Done(Rejected(DEADLINE))
             try:
+                if self.view.contact.is_stale:
+                    self.view.refresh()
                 self._take_over(self.view, turn.found)
                 head = self.winners.head = self.view.head
                 early = self._overtaken(head)
-            except (CorruptTableError, UnsupportedFeatureError) as error:
+            except _UNREADABLE as error:
                 # Nothing of ours was sent.
                 return Done(Rejected(_text(error)), refused=error)
+            except StoreError as error:
+                return Done(Rejected(_text(error)))
             done = Done(early) if early else self._contest(head.version + 1)
             turn.left.extend(self.winners.met)
         return done
@@ -198,10 +208,15 @@ class Driver:
         if not isinstance(following, Committed):
             return Done(following, rebased_over=passed, refused=self.refused)
         try:
+            if view is not None and view.contact.is_stale:
+                oldest, _ = kept_range(self.store, following.version, following.version)
+                if following.version < oldest:
+                    lost = f"its place is among versions below {oldest}, which were given up"
+                    return Done(Unknown(following.version, lost), rebased_over=passed)
             stored = self._committed(following.version)
         except StoreError as error:
             return Done(Unknown(following.version, _text(error)), rebased_over=passed)
-        except (CorruptTableError, UnsupportedFeatureError) as error:
+        except _UNREADABLE as error:
             # Below it is what nobody here had read.
             unknown = Unknown(following.version, _text(error))
             return Done(unknown, rebased_over=passed, refused=error)
@@ -310,7 +325,7 @@ class Driver:
             return Found(found) if found else Missing()
         except StoreError as error:
             return NoAnswer(str(error)) if error.retryable else Refused(_text(error))
-        except (CorruptTableError, UnsupportedFeatureError) as error:
+        except _UNREADABLE as error:
             return self._unreadable(version, error)
 
     def _unreadable(self, version: int, error: TablefmtError) -> Reply:

@@ -201,9 +201,7 @@ def entry_on(
     add, names = _added(plan, pending, before.next_id)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
-    horizon = plan.horizon
-    if horizon is not None and horizon.version <= before.oldest:
-        horizon = None
+    horizon = _horizon(plan.horizon, before.oldest)
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
     table = plan.table or (parent.table if parent else None)
     assert table is not None
@@ -236,6 +234,13 @@ def entry_on(
         ends=plan.ends,
         user_metadata=plan.user_metadata,
     )
+
+
+def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:
+    """What is left of it where a winner gave up as much, or more (RET-5, RET-9)."""
+    if wanted is None or wanted.version > oldest:
+        return wanted
+    return None if wanted.log is None else replace(wanted, version=oldest)
 
 
 def _totals(

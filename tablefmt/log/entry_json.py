@@ -1,6 +1,6 @@
 """Between an entry and the JSON object that its bytes hold. Pure.
 
-Spec: ENT-3 .. ENT-6, ENT-13; the parts of an entry that are columns, or metadata, have modules of
+Spec: ENT-3 .. ENT-6; the parts of an entry that are columns, or metadata, have modules of
 their own.
 """
 
@@ -22,6 +22,7 @@ from tablefmt.log.columns import (
     lineage_to_json,
     update_from_json,
 )
+from tablefmt.log.horizon_json import horizon_from_json, horizon_to_json
 from tablefmt.log.known import NAMES
 from tablefmt.log.metadata_json import (
     metadata_from_json,
@@ -37,7 +38,6 @@ from tablefmt.model.entry import (
     Application,
     Basis,
     Entry,
-    Horizon,
     Operation,
     OperationClass,
     PartitionScope,
@@ -107,7 +107,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             "version": entry.application.version,
         }
     if entry.horizon is not None:
-        document["horizon"] = {"version": entry.horizon.version}
+        document["horizon"] = horizon_to_json(entry.horizon)
     if entry.ends:
         document["ends"] = True
     if entry.user_metadata:
@@ -193,7 +193,7 @@ def _checked(document: dict[str, Any]) -> Entry:
         lineage=None if lineage is None else lineage_from_json(lineage),
         update=None if update is None else update_from_json(update),
         application=_application(document.get("application")),
-        horizon=_horizon(document["horizon"]) if "horizon" in document else None,
+        horizon=horizon_from_json(document["horizon"]) if "horizon" in document else None,
         ends="ends" in document,
         user_metadata=user_metadata,
         unknown={k: v for k, v in document.items() if k not in NAMES[""]},
@@ -276,10 +276,6 @@ def totals_from_json(value: Mapping[str, Any]) -> Totals:
         deleted=integer(value, "deleted", low=1) if "deleted" in value else 0,
         oldest=integer(value, "oldest", low=1) if "oldest" in value else 0,
     )
-
-
-def _horizon(value: Mapping[str, Any]) -> Horizon:
-    return Horizon(integer(value, "version", low=1))
 
 
 def _application(value: Mapping[str, Any] | None) -> Application | None:

@@ -52,7 +52,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "lineage": frozenset({"output", "input", "start", "rows", "dropped"}),
         "update": frozenset({"keys", "set"}),
         "application": frozenset({"id", "version", "digest"}),
-        "horizon": frozenset({"version"}),
+        "horizon": frozenset({"version", "log"}),
+        "horizon.log": frozenset({"version", "previous", "checkpoints"}),
     }
 )  # fmt: skip
 """By the dotted name of the object. What is in no object of these is free: any name goes."""
@@ -60,6 +61,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 _OPEN = frozenset({"", "operation", "basis", "add", "delete", "lineage", "update", "application"})
 """Objects that speak of their own entry alone, so that nobody has to carry what they hold on."""
 
+_CHECKPOINT = frozenset({"path", "sha256", "size", "version"})
 _CONSTRAINT = frozenset({"columns", "condition"})
 _FIELD = frozenset(
     {"id", "name", "nullable", "physical", "type", "default", "initial", "text", "comment"}
@@ -102,6 +104,10 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
         beyond.extend(_of_metadata(metadata))
+    kept = (_at(document, "horizon.log") or {}).get("checkpoints")
+    for each in kept if isinstance(kept, list) else ():
+        if isinstance(each, dict):
+            beyond.extend(f"field:horizon.log.checkpoints.{n}" for n in each.keys() - _CHECKPOINT)
     return beyond
 
 

@@ -92,6 +92,15 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
         raise TableNotFoundError(store.uri)
 
 
+def kept_from(store: Store, last: int) -> int:
+    """The first of the entries up to one that are all there: 0, unless the log was expired."""
+    versions = frozenset(_listed(store, 0))
+    first = last
+    while first - 1 in versions:
+        first -= 1
+    return 0 if first == 1 else first
+
+
 def read_tail(store: Store, first: int) -> list[StoredEntry]:
     """Everything from version `first` to the head; empty if `first` is not there yet.
 

@@ -57,8 +57,8 @@ def version_kept_from(timeline: Timeline, now_us: int, seconds: float) -> int:
         seconds: how long versions stay.
 
     Returns:
-        A version that is kept already at least (`timeline.oldest`), the head at most.
+        The head at most; 0 where none that is known is as old.
     """
     cutoff = now_us - round(min(seconds, 1e12) * _MICROS)
     newest_then = timeline.last_by(cutoff)
-    return max(timeline.oldest, newest_then)
+    return newest_then if newest_then >= timeline.first else 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.checkpoint import CheckpointReport, checkpoint
+from tablefmt.maintenance.expire import ExpiryReport, expire_log
 from tablefmt.maintenance.layout import LayoutHandle
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
@@ -92,6 +93,37 @@ class MaintainedHandle(LayoutHandle):
             CommitRejectedError, CommitUnknownError: no file was removed.
         """
         return vacuum(
+            self.context,
+            retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )
+
+    def expire_log(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> ExpiryReport:
+        """Give up versions that are older than `retention`, and remove their entries (RET-9).
+
+        Two checkpoints of the oldest version that stays are written and read back first; from then
+        on the table needs a reader that knows the feature logExpiry.
+
+        Args:
+            retention: how long an entry stays after another one came: as of `vacuum`. By default
+                logRetentionDuration.
+            dry_run: report what would go, and change nothing.
+            breaks_running_transactions: allow a retention shorter than that property, or than twice
+                the longest transaction.
+
+        Raises:
+            InvalidRangeError: a retention that is no time, or is too short.
+            UnsupportedFeatureError: the table is a whole bucket, or needs a newer writer.
+            CommitRejectedError, CommitUnknownError: no entry was removed.
+        """
+        return expire_log(
             self.context,
             retention,
             dry_run=dry_run,

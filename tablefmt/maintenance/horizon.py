@@ -7,7 +7,7 @@ from typing import Any
 
 from tablefmt.commit.plan import Staged
 from tablefmt.errors import ConcurrentModificationException
-from tablefmt.model.entry import Horizon, Operation, OperationClass, PartitionScope
+from tablefmt.model.entry import Horizon, LogHorizon, Operation, OperationClass, PartitionScope
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
@@ -23,6 +23,7 @@ def commit_horizon(
     oldest: int,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int],
+    log: LogHorizon | None = None,
 ) -> Commit:
     """Give up the versions below `oldest`; where that is done already, only say that it was run.
 
@@ -31,6 +32,7 @@ def commit_horizon(
         name: of the operation.
         oldest: the earliest version that is kept.
         parameters, metrics: of the operation.
+        log: which entries may go too.
 
     Raises:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
@@ -49,7 +51,7 @@ def commit_horizon(
             scope=PartitionScope(()),
             written_under=pinned.metadata,
             read_version=pinned.version,
-            horizon=Horizon(oldest) if oldest > 0 else None,
+            horizon=Horizon(oldest, log) if oldest > 0 else None,
             recorded=True,
         )
         try:

@@ -121,7 +121,7 @@ def vacuum(
     view.refresh()
     now_us = store.server_time_us() or context.environment.now_us()
     limits = Limits(
-        oldest=version_kept_from(view.timeline, now_us, seconds),
+        oldest=max(view.timeline.oldest, version_kept_from(view.timeline, now_us, seconds)),
         now_us=now_us,
         unnamed_seconds=unnamed,
     )

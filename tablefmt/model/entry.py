@@ -240,11 +240,36 @@ class RowUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptCheckpoint:
+    """A checkpoint that a horizon names, since entries that it was made of may be gone (ENT-13)."""
+
+    path: str
+    """Of its root."""
+    sha256: str
+    size: int
+    """Bytes of the root."""
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogHorizon:
+    """That entries may be removed from the log (ENT-13, feature logExpiry)."""
+
+    version: int
+    """The first entry that stays; version 0 stays too."""
+    previous: str
+    """SHA-256 of the last entry that goes."""
+    checkpoints: tuple[KeptCheckpoint, ...]
+    """At least two."""
+
+
+@dataclass(frozen=True, slots=True)
 class Horizon:
     """That older versions are given up from this entry on (ENT-13)."""
 
     version: int
     """The earliest version that is kept, >= 1."""
+    log: LogHorizon | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

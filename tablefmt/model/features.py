@@ -39,6 +39,9 @@ class Feature:
     """Ids of the rules that it touches."""
 
 
+EXPIRY = "logExpiry"
+"""Entries below a horizon may be removed (ENT-13)."""
+
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "groupCommit": Feature(
@@ -57,13 +60,13 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             fields=frozenset({"add.import", "metadata.imports"}),
             rules=("KEY-2", "ADD-1", "ENT-8", "DAT-4", "DAT-8"),
         ),
-        "logExpiry": Feature(
+        EXPIRY: Feature(
             reader=True,
             writer=True,
             since=1,
-            standing=Standing.RESERVED,
+            standing=Standing.KNOWN,
             fields=frozenset({"horizon.log"}),
-            rules=("KEY-1", "ENT-13", "LOG-2", "LOG-5", "LOG-8", "RPL-1"),
+            rules=("KEY-1", "ENT-13", "LOG-2", "LOG-5", "LOG-8", "RPL-1", "RET-9"),
         ),
     }
 )

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidRangeError, VersionNotFoundError
 from tablefmt.log.packed import read_entries
+from tablefmt.log.reader import kept_from
 from tablefmt.model.entry import Entry
 from tablefmt.model.integers import whole_from_0
 from tablefmt.session.context import TableContext
@@ -51,7 +52,11 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
-    entries = read_entries(context.store, first, last, context.view.base.version)
+    base = context.view.base.version
+    try:
+        entries = read_entries(context.store, first, last, base)
+    except VersionNotFoundError:
+        entries = read_entries(context.store, kept_from(context.store, last), last, base)
     oldest = context.view.head.totals.oldest
     return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], SCHEMA)
 

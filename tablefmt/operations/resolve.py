@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tablefmt.commit.protocol import Found, Missing, Winner, resolve_found
 from tablefmt.commit.results import Committed, NotCommitted
-from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError
+from tablefmt.errors import CommitUnknownError, InvalidRangeError, StoreError, VersionNotFoundError
 from tablefmt.log.names import VERSION_MAX, is_transaction
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
@@ -35,7 +35,7 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
     entries: list[StoredEntry] = []
     try:
         entries = read_tail(context.store, version or 0)
-    except StoreError as error:
+    except (StoreError, VersionNotFoundError) as error:
         reply = NoAnswer(str(error).rstrip("."))
     if entries:
         reply = Found(tuple(Winner(s.version, s.entry.transaction) for s in entries))

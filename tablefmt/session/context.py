@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tablefmt.commit.driver import commit
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.plan import Plan
-from tablefmt.errors import IdempotenceError, InvalidRangeError
+from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
 from tablefmt.model.entry import Entry
 from tablefmt.model.fingerprints import differ
 from tablefmt.model.integers import whole_number
@@ -83,6 +83,8 @@ class TableContext:
         """
         self.measure()
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
+        # Who has not heard of the log for long may go by a version that is long gone.
+        refresh = refresh or self.view.contact.is_stale
         if refresh:
             self.view.refresh()
         # What is judged at commit is all that follows: what comes before has to be known.
@@ -132,7 +134,11 @@ class TableContext:
                 f"version {version} of application {application_id!r} was applied at version {at} "
                 "with other content; use a new application version for new content"
             )
-        when = from_micros(self.view.timestamp_at(at))
+        try:
+            when = from_micros(self.view.timestamp_at(at))
+        except VersionNotFoundError:
+            # Its entry was removed; it is as old as the oldest that is kept, or older.
+            when = from_micros(self.view.timestamp_at(self.view.head.totals.oldest))
         return Commit(
             version=at, timestamp=when, transaction="", operation=name, already_applied=True
         )

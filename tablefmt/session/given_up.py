@@ -29,7 +29,7 @@ def told_if_given_up(store: Store, version: int) -> Iterator[None]:
             head = LogView.open(store).head
         except TablefmtError:
             head = None
-        if head is not None and version < head.totals.oldest:
+        if head is not None and max(version, 0) < head.totals.oldest:
             raise VersionNotFoundError(
                 f"version {version}", head.totals.oldest, head.version
             ) from None

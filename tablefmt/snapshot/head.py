@@ -21,7 +21,7 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.features import READER_FEATURES, WRITER_FEATURES, needs_newer
+from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.new_ids import roots_gone
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places
 
@@ -96,6 +96,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_readable(protocol)
     _check_features(entry, head.protocol)
     _check_scope(entry, entry.metadata or head.metadata)
+    if entry.horizon is not None and entry.horizon.log is not None:
+        _check_expiry(entry, head)
     if entry.ends:
         _check_ends(entry)
     if entry.metadata is not None and not head.ended:
@@ -239,12 +241,18 @@ def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
         raise _bad(entry, "ENT-13", "its `totals.oldest` does not follow from the entry before")
     if horizon is None:
         return
-    if not before < horizon.version <= entry.version:
+    lowest = before + 1 if horizon.log is None else before
+    if not lowest <= horizon.version <= entry.version:
         raise _bad(entry, "ENT-13", "its horizon does not rise, or is above its own version")
     says_more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage)
     moves_nothing = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
     if not moves_nothing or any(part is not None for part in says_more):
         raise _bad(entry, "ENT-13", "it has a horizon, and is no MINOR_COMPACT of nothing")
+
+
+def _check_expiry(entry: Entry, head: Head) -> None:
+    if EXPIRY not in head.protocol.reader:
+        raise _bad(entry, "VER-4", f"it lets entries go, and no earlier one has {EXPIRY!r}")
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:

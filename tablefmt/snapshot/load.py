@@ -9,24 +9,20 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from tablefmt.errors import (
-    CorruptEntryError,
-    LostCheckpointError,
-    TableNotFoundError,
-    VersionNotFoundError,
-)
+from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
 from tablefmt.log.packed import read_entries
-from tablefmt.log.reader import WINDOW_MAX, Progress, read_range, read_tail
+from tablefmt.log.reader import WINDOW_MAX, Progress, read_range
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.standing import Standing, names_part
+from tablefmt.snapshot.contact import Contact
 from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
-from tablefmt.snapshot.opening import open_log, put_hint_right
+from tablefmt.snapshot.opening import check_not_ended, open_log, put_hint_right
 from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
@@ -78,6 +74,7 @@ class LogView:
         """How many entries of others the last commit by this view met on its way."""
         self.crowd = 0
         """How many more commits by this view ask for their turn among neighbours (STO-14)."""
+        self.contact = Contact()
         self._lock = threading.RLock()
         self._earlier = EarlierVersions(self, base.first)
         self._versions = Versions(base, self._earlier)
@@ -127,8 +124,7 @@ class LogView:
         """
         opened = open_log(store, progress, whole=whole)
         view = cls(store, opened.entries, opened.base, whole=whole)
-        if view.head.ended and not ended:
-            raise TableNotFoundError(store.uri, f"version {view.head.version} dropped it")
+        check_not_ended(store, view.head, ended)
         view.begins_anew = ended
         put_hint_right(store, opened, view.head, whole=whole)
         return view
@@ -192,6 +188,7 @@ class LogView:
             return
         if self.head.ended and not self.begins_anew:
             raise dropped(self.head.version)
+        self.contact.heard()
         head = advance(self.head, stored)
         if self._read is self.head:
             self._note(stored)
@@ -290,7 +287,7 @@ class LogView:
             CorruptTableError: any rule of replay.
         """
         head = self.head
-        fresh = [] if head.ended else read_tail(self.store, head.version + 1)
+        fresh = [] if head.ended else self.contact.entries_after(self.store, head.version)
         if fresh:
             same_table(head, fresh[0])
         self._catch_up()

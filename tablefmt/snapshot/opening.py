@@ -14,10 +14,12 @@ from tablefmt.errors import (
     TableNotFoundError,
     TableReplacedError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from tablefmt.log.codec import decode
+from tablefmt.log.gaps import gap_error
 from tablefmt.log.hint import Hint, write_hint
-from tablefmt.log.names import VERSION_MAX, root_version
+from tablefmt.log.names import LOG, VERSION_MAX, root_version
 from tablefmt.log.reader import (
     FIRST_WINDOW,
     FirstLook,
@@ -72,7 +74,42 @@ def open_log(store: Store, progress: Progress | None = None, *, whole: bool = Fa
             look = with_listing(store, look)
         for opened in _on_checkpoints(store, look):
             return opened
-    return Opened(look.hint, NOTHING, read_whole(store, look, progress))
+    if len(look.known) < FIRST_WINDOW and look.listed is None:
+        look = with_listing(store, look)
+    listed = look.listed or ()
+    missing = next((v for v in range(FIRST_WINDOW) if v not in look.known), None)
+    try:
+        if missing is not None and max(listed, default=0) > missing:
+            gap = gap_error(store, missing, max(listed))
+            if isinstance(gap, VersionNotFoundError):
+                raise gap
+            # Otherwise they were perhaps written meanwhile.
+        return Opened(look.hint, NOTHING, read_whole(store, look, progress))
+    except VersionNotFoundError as gap:
+        return _expired(store, look, gap, whole)
+
+
+def _expired(store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bool) -> Opened:
+    """A log whose beginning was removed: at the newest checkpoint of use, or for the whole of it at
+    one that is not above the oldest version that is kept (LOG-8).
+
+    Raises:
+        CorruptTableError: LOG-8, no checkpoint holds the state that entries lack.
+    """
+    oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
+    for base in usable_bases(store, oldest if whole else VERSION_MAX):
+        try:
+            bodies, _ = read_from(store, base.version + 1, newest)
+        except VersionNotFoundError:
+            continue
+        if base.version + len(bodies) >= newest:
+            return _opened(look, base, bodies)
+    raise CorruptTableError(
+        f"entries below version {oldest} were removed, and none of the checkpoints that hold the "
+        "state of the table can be read",
+        key=LOG,
+        rule="LOG-8",
+    )
 
 
 def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
@@ -113,6 +150,16 @@ def _of_log(head: Head, first: str) -> bool:
     nothing up is of no other one, for none was dropped (ENT-14).
     """
     return head.table == first or head.totals.oldest > 0
+
+
+def check_not_ended(store: Store, head: Head, allowed: bool) -> None:
+    """Refuse a table that was dropped, unless that is allowed.
+
+    Raises:
+        TableNotFoundError: ENT-14.
+    """
+    if head.ended and not allowed:
+        raise TableNotFoundError(store.uri, f"version {head.version} dropped it")
 
 
 def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> None:

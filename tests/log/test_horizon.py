@@ -10,6 +10,7 @@ import pytest
 from tablefmt.errors import (
     ChangesExpiredError,
     CorruptEntryError,
+    CorruptTableError,
     LogGapError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -111,18 +112,20 @@ def test_a_horizon_only_rises(first: int, second: int) -> None:
 @pytest.mark.parametrize("missing", [[1], [1, 2], list(range(1, 10)), [0, 1], [9]])
 @pytest.mark.broken_tables
 def test_a_beginning_that_was_given_up_is_no_gap(missing: list[int]) -> None:
-    """LOG-8: whatever a reader asks for first; from the horizon on a gap is one."""
+    """LOG-8: whatever a reader asks for first; without a checkpoint it is refused all the same, and
+    from the horizon on a gap is one, and where version 0 was."""
     table = appended(12)
     store = table.context.store
     assert isinstance(store, MemoryStore)
     raise_horizon(store, 10)
     for version in missing:
         store.delete(entry_key(version))
-    with pytest.raises(UnsupportedFeatureError, match="newer version") as caught:
+    expected = LogGapError if 0 in missing else CorruptTableError
+    with pytest.raises(expected) as caught:
         handle(store)
-    assert caught.value.features == ["logExpiry"]
+    assert caught.value.rule == ("LOG-2" if 0 in missing else "LOG-8")
     store.delete(entry_key(11))
-    with pytest.raises((UnsupportedFeatureError, LogGapError)):
+    with pytest.raises(CorruptTableError):
         handle(store)
 
 

@@ -19,7 +19,9 @@ from tablefmt.model.entry import (
     Application,
     Constraint,
     Horizon,
+    KeptCheckpoint,
     Lineage,
+    LogHorizon,
     Metadata,
     PredicateScope,
     ProtocolFeatures,
@@ -30,6 +32,7 @@ from tablefmt.model.entry import (
 from tests.log.test_codec import ADD, JSON, REAL, SCHEMA, TEXT, TRANSACTION, document, signed
 
 METADATA = Metadata(SCHEMA, (2,), {"a": "b"}, {"c": Constraint("id > 0", (1,))}, "said")
+ROOT = KeptCheckpoint(f"_log/checkpoints/{1:020d}.{TRANSACTION}.json", "a" * 64, 9, 1)
 WHOLE = replace(
     REAL,
     basis=replace(REAL.basis, scope=PredicateScope("p = 'x'"), predicate="id > 1"),
@@ -40,7 +43,7 @@ WHOLE = replace(
     totals=replace(REAL.totals, next_id=9, deleted=1, oldest=1),
     update=RowUpdate((1,), (2,)),
     application=Application("a", 1, None),
-    horizon=Horizon(1),
+    horizon=Horizon(1, LogHorizon(1, "a" * 64, (ROOT, ROOT))),
 )
 SIDES = replace(
     WHOLE,
@@ -136,7 +139,6 @@ def test_no_value_of_an_unknown_name_is_taken_for_damage(
         ("metadata.schema.fields.0.type", {"set": "long"}, "type:set"),
         ("metadata.schema.fields.2.type.struct.0.type", "time", "type:time"),
         ("parts", [{}], "groupCommit"),
-        ("horizon.log", {}, "logExpiry"),
         ("add.import", [None, 1], "importedFiles"),
         ("metadata.imports", {}, "importedFiles"),
         ("format", 2, "format:2"),

@@ -107,7 +107,7 @@ def test_a_reader_goes_on_until_it_hears_of_it() -> None:
 
 
 def test_a_transaction_that_was_under_way_is_told() -> None:
-    """ENT-14, CMT-12: the entry in its way cannot be passed, and its files are removed."""
+    """ENT-14: by an entry that cannot be judged (CMT-12), and its files are removed."""
     store, table = made()
     works = [table.transaction().append(rows(9)), table.transaction().update({"id": "0"})]
     files = len(data_files(store))

@@ -1,0 +1,229 @@
+"""Expiry of the log: entries that are old enough are removed, behind checkpoints that are kept.
+
+Spec: ENT-13, RET-4, RET-9, LOG-8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.plan import Staged
+from tablefmt.errors import ConcurrentModificationException, InvalidRangeError
+from tablefmt.log.names import LOG, entry_version
+from tablefmt.maintenance.ages import (
+    Retention,
+    kept_seconds,
+    retention_seconds,
+    version_kept_from,
+)
+from tablefmt.maintenance.checkpoint import verified
+from tablefmt.maintenance.horizon import ATTEMPTS, commit_horizon
+from tablefmt.maintenance.vacuum import check_place, remove
+from tablefmt.model.entry import (
+    KeptCheckpoint,
+    LogHorizon,
+    Metadata,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+)
+from tablefmt.model.features import EXPIRY
+from tablefmt.model.properties import transaction_seconds
+from tablefmt.session.checkpoint import checkpoint_at
+from tablefmt.session.context import TableContext
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.staging import commit_staged
+from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+NAME = "EXPIRE LOG"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryReport:
+    """Which entries would go, or went; with the reason for each."""
+
+    uri: str
+    dry_run: bool
+    version: int
+    """The newest version when it was decided; the expiry's own, if it made one."""
+    oldest: int
+    """The earliest version that can be read, once this was run."""
+    log_start: int
+    """The first entry that stays after version 0; 0 if none may go."""
+    retention_seconds: float
+    entries: pa.Table
+    """What may go: version, path, size, reason."""
+    deleted: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    """By path, why an entry that should go is still there. Run it again."""
+
+    def to_arrow(self) -> pa.Table:
+        """A row an entry: version, path, size, reason."""
+        return self.entries
+
+    def __str__(self) -> str:
+        count = self.entries.num_rows if self.dry_run else self.deleted
+        would = "would remove" if self.dry_run else "removed"
+        size = int(pc.sum(self.entries["size"]).as_py() or 0)
+        lines = [
+            f"{self.uri}: {would} {count} entries, {size} bytes; the log goes from version "
+            f"{self.log_start} to {self.version} then, and versions from {self.oldest} on can be "
+            f"read ({self.retention_seconds:.0f} s)"
+        ]
+        lines += [f"  still there: {path}: {why}" for path, why in self.failures.items()]
+        if self.dry_run:
+            lines.append("nothing was removed: this was a dry run")
+        return "\n".join(lines)
+
+
+def expire_log(
+    context: TableContext,
+    retention: Retention | None = None,
+    *,
+    dry_run: bool = True,
+    breaks_running_transactions: bool = False,
+) -> ExpiryReport:
+    """Give up old versions with their entries, and remove these.
+
+    Args:
+        context: the table.
+        retention: how long an entry stays after another one came; by default the property
+            logRetentionDuration, and never shorter than twice the longest transaction.
+        dry_run: say what would go, and change nothing.
+        breaks_running_transactions: allow a shorter one: a writer that stalls may then take a name
+            that is free again, and lose what it wrote.
+
+    Raises:
+        InvalidRangeError: a retention that is no time, or too short.
+        UnsupportedFeatureError: the table is a whole bucket. StoreError: the store does not answer.
+        CorruptTableError: a checkpoint is not what was written; no entry was removed.
+        CommitRejectedError, CommitUnknownError: of the horizon; no entry was removed.
+    """
+    store = context.store
+    check_place(store)
+    view = LogView.open(store, whole=True)
+    seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
+    now_us = store.server_time_us() or context.environment.now_us()
+    start = version_kept_from(view.timeline, now_us, seconds)
+    oldest = max(view.head.totals.oldest, start)
+    listed = _listed(store)
+    entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
+    report = ExpiryReport(
+        uri=store.uri,
+        dry_run=dry_run,
+        version=view.head.version,
+        oldest=oldest if entries.num_rows else view.head.totals.oldest,
+        log_start=start if entries.num_rows else max(0, min(listed, default=0)),
+        retention_seconds=seconds,
+        entries=entries,
+    )
+    if dry_run or entries.num_rows == 0:
+        return report
+    _enable(context)
+    kept = _checkpoints(context, oldest)
+    (first,) = view.entries_after(start - 1, start)
+    assert first.entry.previous is not None
+    log = LogHorizon(start, first.entry.previous, kept)
+    metrics = {"numEntriesToDelete": entries.num_rows}
+    parameters = {"logStart": start, "retentionCheckEnabled": not breaks_running_transactions}
+    commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
+    failures = remove(store, entries["path"].to_pylist())
+    return replace(
+        report,
+        version=commit.version,
+        deleted=entries.num_rows - len(failures),
+        failures=failures,
+    )
+
+
+def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> float:
+    kept = kept_seconds(metadata, "logRetentionDuration")
+    safe = max(ENTRY_SECONDS_MIN, 2 * transaction_seconds(metadata.properties))
+    if given is None:
+        return max(kept, safe)
+    seconds = retention_seconds(given)
+    if not dangerous and seconds < max(kept, safe):
+        raise InvalidRangeError(
+            f"a retention of {seconds:.0f} s is shorter than logRetentionDuration ({kept:.0f} s) "
+            f"or than twice the longest transaction ({safe:.0f} s): writers and readers that are "
+            "behind would fail. Set the properties, or pass breaks_running_transactions=True if "
+            "nothing is running"
+        )
+    return seconds
+
+
+def _listed(store: Store) -> dict[int, tuple[str, int]]:
+    """The entries that there are but version 0, by version: key and size."""
+    found = ((entry_version(one.key), one) for one in store.list_after(LOG))
+    return {version: (one.key, one.size) for version, one in found if version}
+
+
+def _needed(view: LogView, oldest: int) -> frozenset[int]:
+    """Entries that say what the metadata of the oldest version is: they stay (RET-9)."""
+    needed: set[int] = set()
+    at = view.totals_at(oldest).metadata_version
+    described = view.metadata_version_at(oldest)
+    while at > described:
+        needed |= {at, at - 1}
+        at = view.totals_at(at - 1).metadata_version
+    return frozenset({*needed, described})
+
+
+def _going(listed: dict[int, tuple[str, int]], start: int, needed: frozenset[int]) -> pa.Table:
+    going = [version for version in sorted(listed) if version < start and version not in needed]
+    reason = f"older than the log is kept, which goes from version {start} on"
+    columns = {
+        "version": going,
+        "path": [listed[version][0] for version in going],
+        "size": [listed[version][1] for version in going],
+        "reason": [reason] * len(going),
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _enable(context: TableContext) -> None:
+    """See to it that every reader knows that entries may be missing (VER-4)."""
+    for attempt in range(1, ATTEMPTS + 1):
+        head = context.begin()
+        if EXPIRY in head.protocol.reader:
+            return
+        pinned = context.pin(head.version)
+        staged = Staged(
+            transaction=pinned.transaction,
+            operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
+            written_under=pinned.metadata,
+            read_version=pinned.version,
+            protocol=ProtocolFeatures(
+                reader=tuple(sorted({*head.protocol.reader, EXPIRY})),
+                writer=tuple(sorted({*head.protocol.writer, EXPIRY})),
+            ),
+        )
+        try:
+            commit_staged(context, staged, CommitOptions())
+        except ConcurrentModificationException:
+            if attempt == ATTEMPTS:
+                raise
+
+
+def _checkpoints(context: TableContext, oldest: int) -> tuple[KeptCheckpoint, ...]:
+    """Two checkpoints of the oldest version that is kept, each read back and found sound."""
+    kept = []
+    for _ in range(2):
+        written = checkpoint_at(context.store, oldest, context.environment.nonce)
+        _, sha256, size = verified(context.store, written.path)
+        kept.append(KeptCheckpoint(written.path, sha256, size, oldest))
+    return tuple(kept)

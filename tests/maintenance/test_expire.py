@@ -1,0 +1,292 @@
+"""Expiry of the log: what goes, what stays, who reads it, and who must not take a free name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tablefmt.errors import (
+    CommitUnknownError,
+    CorruptTableError,
+    InvalidRangeError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
+from tablefmt.log.codec import decode, digest
+from tablefmt.log.names import HINT, entry_key
+from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
+from tablefmt.store.wrap import ForwardingStore
+from tablefmt.table import Table
+from tests.tables import (
+    Clock,
+    assert_sound,
+    behind,
+    handle,
+    ids,
+    memory,
+    new_table,
+    rows,
+)
+
+DAY = 86_400.0
+
+
+def long_log() -> tuple[MemoryStore, Table, Clock, list[list[int]]]:
+    """A version of every kind a day, 40 of them; and the rows at each."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock)
+    table.append(rows(0), application=("job", 7))
+    for number in range(1, 40):
+        clock.forward(DAY)
+        if number % 7 == 0:
+            table.alter.set_properties({"user.n": str(number)})
+        elif number % 5 == 0:
+            table.delete(f"id = {number - 1}")
+        elif number % 11 == 0:
+            table.update({"id": "id + 1000"}, "id < 3")
+        else:
+            table.append(rows(number))
+    return store, table, clock, [ids(table, version) for version in range(table.version + 1)]
+
+
+def log_versions(store: Store) -> list[int]:
+    """The entries that there are."""
+    keys = [one.key for one in store.list_after("_log/0")]
+    return [int(key[5:25]) for key in keys if key.endswith(".json") and len(key) == 30]
+
+
+def assert_reads(table: Table, known: list[list[int]]) -> None:
+    """Every version that is kept has its rows, and every other is refused by name."""
+    for version, found in enumerate(known):
+        if version < table.oldest_version:
+            with pytest.raises(VersionNotFoundError):
+                table.scan(version=version)
+        else:
+            assert ids(table, version) == found
+
+
+def test_a_dry_run_says_what_a_run_does() -> None:
+    """RET-9: entries go by their own times, version 0 and what says the metadata stay."""
+    store, table, clock, known = long_log()
+    before = log_versions(store)
+    dry = table.expire_log()
+    assert (log_versions(store), handle(store).version) == (before, 37)
+    run = table.expire_log(dry_run=False)
+    assert run.entries.equals(dry.entries)
+    assert (dry.log_start, run.log_start, run.oldest, run.deleted) == (10, 10, 10, 8)
+    # Version 8 brought the metadata that is in force at version 10.
+    assert log_versions(store) == [0, 8, *range(10, 40)]
+    assert "would remove 8 entries" in str(dry)
+    assert "removed 8 entries" in str(run)
+    fresh = handle(store, clock)
+    assert_reads(fresh, known)
+    assert_sound(store)
+    assert fresh.context.view.head.protocol.reader == ("logExpiry",)
+    last = fresh.history().to_pylist()
+    assert [row["operation"] for row in last[:2]] == ["EXPIRE LOG", "UPGRADE PROTOCOL"]
+    assert [row["version"] for row in last] == list(range(39, 9, -1))
+    assert fresh.append(rows(0), application=("job", 7)).already_applied
+
+
+def test_the_horizon_names_what_is_needed_from_then_on() -> None:
+    """ENT-13: the digest of the last entry that goes, and two checkpoints by their bytes."""
+    store, table, _, _ = long_log()
+    gone = store.get(entry_key(9))
+    run = table.expire_log(dry_run=False)
+    horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
+    assert horizon is not None
+    assert horizon.log is not None
+    assert (horizon.version, horizon.log.version) == (10, 10)
+    assert horizon.log.previous == digest(gone)
+    assert len(horizon.log.checkpoints) == 2
+    for named in horizon.log.checkpoints:
+        body = store.get(named.path)
+        assert (digest(body), len(body), named.version) == (named.sha256, named.size, 10)
+
+
+def test_it_goes_on_from_where_it_was() -> None:
+    """RET-9: a second time, after a vacuum that gave up more, and with nothing to do."""
+    store, table, clock, known = long_log()
+    table.expire_log(dry_run=False)
+    assert table.expire_log(dry_run=False).entries.num_rows == 0
+    clock.forward(10 * DAY)
+    table.overwrite(rows(1))
+    clock.forward(20 * DAY)
+    vacuum = table.vacuum(dry_run=False)
+    assert vacuum.deleted > 0
+    run = handle(store, clock).expire_log(dry_run=False)
+    assert run.oldest == vacuum.oldest == 40
+    assert 0 < run.log_start <= run.oldest
+    fresh = handle(store, clock)
+    assert ids(fresh) == [1]
+    assert_reads(fresh, known)
+    assert_sound(store)
+
+
+@pytest.mark.parametrize("lost", ["hint", "first"])
+def test_a_log_without_its_beginning_is_opened(lost: str) -> None:
+    """LOG-8, CKP-6: without a hint, and without one of the checkpoints."""
+    store, table, clock, known = long_log()
+    run = table.expire_log(dry_run=False)
+    horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
+    assert horizon is not None
+    assert horizon.log is not None
+    store.delete(HINT)
+    paths = [named.path for named in horizon.log.checkpoints]
+    for path in paths[:1] if lost == "first" else []:
+        store.delete(path)
+    for _ in range(2):
+        fresh = handle(store, clock)
+        assert_reads(fresh, known)
+    assert fresh.vacuum().files.num_rows >= 0
+
+
+@pytest.mark.broken_tables
+def test_without_any_checkpoint_it_is_refused() -> None:
+    """LOG-8: by what is missing, and not as a table of less."""
+    store, table, clock, _ = long_log()
+    run = table.expire_log(dry_run=False)
+    horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
+    assert horizon is not None
+    assert horizon.log is not None
+    for body in (None, b"{}", b""):
+        for named in horizon.log.checkpoints:
+            if body is None:
+                store.delete(named.path)
+            else:
+                store.put(named.path, body)
+        with pytest.raises(CorruptTableError, match="none of the checkpoints"):
+            handle(store, clock)
+        assert not table.verify().ok
+
+
+def test_a_missing_entry_that_is_kept_is_damage() -> None:
+    """LOG-2, LOG-8."""
+    store, table, clock, _ = long_log()
+    run = table.expire_log(dry_run=False)
+    body = store.get(entry_key(20))
+    store.delete(entry_key(20))
+    with pytest.raises(CorruptTableError):
+        handle(store, clock).vacuum()
+    store.put(entry_key(20), body)
+    assert run.oldest == 10
+    assert_sound(store)
+
+
+BAD: dict[str, Any] = {"short": "1 day", "zero": 0, "nearly": 30 * DAY - 1}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_short_retention_is_refused_unless_its_danger_is_named(name: str) -> None:
+    """RET-7, RET-9."""
+    store, table, clock, known = long_log()
+    with pytest.raises(InvalidRangeError, match="breaks_running_transactions=True"):
+        table.expire_log(retention=BAD[name])
+    with pytest.raises(InvalidRangeError, match="retention"):
+        table.expire_log(retention="a while", breaks_running_transactions=True)
+    run = table.expire_log(retention=BAD[name], dry_run=False, breaks_running_transactions=True)
+    assert run.deleted > 0
+    assert_reads(handle(store, clock), known)
+
+
+def test_a_property_of_zero_leaves_what_transactions_need() -> None:
+    """RET-9: two hours at least."""
+    clock, store = Clock(), memory()
+    table = new_table(
+        store,
+        clock=clock,
+        logRetentionDuration="0 seconds",
+        deletedFileRetentionDuration="0 seconds",
+    )
+    for number in range(4):
+        clock.forward(3600)
+        table.append(rows(number))
+    report = table.expire_log()
+    assert report.retention_seconds == 2 * ENTRY_SECONDS_MIN
+    assert report.log_start == 2
+
+
+def test_a_handle_that_slept_does_not_take_a_name_that_is_free_again() -> None:
+    """RET-9, LOG-8: the next version that it knows of was there, and is gone."""
+    store, table, clock, _ = long_log()
+    early = MemoryStore("expiry-copy")
+    for one in list(store.list_after("_log/0")):
+        if one.key <= entry_key(3):
+            early.put(one.key, store.get(one.key))
+    slept = handle(early, clock)
+    table.expire_log(dry_run=False)
+    slept.context.store = slept.context.view.store = store
+    before = log_versions(store)
+    for work in (
+        lambda: stale_of(slept).append(rows(99)),
+        lambda: stale_of(slept).delete("id = 1"),
+        lambda: stale_of(slept).refresh(),
+        lambda: stale_of(slept).history(),
+    ):
+        with pytest.raises(TableReplacedError, match="expired since: versions 10 to 39"):
+            work()
+    assert log_versions(store) == before
+    assert ids(handle(store, clock)) == ids(table.refresh())
+    early.delete(entry_key(0))
+
+
+def stale_of(table: Table) -> Table:
+    """The same handle, an hour later."""
+    contact = table.context.view.contact
+    contact.clock = lambda: contact.heard_at + ENTRY_SECONDS_MIN
+    return table
+
+
+@pytest.mark.broken_tables
+def test_an_attempt_that_stalled_looks_before_it_believes_its_own_success() -> None:
+    """RET-9, CMT-1: it took a name that was free again, below the horizon; readers ignore it."""
+    store, table, clock, _ = long_log()
+    sound = ids(table)
+    early = MemoryStore("expiry-stalled")
+    for one in list(store.list_after("_log/0")):
+        if one.key <= entry_key(3):
+            early.put(one.key, store.get(one.key))
+    slept = handle(early, clock)
+
+    class Stalling(ForwardingStore):
+        """The put arrives when all that it knows of is long gone."""
+
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if key == entry_key(4):
+                stale_of(slept)
+            return self.inner.put_if_absent(key, body)
+
+    slept.context.store = slept.context.view.store = Stalling(store)
+    table.expire_log(dry_run=False)
+    with pytest.raises(CommitUnknownError, match="which were given up"):
+        slept.append(rows(99))
+    assert 4 in log_versions(store)
+    fresh = handle(store, clock)
+    assert ids(fresh) == sound
+    assert fresh.append(rows(99)).version == 40
+    assert fresh.expire_log(dry_run=False).entries["version"].to_pylist() == [4]
+    assert log_versions(store) == [0, 8, *range(10, 42)]
+
+
+def test_two_expirers_at_once_do_no_more_than_one() -> None:
+    """RET-9: both delete the same entries; the second goes on top of the first."""
+    store, table, clock, known = long_log()
+    other = handle(store, clock)
+
+    class Twice(ForwardingStore):
+        done = False
+
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if not Twice.done and b"EXPIRE LOG" in body:
+                Twice.done = True
+                other.expire_log(dry_run=False)
+            return self.inner.put_if_absent(key, body)
+
+    run = behind(table, Twice(store)).expire_log(dry_run=False)
+    assert (run.deleted, run.failures) == (8, {})
+    assert log_versions(store) == [0, 8, *range(10, 41)]
+    assert_reads(handle(store, clock), known)
+    assert_sound(store)
