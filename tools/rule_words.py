@@ -86,7 +86,7 @@ WORDS: dict[str, str] = {
     "DEL-4": "once twice union delet gone again position unsound check",
     "LIN-1": "lineage run origin moved came from where order keep",
     "LIN-2": "lineage run output kept moved drop check verify",
-    "LOG-1": "chain previous digest sha edit fork lead written head",
+    "LOG-1": "block chain previous digest sha edit fork lead written head",
     "LOG-2": "gap missing version absent end window",
     "LOG-3": "table id replaced another begun anew foreign deleted",
     "LOG-4": "head newest asking refresh probe ask list absent found every entry version 0",

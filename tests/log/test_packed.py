@@ -24,6 +24,9 @@ from tablefmt.store.wrap import CountingStore
 from tests.tables import handle, memory, new_table, rows, with_history
 
 
+pytestmark = pytest.mark.broken_tables
+
+
 @pytest.fixture(scope="module")
 def long() -> Store:
     """A log of 1,100 entries, put together up to 1,050."""
@@ -119,7 +122,6 @@ def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPat
         unpack(pack([b"x" * 100] * 16), 16)
 
 
-@pytest.mark.broken_tables
 def test_they_come_with_a_checkpoint_and_serve_history_and_older_versions() -> None:
     """HIS-3: and time travel from a checkpoint reads blocks."""
     store = memory()

@@ -21,7 +21,7 @@ from tablefmt.model.cached import cached_property
 from tablefmt.snapshot.checkpoints.root import Part
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
-ROW_GROUP = 1 << 14
+ROW_GROUP = 1 << 13
 """Lines of a row group: who needs all columns of few files reads so many lines."""
 
 GAP_BYTES = 64 << 10
