@@ -23,7 +23,6 @@ from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tests.tables import handle, memory, new_table, rows, with_history
 
-
 pytestmark = pytest.mark.broken_tables
 
 
