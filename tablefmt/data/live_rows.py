@@ -17,12 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from tablefmt.data.row_groups import Spans, passing_parts, pieces, whole_parts
+from tablefmt.data.row_groups import Spans, inhabited_part, passing_parts, pieces, whole_parts
 from tablefmt.data.scanner import POSITION, READAHEAD, keep_rows, replace_fragments, scanner
 from tablefmt.model.cached import cached_property
 from tablefmt.model.positions import live_mask
 
 _KEEP = "\0keep"
+
+FEW = 8
+"""Of a file with fewer than one live row in so many, row groups without any are not read."""
 
 
 def live_batches(
@@ -50,12 +53,17 @@ def live_batches(
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
     """
-    parts = whole_parts(files, rows) if pushed is None else passing_parts(files, pushed)
-    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
 
     @lru_cache(1)
     def live(place: int) -> NDArray[np.bool_]:
         return live_mask(vectors[place], rows[place])
+
+    parts = whole_parts(files, rows) if pushed is None else passing_parts(files, pushed)
+    if pushed is None:
+        for place, vector in enumerate(vectors):
+            if vector is not None and np.count_nonzero(live(place)) * FEW < rows[place]:
+                parts[place] = inhabited_part(parts[place], live(place))
+    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
 
     for run in pieces(parts, widths):
         there = {fragment.path: spans for fragment, spans in run}

@@ -50,6 +50,19 @@ def passing_parts(files: ds.FileSystemDataset, pushed: pc.Expression) -> list[Pa
     return in_parallel(passing, files)
 
 
+def inhabited_part(part: Part, live: NDArray[np.bool_]) -> Part:
+    """Those row groups of a whole file that hold a row which is live."""
+    fragment, _ = part
+    starts, counts = extents(fragment)
+    if counts.sum() != len(live) or not counts.all():
+        return part
+    groups = np.flatnonzero(np.add.reduceat(live, starts, dtype=np.int64)).tolist()
+    if not groups or len(groups) == len(counts):
+        return part
+    spans = [(int(starts[group]), int(counts[group])) for group in groups]
+    return fragment.subset(row_group_ids=groups), spans
+
+
 def in_parallel(find: Callable[[ds.ParquetFileFragment], Part], files: ds.Dataset) -> list[Part]:
     """Of every file."""
     fragments = list(files.get_fragments())
