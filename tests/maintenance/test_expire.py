@@ -290,3 +290,15 @@ def test_two_expirers_at_once_do_no_more_than_one() -> None:
     assert log_versions(store) == [0, 8, *range(10, 41)]
     assert_reads(handle(store, clock), known)
     assert_sound(store)
+
+
+def test_a_spark_table_does_the_same_on_the_driver() -> None:
+    """RET-1, RET-5, RET-9: no session is asked."""
+    from tablefmt.spark.entry.table import SparkTable
+
+    _, table, clock, _ = long_log()
+    spark_table = SparkTable(None, table)
+    assert spark_table.expire_log().entries.equals(table.expire_log().entries)
+    clock.forward(8 * DAY)
+    assert spark_table.vacuum().files.equals(table.vacuum().files)
+    assert spark_table.restore(version=3).operation == "RESTORE"

@@ -10,6 +10,9 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.maintenance.ages import Retention
+from tablefmt.maintenance.expire import ExpiryReport
+from tablefmt.maintenance.vacuum import VacuumReport
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -149,6 +152,34 @@ class SparkTable(LayoutVerbs):
     ) -> Commit:
         """Make an older version the newest one. No job: arguments and errors as `Table.restore`."""
         return self.table.restore(version=version, timestamp=timestamp, **commit)
+
+    def vacuum(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> VacuumReport:
+        """Remove files that no kept version needs; no job. All as `Table.vacuum`."""
+        return self.table.vacuum(
+            retention=retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )
+
+    def expire_log(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> ExpiryReport:
+        """Remove old entries of the log; no job. All as `Table.expire_log`."""
+        return self.table.expire_log(
+            retention=retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )
 
     def delete(
         self, where: str | Filters | Column | None = None, **options: Unpack[WriteKeywords]
