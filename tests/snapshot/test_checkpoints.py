@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -377,3 +378,87 @@ def test_a_table_that_was_dropped_stays_so_and_another_goes_on(tmp_path: Path) -
         assert again.context.view.base.key == key
         assert (again.id, again.to_arrow()["name"].to_pylist()) == (other.id, ["x", "y"])
         assert again.id != table.id
+
+
+def agrees(seed: int) -> bool:
+    """Whether what stands on the second of two checkpoints is the log."""
+    store, table = grown(seed, steps=8)
+    one = written(store)
+    grow(table, random.Random(seed + 1), 5)
+    table.alter.add_column("later", "int")
+    table.append(rows(1, 2, 3, p="c"), application=("last", seed))
+    table.delete("id = 3")
+    root = checkpoint_of(LogView.open(store, whole=True), SYSTEM.nonce, one.known)
+    table.append(rows(8, p="b"))
+    whole = LogView.open(store, whole=True)
+    write_hint(store, table.id, Hint(table.version, root.path))
+    view = LogView.open(store)
+    version = table.version
+    same = said_of(view, version) == said_of(whole, version)
+    same &= view.metadata_version_at(root.version) == whole.metadata_version_at(root.version)
+    return same and view.base.key == root.path and view.read_head == whole.read_head
+
+
+def bad_kept(real: Any) -> Any:
+    """Lines that are gone are not marked."""
+    return lambda *given: [replace(one, gone=None) for one in real(*given)]
+
+
+def bad_deletes(real: Any) -> Any:
+    """What was taken out since the checkpoint before is forgotten."""
+
+    def deletes(store: Any, state: Any, ids: Any, nonce: Any, before: Any) -> Any:
+        return (before.root.deletes if before else real(store, state, ids, nonce, before)[0]), []
+
+    return deletes
+
+
+def bad_state(real: Any) -> Any:
+    """Applications are left out."""
+    return lambda head, *rest: real(replace(head, applications={}), *rest)
+
+
+def bad_described(real: Any) -> Any:
+    """The metadata came with the version."""
+    return lambda head, created, described, files: real(head, created, head.version, files)
+
+
+def bad_again(real: Any) -> Any:
+    """A segment that stays is of other files."""
+
+    def again(kept: Any, metadata: Any, before: Any) -> Any:
+        part = real(kept, metadata, before)
+        return replace(
+            part,
+            bounds={
+                name: {**b, "upper": b["lower"]} for name, b in part.bounds.items() if "lower" in b
+            },
+        )
+
+    return again
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize(
+    ("place", "bad"),
+    [
+        ("tablefmt.snapshot.checkpoints.write.kept_segments", bad_kept),
+        ("tablefmt.snapshot.checkpoints.write._deletes", bad_deletes),
+        ("tablefmt.session.checkpoint.State", bad_state),
+        ("tablefmt.session.checkpoint.State", bad_described),
+        ("tablefmt.snapshot.checkpoints.write._again", bad_again),
+    ],
+)
+def test_writers_that_are_wrong_are_caught(
+    place: str, bad: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-1, CKP-7: the comparison tells each of them from one that is right."""
+    # Nothing of the first is taken up into the second.
+    monkeypatch.setattr(layout, "SEGMENT_FILES", 1)
+    monkeypatch.setattr(layout, "GONE_SHARE", 1)
+    module, _, name = place.rpartition(".")
+    real = getattr(importlib.import_module(module), name)
+    seeds = range(20, 24)
+    assert all(agrees(seed) for seed in seeds)
+    monkeypatch.setattr(place, bad(real))
+    assert not all(agrees(seed) for seed in seeds)
