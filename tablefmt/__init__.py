@@ -19,14 +19,25 @@ gc.disable()
 try:
     from tablefmt import errors
     from tablefmt.session.receipt import Commit
-    from tablefmt.table import Table, create, drop, exists, open, write
+    from tablefmt.table import Table, create, drop, exists, maintain, open, write
 finally:
     if _collects:
         gc.enable()
 
 __version__ = "0.1.0"
 
-__all__ = ["Commit", "Table", "__version__", "create", "drop", "errors", "exists", "open", "write"]
+__all__ = [
+    "Commit",
+    "Table",
+    "__version__",
+    "create",
+    "drop",
+    "errors",
+    "exists",
+    "maintain",
+    "open",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:

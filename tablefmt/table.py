@@ -19,6 +19,7 @@ from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.handle import MaintainedHandle
+from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -448,3 +449,14 @@ def drop(
     """
     store = open_store(uri, storage_options)
     return drop_at(store, commit_options(commit), delete_data=delete_data)
+
+
+def maintain(
+    uri: Uri,
+    *,
+    dry_run: bool = False,
+    seconds: float = SECONDS,
+    storage_options: Mapping[str, Any] | None = None,
+) -> MaintenanceReport:
+    """`Table.maintain` of the table at `uri`."""
+    return open(uri, storage_options=storage_options).maintain(dry_run=dry_run, seconds=seconds)

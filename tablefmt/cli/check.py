@@ -1,4 +1,4 @@
-"""`verify`: is the table what was written? `checkpoint`: write down what it is."""
+"""`verify`: is it what was written? `checkpoint`, `maintain`: what is to be done now and then."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import asdict
 import click
 
 from tablefmt.cli.arguments import on_table, open_table
-from tablefmt.cli.output import Json, escape_controls, print_document, progress
+from tablefmt.cli.output import Json, escape_controls, print_document, progress, status
+from tablefmt.maintenance.maintain import SECONDS
+from tablefmt.maintenance.maintain import maintain as run_maintenance
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.store.open import open_store
 
@@ -39,3 +41,25 @@ def checkpoint(uri: str, as_json: bool, options: Json) -> None:
         print_document(asdict(report))
     else:
         click.echo(escape_controls(str(report)))
+
+
+@click.command()
+@on_table
+@click.option(
+    "--seconds", type=float, default=SECONDS, show_default=True, help="Then begin nothing."
+)
+@click.option("--dry-run", is_flag=True, help="Say what is due, and why.")
+def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bool) -> None:
+    """Do what is due by the table's properties: compact, checkpoint, vacuum, expire the log.
+
+    For cron. The exit code is 1 if anything failed.
+    """
+    context = open_table(uri, options).context
+    with status() as show:
+        report = run_maintenance(context, dry_run=dry_run, seconds=seconds, progress=show)
+    if as_json:
+        print_document({**asdict(report), "ok": report.ok})
+    else:
+        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
+    if not report.ok:
+        click.get_current_context().exit(FOUND)

@@ -15,7 +15,7 @@ import click
 import tablefmt
 from tablefmt.cli.arguments import debug_option
 from tablefmt.cli.changes import changes, diff
-from tablefmt.cli.check import checkpoint, verify
+from tablefmt.cli.check import checkpoint, maintain, verify
 from tablefmt.cli.demonstration import demo
 from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
@@ -144,6 +144,7 @@ for command in (
     diff,
     verify,
     checkpoint,
+    maintain,
     compact,
     cluster,
     restore,

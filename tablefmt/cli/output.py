@@ -141,3 +141,13 @@ def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None] | None]:
+    """A callback that takes what is being done, shown on stderr; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with Console(stderr=True).status("") as line:
+        yield line.update

@@ -14,6 +14,7 @@ from tablefmt.cli.output import Json, json_text, print_document, print_pairs, pr
 from tablefmt.cli.values import plain_column
 from tablefmt.expressions.ddl import to_ddl, to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT, say_values
+from tablefmt.maintenance.due import due
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.table import Table
@@ -53,6 +54,9 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "writerFeatures": list(head.protocol.writer),
         "schema": to_ddl(snapshot.schema),
     }
+    if as_of is None:
+        waiting = {one.work: one.reason for one in due(table.context)}
+        shown["maintenance"] = waiting if as_json or waiting else "nothing is due"
     (print_document if as_json else print_pairs)(shown)
 
 

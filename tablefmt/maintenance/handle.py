@@ -8,6 +8,7 @@ from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.checkpoint import CheckpointReport, checkpoint
 from tablefmt.maintenance.expire import ExpiryReport, expire_log
 from tablefmt.maintenance.layout import LayoutHandle
+from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.times import Time
@@ -41,6 +42,22 @@ class MaintainedHandle(LayoutHandle):
             StoreError: it cannot be written. CorruptTableError: the log is damaged.
         """
         return checkpoint(self.context)
+
+    def maintain(self, *, dry_run: bool = False, seconds: float = SECONDS) -> MaintenanceReport:
+        """Do what is due by the table's properties: compact, checkpoint, vacuum, expire the log.
+
+        For cron, or beside a stream. What fails is in the report, and keeps nothing else from being
+        done.
+
+        Args:
+            dry_run: say what is due, and change nothing.
+            seconds: after so many nothing new is begun; half of them at most go to compactions.
+
+        Raises:
+            InvalidRangeError: `seconds` is no number from 0 on. StoreError, CorruptTableError: the
+                log cannot be read.
+        """
+        return maintain(self.context, dry_run=dry_run, seconds=seconds)
 
     def restore(
         self,

@@ -12,11 +12,12 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tablefmt.model.entry import NOT_LOGICAL, Entry
 from tablefmt.model.properties import get_property
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
-from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup
+from tablefmt.operations.compact_plan import HOLES, LayoutPlan, PlannedGroup
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.staging import autocommit
@@ -110,11 +111,20 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
         busy.release()
 
 
-def worthwhile(plan: LayoutPlan) -> tuple[PlannedGroup, ...]:
-    """The groups of a plan that are large enough, up to a bound of bytes; at least one. Pure."""
+def worthwhile(plan: LayoutPlan, *, rows_gone: bool = False) -> tuple[PlannedGroup, ...]:
+    """The groups of a plan that are large enough, up to a bound of bytes; at least one. Pure.
+
+    Args:
+        plan: of a MINOR compaction.
+        rows_gone: whether it is enough, too, that many rows of a file are gone.
+    """
     of_groups = np.zeros(len(plan.groups))
     grouped = plan.files.filter(plan.files["group"].is_valid())
-    np.add.at(of_groups, grouped["group"].to_numpy(), grouped["size"].to_numpy())
-    large = [at for at, group in enumerate(plan.groups) if len(group.files) >= GROUP_FILES]
-    chosen, read = [plan.groups[at] for at in large], np.cumsum(of_groups[large])
+    numbers = grouped["group"].to_numpy()
+    np.add.at(of_groups, numbers, grouped["size"].to_numpy())
+    large = np.array([len(group.files) >= GROUP_FILES for group in plan.groups], bool)
+    if rows_gone:
+        large[numbers[pc.equal(grouped["reason"], HOLES).to_numpy()]] = True
+    places = np.flatnonzero(large)
+    chosen, read = [plan.groups[at] for at in places], np.cumsum(of_groups[places])
     return tuple(chosen[: max(1, int(np.searchsorted(read, MOST_BYTES, "right")))])

@@ -97,7 +97,7 @@ class Checkpointer:
     ) -> None:
         began = environment.monotonic()
         try:
-            self._last = max(self._last, _newest_hinted(view))
+            self._last = max(self._last, newest_checkpoint(view))
             if view.head.version - self._last < interval and self._last > 0:
                 return
             written = self.write(view, environment)
@@ -111,10 +111,11 @@ class Checkpointer:
             busy.release()
 
 
-def _newest_hinted(view: LogView) -> int:
-    """The version of the checkpoint that the hint names: others write them too. 0 for none."""
+def newest_checkpoint(view: LogView) -> int:
+    """The version of the newest checkpoint that a view stands on, or that the hint names: others
+    write them too. 0 for none. One request."""
     (body,) = view.store.get_many([HINT])
     hint = read_hint(body)
     if hint is None or hint.checkpoint is None:
-        return 0
-    return min(root_version(hint.checkpoint) or 0, view.head.version)
+        return max(0, view.base.version)
+    return max(view.base.version, min(root_version(hint.checkpoint) or 0, view.head.version))

@@ -162,6 +162,7 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "writerFeatures": [],
             "schema": "`id` BIGINT, `part` STRING, `amount` DECIMAL(10,2), `day` DATE, "
             "`at` TIMESTAMP, `raw` BINARY, `ratio` DOUBLE",
+            **({} if as_of else {"maintenance": {}}),
         }
 
 
