@@ -18,8 +18,9 @@ _collects = gc.isenabled()
 gc.disable()
 try:
     from tablefmt import errors
+    from tablefmt.maintenance.maintain import maintain_uri as maintain
     from tablefmt.session.receipt import Commit
-    from tablefmt.table import Table, create, drop, exists, maintain, open, write
+    from tablefmt.table import Table, create, drop, exists, open, write
 finally:
     if _collects:
         gc.enable()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,7 +18,6 @@ from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.handle import MaintainedHandle
-from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -41,13 +39,11 @@ from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import open_store
+from tablefmt.store.open import Uri, open_store
 from tablefmt.store.protocol import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-Uri = Union[str, "os.PathLike[str]"]
 
 
 class Table(MaintainedHandle):
@@ -449,14 +445,3 @@ def drop(
     """
     store = open_store(uri, storage_options)
     return drop_at(store, commit_options(commit), delete_data=delete_data)
-
-
-def maintain(
-    uri: Uri,
-    *,
-    dry_run: bool = False,
-    seconds: float = SECONDS,
-    storage_options: Mapping[str, Any] | None = None,
-) -> MaintenanceReport:
-    """`Table.maintain` of the table at `uri`."""
-    return open(uri, storage_options=storage_options).maintain(dry_run=dry_run, seconds=seconds)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint
 from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, due
@@ -18,6 +20,8 @@ from tablefmt.operations.compact import Compaction, compact_statement, rewrite_h
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.staging import autocommit
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.open import Uri, open_store
 
 SECONDS = 3600.0
 """How long a run may begin new work, unless told."""
@@ -89,6 +93,19 @@ class MaintenanceReport:
         if self.dry_run:
             lines.append("nothing was changed: this was a dry run")
         return "\n".join(lines)
+
+
+def maintain_uri(
+    uri: Uri,
+    *,
+    dry_run: bool = False,
+    seconds: float = SECONDS,
+    storage_options: Mapping[str, Any] | None = None,
+) -> MaintenanceReport:
+    """`Table.maintain` of the table at `uri`."""
+    store = open_store(uri, storage_options)
+    context = TableContext(store, LogView.open(store), SYSTEM)
+    return maintain(context, dry_run=dry_run, seconds=seconds)
 
 
 def maintain(

@@ -8,20 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Union
 from urllib.parse import unquote
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 
+Uri = Union[str, "os.PathLike[str]"]
+"""Where a table is."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
 
 
-def open_store(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
-) -> Store:
+def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> Store:
     """The store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
 
     Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3;

@@ -296,6 +296,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "drop",
         "errors",
         "exists",
+        "maintain",
         "open",
         "write",
     ]
