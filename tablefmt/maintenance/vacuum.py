@@ -119,7 +119,9 @@ def vacuum(
     listing = listed(store, FOLDERS)
     # What landed since the log was read is in the listing, and not to be taken for left over.
     view.refresh()
-    now_us = store.server_time_us() or context.environment.now_us()
+    # A store tells the time by the second, and what was committed was committed.
+    clock_us = store.server_time_us() or context.environment.now_us()
+    now_us = max(clock_us, view.head.timestamp)
     limits = Limits(
         oldest=max(view.timeline.oldest, version_kept_from(view.timeline, now_us, seconds)),
         now_us=now_us,

@@ -29,6 +29,7 @@ from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store, StoredObject
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
+from tests.s3server import S3Server
 from tests.tables import (
     Clock,
     assert_sound,
@@ -667,3 +668,23 @@ def test_many_files_go_in_one_run() -> None:
     assert seen == [(4096, 6500), (6500, 6500)]
     assert str(report).count("\n") == 21
     assert data_files(store) == live_files(store)
+
+
+def test_it_works_on_s3(s3_uri: str, s3_server: S3Server) -> None:
+    """RET-5, RET-9: by the store's clock; many are deleted by one request."""
+    options = s3_server.options
+    table = tablefmt.create(
+        s3_uri, "id BIGINT, p STRING", partition_by=["p"], storage_options=options
+    )
+    for number in (1, 2, 3):
+        table.overwrite(rows(*[number] * 5, p=[f"{n}" for n in range(5)]))
+    assert table.vacuum(dry_run=False).files.num_rows == 0
+    report = table.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+    assert (report.deleted, report.failures) == (10, {})
+    assert table.restore(version=3).no_op
+    expiry = table.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)
+    assert expiry.deleted >= 2
+    fresh = tablefmt.open(s3_uri, storage_options=options)
+    assert ids(fresh) == [3] * 5
+    assert fresh.oldest_version == expiry.oldest
+    assert fresh.verify(deep=True).ok
