@@ -21,7 +21,7 @@ from tablefmt.maintenance.ages import (
 )
 from tablefmt.maintenance.checkpoint import verified
 from tablefmt.maintenance.horizon import ATTEMPTS, commit_horizon
-from tablefmt.maintenance.vacuum import check_place, remove
+from tablefmt.maintenance.vacuum import check_place, now_of, remove
 from tablefmt.model.entry import (
     KeptCheckpoint,
     LogHorizon,
@@ -117,9 +117,7 @@ def expire_log(
     check_place(store)
     view = LogView.open(store, whole=True)
     seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
-    # A store tells the time by the second, and what was committed was committed.
-    clock_us = store.server_time_us() or context.environment.now_us()
-    now_us = max(clock_us, view.head.timestamp)
+    now_us = now_of(context, view)
     start = version_kept_from(view.timeline, now_us, seconds)
     oldest = max(view.head.totals.oldest, start)
     listed = _listed(store)

@@ -119,9 +119,7 @@ def vacuum(
     listing = listed(store, FOLDERS)
     # What landed since the log was read is in the listing, and not to be taken for left over.
     view.refresh()
-    # A store tells the time by the second, and what was committed was committed.
-    clock_us = store.server_time_us() or context.environment.now_us()
-    now_us = max(clock_us, view.head.timestamp)
+    now_us = now_of(context, view)
     limits = Limits(
         oldest=max(view.timeline.oldest, version_kept_from(view.timeline, now_us, seconds)),
         now_us=now_us,
@@ -159,6 +157,15 @@ def vacuum(
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+
+
+def now_of(context: TableContext, view: LogView) -> int:
+    """The store's clock, or the best there is, µs UTC; no earlier than the head (RET-4).
+
+    A store tells the time by the second.
+    """
+    clock_us = context.store.server_time_us() or context.environment.now_us()
+    return max(clock_us, view.head.timestamp)
 
 
 def check_place(store: Store) -> None:
