@@ -1,5 +1,5 @@
 """Rows at positions that are known: of each row group that holds some, as much is decoded as lies
-before the last of them. Spec: DAT-4, DAT-12, DEL-1.
+before the last of them. Spec: DAT-4, DEL-1.
 
 Arrow's scanner decodes row groups whole, and text as text before any row is left out.
 """
