@@ -26,6 +26,10 @@ from tablefmt.model.schema import Schema
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
 """Rows looked at first; then twice as many each time, up to the second."""
 
+WORTH = 0.8
+"""Of the values that all columns at once have: what the condition first decodes at most, if it is
+to be faster. A second look has a price of its own."""
+
 PLAIN_ROWS = 1 << 14
 """Up to so many, the first rows of a file are read without Arrow's scanner: it decodes whole row
 groups."""
@@ -177,7 +181,7 @@ def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatc
             yield start + place, batch
         start = min(stop, len(counts))
         columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
-        paid = columns < at_once * picked.of_rows
+        paid = columns < WORTH * at_once * picked.of_rows
         reading.look_first.judge(paid)
     return start
 
