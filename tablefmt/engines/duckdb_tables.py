@@ -24,6 +24,7 @@ from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.scan import Scan
 from tablefmt.store.local import LocalStore
+from tablefmt.store.open import Uri
 from tablefmt.store.protocol import Store
 from tablefmt.store.readable import SCHEME, StoreFiles, address_of, base_of, keep_end
 
@@ -32,7 +33,7 @@ _BITS = "tablefmt_bits"
 
 
 def relation(
-    uri: tablefmt.table.Uri,
+    uri: Uri,
     *,
     connection: Any = None,
     version: int | None = None,
@@ -86,7 +87,7 @@ def _as_bits(table: str) -> str:
 def attach(
     connection: Any,
     name: str,
-    uri: tablefmt.table.Uri,
+    uri: Uri,
     *,
     version: int | None = None,
     timestamp: Time | None = None,

@@ -27,6 +27,7 @@ from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.scan import Scan, first_files
 from tablefmt.store.local import LocalStore
+from tablefmt.store.open import Uri
 
 _ROW, _LIVE = "\0row", "\0live"
 """No column of a table can be called so (SCH-2)."""
@@ -39,7 +40,7 @@ PORTION_BYTES = 256 << 20
 
 
 def scan(
-    uri: tablefmt.table.Uri,
+    uri: Uri,
     *,
     version: int | None = None,
     timestamp: Time | None = None,
