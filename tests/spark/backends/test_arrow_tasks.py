@@ -110,8 +110,7 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
         ({"storage.a.b": "y", "storage.a": "x"}, InvalidRangeError, "a is both"),
         ({"storage.a..b": "y"}, InvalidRangeError, "empty"),
         ({"version": "1"}, UnsupportedFeatureError, "'version'"),
-        ({"READCHANGEFEED": "true"}, UnsupportedFeatureError, "readChangeFeed"),
-        ({"endingBoundInclusive": "true"}, UnsupportedFeatureError, "endingBoundInclusive"),
+        ({"endingBoundInclusive": "true"}, InvalidRangeError, "readChangeFeed=true as well"),
         ({"maxFilesPerTrigger": "1"}, UnsupportedFeatureError, "maxFilesPerTrigger"),
     ],
 )
