@@ -246,6 +246,10 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
             "versionAsOf and timestampAsOf are of one version; a range of changes has "
             "startingVersion, endingVersion, startingTimestamp and endingTimestamp"
         )
+    if ("startingVersion" in values) == ("startingTimestamp" in values):
+        raise InvalidRangeError(
+            "readChangeFeed: give exactly one of startingVersion and startingTimestamp"
+        )
     bounds: RangeKeywords = {}
     first, last = (_version(values, f"{end}Version") for end in ("starting", "ending"))
     if _flag(values, "startingBoundInclusive") is False:

@@ -120,7 +120,10 @@ def test_a_damaged_file_is_refused_by_name(
     table, paths = made(tmp_path)
     bodies = [p.read_bytes() for p in paths]
     DAMAGES[name](paths[1], bodies[1], bodies[2] + b"0")
-    key = str(paths[1].relative_to(tmp_path / "table"))
+    # Small files share a folder: where that is a link, the first of them is met first.
+    damaged = paths[0] if name == "in a linked folder" else paths[1]
+    assert damaged.parent == paths[1].parent
+    key = str(damaged.relative_to(tmp_path / "table"))
     reads: list[Callable[[], object]] = [
         lambda: table.scan(columns=columns).to_arrow(),
         lambda: table.scan(columns=columns, where="id >= 0").to_arrow(),

@@ -171,8 +171,8 @@ def test_times_without_a_zone_are_refused_where_the_zone_is_not_told(
         ({"versionAsOf": "x"}, InvalidRangeError, "versionAsOf"),
         ({"versionAsOf": "0", "timestampAsOf": "2024-01-01"}, InvalidRangeError, "both"),
         ({"timestampAsOf": "1999-01-01"}, VersionNotFoundError, "1999"),
-        ({"readChangeFeed": "true"}, UnsupportedFeatureError, "readChangeFeed"),
-        ({"startingVersion": "0"}, UnsupportedFeatureError, "startingVersion"),
+        ({"readChangeFeed": "true"}, InvalidRangeError, "readChangeFeed"),
+        ({"startingVersion": "0"}, InvalidRangeError, "startingVersion"),
         ({"colour": "red"}, UnsupportedFeatureError, "colour"),
     ],
 )

@@ -119,8 +119,8 @@ def test_metadata_columns_of_files_are_there(spark: Any, uri: str) -> None:
     ("option", "error"),
     [
         ("bogus", UnsupportedFeatureError),
-        ("readChangeFeed", UnsupportedFeatureError),
-        ("startingVersion", UnsupportedFeatureError),
+        ("readChangeFeed", InvalidRangeError),
+        ("startingVersion", InvalidRangeError),
     ],
 )
 def test_options_of_a_read_are_refused_by_name(
