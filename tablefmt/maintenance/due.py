@@ -5,8 +5,10 @@ Spec: CMP-1, CKP-7, RET-4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +21,6 @@ from tablefmt.session.checkpointing import newest_checkpoint
 from tablefmt.session.context import TableContext
 
 COMPACT, CHECKPOINT, VACUUM, EXPIRE = "compact", "checkpoint", "vacuum", "expire-log"
-WORK = (COMPACT, CHECKPOINT, VACUUM, EXPIRE)
-"""What there is to do, in the order in which it is done; as the command line calls it."""
 
 _MICROS = 1_000_000
 
@@ -40,14 +40,14 @@ def due(context: TableContext) -> tuple[Due, ...]:
     Of vacuum the log tells only that there are versions old enough, of its expiry only whether none
     was yet; what files or entries go, their dry runs say.
     """
+    reasons = ((work, reason_for(context, work)) for work in WORK)
+    return tuple(Due(work, reason) for work, reason in reasons if reason is not None)
+
+
+def reason_for(context: TableContext, work: str) -> str | None:
+    """Why one piece of WORK is due on the newest version; None if it is not."""
     context.view.refresh()
-    reasons = {
-        COMPACT: _of_files(context),
-        CHECKPOINT: _of_versions(context),
-        VACUUM: _of_age(context),
-        EXPIRE: _of_entries(context),
-    }
-    return tuple(Due(work, why) for work in WORK if (why := reasons[work]) is not None)
+    return _REASONS[work](context)
 
 
 def _of_files(context: TableContext) -> str | None:
@@ -56,7 +56,7 @@ def _of_files(context: TableContext) -> str | None:
     groups = worthwhile(plan, rows_gone=True)
     if not groups:
         return None
-    ids = pa.array([file for group in groups for file in group.files.tolist()], pa.int64())
+    ids = pa.array(np.concatenate([group.files for group in groups]))
     chosen = plan.files.filter(pc.is_in(plan.files["id"], ids))
     rows, deleted = pc.sum(chosen["rows"]).as_py(), pc.sum(chosen["deleted"]).as_py()
     return (
@@ -94,3 +94,13 @@ def _cutoff(context: TableContext, name: str) -> int:
     """µs UTC: what was before it is older than a property says."""
     now_us = context.store.server_time_us() or context.environment.now_us()
     return now_us - round(kept_seconds(context.view.head.metadata, name) * _MICROS)
+
+
+_REASONS: dict[str, Callable[[TableContext], str | None]] = {
+    COMPACT: _of_files,
+    CHECKPOINT: _of_versions,
+    VACUUM: _of_age,
+    EXPIRE: _of_entries,
+}
+WORK = tuple(_REASONS)
+"""What there is to do, in the order in which it is done; as the command line calls it."""

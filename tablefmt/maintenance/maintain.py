@@ -12,7 +12,7 @@ import pyarrow as pa
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint
-from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, due
+from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, due, reason_for
 from tablefmt.maintenance.expire import expire_log
 from tablefmt.maintenance.vacuum import vacuum
 from tablefmt.operations.auto_compact import worthwhile
@@ -167,7 +167,7 @@ def maintain(
 
 def _reason(context: TableContext, work: str) -> str | None:
     """Why a piece of work is due; None if it is not."""
-    reason = {one.work: one.reason for one in due(context)}.get(work)
+    reason = reason_for(context, work)
     if work == EXPIRE and reason is None:
         # Of a log that was cut before, its beginning is not told by the log.
         going = expire_log(context).entries.num_rows
