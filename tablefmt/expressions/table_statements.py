@@ -12,26 +12,39 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_WORD = r"(?:`(?:[^`]|``)+`|\w+)"
+_HIDDEN = "\0"
+_WORD = rf"(?:`{_HIDDEN}+`|\w+)"
 _NAME = rf"(?P<name>{_WORD}(?:\s*\.\s*{_WORD})*)"
-_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
-_END = re.compile(r"[\s;]*$")
-_COLUMN = re.compile(rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*(?:,|$)")
-
 _FORMS = tuple(
-    re.compile(text, re.IGNORECASE | re.DOTALL)
+    re.compile(rf"\s*{text}[\s;]*", re.IGNORECASE)
     for text in (
-        rf"DESC(?:RIBE)?\s+(?P<verb>HISTORY)\s+{_NAME}(?:\s+LIMIT\s+(?P<limit>\d+))?",
+        rf"DESC(?:RIBE)?\s+(?P<verb>HISTORY)\s+{_NAME}(?:\s+LIMIT\s+(?P<limit>\d{{1,18}}))?",
         rf"DESC(?:RIBE)?\s+(?P<verb>DETAIL)\s+{_NAME}",
-        rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?:\s+WHERE\s+(?P<where>.+?))?"
-        r"(?:\s+ZORDER\s+BY\s+(?:\((?P<listed>[^()]+)\)|(?P<by>[^()]+)))?",
-        rf"(?P<verb>VACUUM)\s+{_NAME}(?:\s+RETAIN\s+(?P<hours>\d+(?:\.\d+)?)\s+HOURS?)?"
-        r"(?P<dry>\s+DRY\s+RUN)?",
+        rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?:\s+WHERE\b(?P<where>[^;]+?))?"
+        rf"(?:(?:\s+|(?<=['\")`]))ZORDER\s+BY"
+        rf"(?:\s*\((?P<listed>{_HIDDEN}*)\)|\s+(?P<by>[^();]+)))?",
+        rf"(?P<verb>VACUUM)\s+{_NAME}"
+        r"(?:\s+RETAIN\s+(?P<hours>\d{1,18}(?:\.\d{1,18})?)\s+HOURS?)?(?P<dry>\s+DRY\s+RUN)?",
         rf"(?P<verb>RESTORE)\s+(?:TABLE\s+)?{_NAME}\s+(?:TO\s+)?"
-        r"(?:VERSION\s+AS\s+OF\s+(?P<version>\d+)"
-        r"|TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'(?:[^'\\]|''|\\.)*'))",
+        r"(?:VERSION\s+AS\s+OF\s+(?P<version>\d{1,18})"
+        rf"|TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'{_HIDDEN}*'))",
     )
 )
+"""Of a text of which only the outermost words are seen."""
+
+_PIECE = re.compile(
+    r"""(?P<comment>--(?:\\\n|[^\r\n])*|(?P<block>/\*(?!\+)))
+      |(?P<quoted>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*"
+        | `(?:[^`]|``)*`)
+      |(?P<unclosed>['"`])
+      |\w+|.""",
+    re.DOTALL | re.VERBOSE,
+)
+"""As Spark's lexer has them; a hint is no comment."""
+
+_BLOCK = re.compile(r"/\*(?!\+)|\*/")
+_PART = r"(?:`(?:[^`]|``)+`|\w+)"
+_COLUMN = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +69,18 @@ class TableStatement:
 
 def read_statement(text: str) -> TableStatement | None:
     """The statement that a text is; None for every other text, and for one that is not complete."""
-    body = _END.sub("", text[_begin(text) :])
-    found = next((match for form in _FORMS if (match := form.fullmatch(body))), None)
+    layers = _layers(text)
+    if layers is None:
+        return None
+    clear, outermost = layers
+    found = next((match for form in _FORMS if (match := form.fullmatch(outermost))), None)
     if found is None:
         return None
-    part = found.groupdict()
-    columns = part.get("listed") or part.get("by")
+    spans = {name: found.span(name) for name, seen in found.groupdict().items() if seen is not None}
+    part = {name: clear[start:end].strip() for name, (start, end) in spans.items()}
+    columns = part.get("listed", part.get("by"))
     by = () if columns is None else _columns(columns)
-    if by is None:
+    if by is None or "" in part.values():
         return None
     number = {name: int(part[name]) for name in ("limit", "version") if part.get(name)}
     return TableStatement(
@@ -78,12 +95,43 @@ def read_statement(text: str) -> TableStatement | None:
     )
 
 
-def _begin(text: str) -> int:
-    """Where the first word is."""
-    at = 0
-    while match := _COMMENT.match(text, at):
-        at = match.end()
-    return at
+def _layers(text: str) -> tuple[str, str] | None:
+    """The text with blanks for comments; and with what is in quotes or brackets hidden besides.
+
+    Both are as long as the text. None: something is opened and not closed.
+    """
+    clear: list[str] = []
+    outermost: list[str] = []
+    at = depth = 0
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        assert piece is not None
+        end = _block_end(text, at) if piece["block"] else piece.end()
+        if end is None or piece["unclosed"]:
+            return None
+        clear.append(" " * (end - at) if piece["comment"] else text[at:end])
+        depth -= piece[0] == ")"
+        if depth < 0:
+            return None
+        if depth:
+            outermost.append(_HIDDEN * (end - at))
+        elif piece["quoted"]:
+            outermost.append(text[at] + _HIDDEN * (end - at - 2) + text[end - 1])
+        else:
+            outermost.append(clear[-1])
+        depth += piece[0] == "("
+        at = end
+    return None if depth else ("".join(clear), "".join(outermost))
+
+
+def _block_end(text: str, at: int) -> int | None:
+    """Behind a comment in /* and */, which may hold others; None if it does not end."""
+    depth = 0
+    for mark in _BLOCK.finditer(text, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return None
 
 
 def _columns(text: str) -> tuple[str, ...] | None:
@@ -93,7 +141,7 @@ def _columns(text: str) -> tuple[str, ...] | None:
         match = _COLUMN.match(text, at)
         if match is None:
             return None
-        words = re.findall(_WORD, match[1])
+        words = re.findall(_PART, match[1])
         names.append(
             ".".join(w[1:-1].replace("``", "`") if w.startswith("`") else w for w in words)
         )

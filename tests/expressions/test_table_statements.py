@@ -43,6 +43,42 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
             "RESTORE t TIMESTAMP AS OF '2024-01-01 00:00:00'",
             TableStatement(verb="RESTORE", table="t", timestamp="'2024-01-01 00:00:00'"),
         ),
+        (
+            "OPTIMIZE t WHERE p = 'a' -- ZORDER BY (id)",
+            TableStatement(verb="OPTIMIZE", table="t", where="p = 'a'"),
+        ),
+        (
+            "OPTIMIZE t WHERE p = 'x ZORDER BY y'",
+            TableStatement(verb="OPTIMIZE", table="t", where="p = 'x ZORDER BY y'"),
+        ),
+        (
+            "OPTIMIZE t WHERE p = r'\\' OR p IN ('y', ' zorder by id, x')",
+            TableStatement(
+                verb="OPTIMIZE", table="t", where="p = r'\\' OR p IN ('y', ' zorder by id, x')"
+            ),
+        ),
+        (
+            "OPTIMIZE t WHERE `a -- b` = '/* ' AND q = 'it''s \\' --'/*/* d */;*/ZORDER BY(`x)`)",
+            TableStatement(
+                verb="OPTIMIZE",
+                table="t",
+                where="`a -- b` = '/* ' AND q = 'it''s \\' --'",
+                by=("x)",),
+            ),
+        ),
+        (
+            "OPTIMIZE t WHERE(p = 1 -- one\n OR p = 2) zorder by a -- b\n, c ; -- d",
+            TableStatement(
+                verb="OPTIMIZE", table="t", where="(p = 1       \n OR p = 2)", by=("a", "c")
+            ),
+        ),
+        ("VACUUM t -- DRY RUN", TableStatement(verb="VACUUM", table="t")),
+        ("OPTIMIZE t -- all", TableStatement(verb="OPTIMIZE", table="t")),
+        ("VACUUM /* now */ t", TableStatement(verb="VACUUM", table="t")),
+        (
+            "/* a /* b */ c */VACUUM/**/`a/*`. /* d */ t --\\\n DRY RUN",
+            TableStatement(verb="VACUUM", table="`a/*`.         t"),
+        ),
         # A table may be called as a word of the statement.
         ("DESCRIBE HISTORY history", TableStatement(verb="HISTORY", table="history")),
         ("OPTIMIZE optimize", TableStatement(verb="OPTIMIZE", table="optimize")),
@@ -62,7 +98,12 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 1 DAYS", "VACUUM t DRY", "VACUUM '/path'",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
         "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
-        "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b",
+        "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",
+        "OPTIMIZE t WHERE p = 1; DROP TABLE t", "OPTIMIZE t WHERE p = 'a", "OPTIMIZE t WHERE (p",
+        "OPTIMIZE t WHERE p) ZORDER BY (a", "OPTIMIZE t WHERE /* p = 1 */", "OPTIMIZE t /* all",
+        "OPTIMIZE t ZORDER BY a ZORDER BY b", "VACUUM t `DRY` RUN", "VACUUM t /* a /* b */",
+        "VACUUM t /*+ DRY */ DRY RUN", f"DESCRIBE HISTORY t LIMIT {10**30}",
+        f"RESTORE t TO VERSION AS OF {10**30}", f"VACUUM t RETAIN {10**30} HOURS",
     ],
 )  # fmt: skip
 def test_every_other_text_is_left_to_spark(text: str) -> None:
