@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     words = [parts.apply(at) for at in range(parts.size())]
     if len(words) == 2 and words[0].casefold() == "tablefmt" and "/" in words[1]:
         return CatalogTable(place(words[1]), {}, name)
-    if len(words) > 3 or (len(words) == 3 and words[0].casefold() != "spark_catalog"):
+    if not _in_session_catalog(state.catalogManager(), words):
         return None
     catalog, identifier = state.catalog(), _identifier(spark, name)
     if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
@@ -114,6 +114,15 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     uri = place(spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
+
+
+def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
+    """Whether Spark would look for a name there, and not in a catalog that somebody added."""
+    if len(words) == 3:
+        return words[0].casefold() == "spark_catalog"
+    if len(words) == 2 and catalogs.isCatalogRegistered(words[0]):
+        return False
+    return len(words) < 3 and bool(catalogs.currentCatalog().name() == "spark_catalog")
 
 
 def _identifier(spark: Session, name: str) -> JavaObject:

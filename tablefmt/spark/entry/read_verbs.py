@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.entry import Metadata
-from tablefmt.model.times import Time
+from tablefmt.model.times import Time, from_micros
 from tablefmt.spark.backends.choice import spark_reads_files
 from tablefmt.spark.backends.sql_relation import live_partitions, sql_relation
 from tablefmt.spark.columns.declared import declared, different, shown
@@ -30,8 +29,6 @@ from tablefmt.spark.statements.changes import changes_frame
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 from tablefmt.table import Table
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
@@ -88,7 +85,7 @@ def _open(
     """
     uri = place(uri)
     options = parse_read_options({**json.loads(storage), "path": uri})
-    at = None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
+    at = None if micros is None else from_micros(micros)
     relation = _relation(session, uri, options.storage_options, _version(version), at)
     if columns is None:
         return relation

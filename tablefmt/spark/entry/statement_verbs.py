@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.maintenance.vacuum_plan import DOOMED
+from tablefmt.model.times import from_micros
 from tablefmt.operations import detail, history
 from tablefmt.session.receipt import Commit
-from tablefmt.spark.entry.callers import catalog_table, session_of
+from tablefmt.spark.entry.callers import catalog_table, follow, session_of
 from tablefmt.spark.entry.table import SparkTable
-from tablefmt.spark.entry.table import open as open_table
 from tablefmt.spark.runtime.frames import JavaObject, Session
+from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.store.open import open_store
+from tablefmt.table import Table
 
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
 """Of OPTIMIZE and RESTORE: the newest version then, and what its commit says it took."""
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_HOUR_SECONDS = 3600
 
 
 def _history(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
@@ -40,7 +44,7 @@ def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Ta
 
 
 def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    retention = None if asked.hours is None else dt.timedelta(hours=asked.hours)
+    retention = None if asked.hours is None else asked.hours * _HOUR_SECONDS
     return table.table.vacuum(retention=retention, dry_run=asked.dry_run).to_arrow()
 
 
@@ -53,8 +57,7 @@ def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tab
     if micros is None:
         # ANSI would have said so.
         return _committed(table, table.restore(timestamp=asked.timestamp.strip("'")))
-    when = _EPOCH + dt.timedelta(microseconds=micros)
-    return _committed(table, table.restore(timestamp=when))
+    return _committed(table, table.restore(timestamp=from_micros(micros)))
 
 
 def _committed(table: SparkTable, commit: Commit) -> pa.Table:
@@ -78,30 +81,50 @@ _STATEMENTS: Mapping[
 """What each answers with, and who carries it out."""
 
 
-def _statement(session: JavaObject, text: str) -> str | None:
-    """The columns that a statement answers with, in Spark's JSON form; None if the text is none of
-    these, or of another's table.
+def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
+    """What to carry out, and the columns that it answers with in Spark's JSON form, as JSON; None
+    if the text is none of these, or of another's table.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     asked = read_statement(text)
-    if asked is None or catalog_table(session_of(session), asked.table) is None:
+    table = None if asked is None else catalog_table(session_of(session), asked.table)
+    if asked is None or table is None:
         return None
+    if parameters:
+        raise UnsupportedFeatureError(
+            f"{asked.verb} takes no parameters; write the values into the text",
+            ["sql:parameters"],
+        )
     columns, _ = _STATEMENTS[asked.verb]
-    described: str = from_arrow_schema(columns).json()
-    return described
+    return json.dumps(
+        {
+            "text": text,
+            "uri": table.uri,
+            "storage": dict(table.storage_options),
+            "name": table.quoted,
+            "columns": from_arrow_schema(columns).json(),
+        }
+    )
 
 
-def _maintain(session: JavaObject, text: str) -> JavaObject:
-    """Carry out such a statement: a Dataset of what it answers."""
-    spark = session_of(session)
-    asked = read_statement(text)
+def _maintain(session: JavaObject, described: str) -> JavaObject:
+    """Carry out what `_statement` described, on the table that it was then: a Dataset of what it
+    answers.
+    """
+    spark, given = session_of(session), json.loads(described)
+    asked = read_statement(given["text"])
     assert asked is not None
-    found = catalog_table(spark, asked.table)
-    assert found is not None, "the table was there a moment ago"
-    table = open_table(spark, found.uri, storage_options=found.storage_options)
+    context = open_context(open_store(given["uri"], given["storage"]))
+    before = context.view.head.metadata.schema
     _, carry_out = _STATEMENTS[asked.verb]
-    return spark.createDataFrame(carry_out(spark, table, asked))._jdf
+    answer = carry_out(spark, SparkTable(spark, Table(context)), asked)
+    after = context.view.head.metadata.schema
+    if after != before:
+        follow(spark, given["name"], after)
+    if asked.verb == "RESTORE" and not spark._jsparkSession.sharedState().cacheManager().isEmpty():
+        spark.catalog.refreshTable(given["name"])
+    return spark.createDataFrame(answer)._jdf
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {"statement": _statement, "maintain": _maintain}

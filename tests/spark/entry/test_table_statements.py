@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, VersionNotFoundError
+from tablefmt.errors import (
+    InvalidRangeError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
@@ -99,6 +106,8 @@ def test_vacuum_removes_what_no_kept_version_needs(spark: Any, t: str) -> None:
     assert ids(spark) == list(range(40))
     with pytest.raises(VersionNotFoundError):
         spark.sql("RESTORE t TO VERSION AS OF 3")
+    # Longer than a timedelta can be.
+    assert spark.sql("VACUUM t RETAIN 99999999999999 HOURS DRY RUN").collect() == []
 
 
 def test_restore_brings_a_version_back_by_number_and_by_time(spark: Any, t: str) -> None:
@@ -144,3 +153,132 @@ def test_a_statement_is_not_carried_out_by_being_read(spark: Any, t: str) -> Non
         spark._jsparkSession.sessionState().sqlParser()
     )
     assert inner.getClass().getName() == "tablefmt.StatementParser"
+
+
+@pytest.fixture
+def elsewhere(spark: Any) -> Iterator[Any]:
+    """A registered session with a second catalog `ice`; and a database of that name."""
+    session = spark.newSession()
+    kind = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    session.conf.set("spark.sql.catalog.ice", kind)
+    session.conf.set("spark.sql.catalog.ice.url", "jdbc:derby:memory:ice;create=true")
+    tablefmt.spark.register(session)
+    spark.sql("CREATE DATABASE ice")
+    yield session
+    spark.sql("DROP DATABASE ice CASCADE")
+
+
+def test_names_of_another_catalog_are_not_ours(
+    spark: Any, elsewhere: Any, t: str, tmp_path: Any
+) -> None:
+    """The catalog in use, and one whose name comes first, are asked as Spark asks them."""
+    from pyspark.errors import ParseException
+
+    inner = str(tmp_path / "inner")
+    spark.sql(f"CREATE TABLE ice.t (id BIGINT) USING tablefmt OPTIONS (path '{inner}')")
+    assert spark.sql("VACUUM ice.t DRY RUN").collect() == []
+    with pytest.raises(ParseException):
+        elsewhere.sql("VACUUM ice.t")
+    assert elsewhere.sql("VACUUM default.t DRY RUN").collect() == []
+    elsewhere.sql("USE ice")
+    for text in ("VACUUM t", "RESTORE t TO VERSION AS OF 1", "OPTIMIZE default.t"):
+        with pytest.raises(ParseException):
+            elsewhere.sql(text)
+    with pytest.raises(InvalidRangeError, match="no table t"):
+        tablefmt.spark.sync(elsewhere, "t")
+    assert tablefmt.open(t).version == 4
+    elsewhere.sql("RESTORE SPARK_CATALOG.default.t TO VERSION AS OF 1")
+    assert ids(spark) == list(range(10))
+    elsewhere.sql(f"RESTORE tablefmt.`{t}` TO VERSION AS OF 2")
+    assert ids(spark) == list(range(20))
+
+
+def test_a_statement_is_on_the_table_that_its_name_was_when_it_was_read(
+    spark: Any, t: str, tmp_path: Any
+) -> None:
+    """As Spark's own commands are; and a table that is gone by then is missing."""
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
+    spark.sql("CREATE TABLE managed (id BIGINT) USING tablefmt")
+    restore = parser.parsePlan("RESTORE t TO VERSION AS OF 1")
+    vacuum = parser.parsePlan("VACUUM managed")
+    spark.sql("DROP TABLE t")
+    spark.sql("DROP TABLE managed")
+    other = str(tmp_path / "other")
+    spark.sql(f"CREATE TABLE t (id BIGINT) USING tablefmt OPTIONS (path '{other}')")
+    dataset.ofRows(spark._jsparkSession, restore)
+    assert [tablefmt.open(place).version for place in (t, other)] == [5, 0]
+    with pytest.raises(TableNotFoundError):
+        dataset.ofRows(spark._jsparkSession, vacuum)
+
+
+def test_a_restored_table_is_what_spark_answers_from(spark: Any, t: str) -> None:
+    """From its cache, and in columns of that version."""
+    spark.sql("CACHE TABLE t")
+    assert ids(spark) == list(range(40))
+    spark.sql("RESTORE t TO VERSION AS OF 2")
+    assert ids(spark) == list(range(20))
+    spark.sql("UNCACHE TABLE t")
+    spark.sql("ALTER TABLE t ADD COLUMN late INT")
+    spark.sql("INSERT INTO t VALUES (50, 'a', 5)")
+    by_path = f"tablefmt.`{t}`"
+    spark.sql(f"CACHE TABLE p AS SELECT id FROM {by_path}")
+    spark.sql(f"RESTORE {by_path} TO VERSION AS OF 1")
+    assert spark.table("p").count() == 10
+    spark.sql("RESTORE t TO VERSION AS OF 7")
+    catalog = spark._jsparkSession.sessionState().catalog()
+    name = spark._jsparkSession.sessionState().sqlParser().parseTableIdentifier("t")
+    assert list(catalog.getTableMetadata(name).schema().fieldNames()) == ["id", "part", "late"]
+    assert spark.sql("SELECT id, late FROM t WHERE late IS NOT NULL").collect() == [(50, 5)]
+
+
+def test_variables_stand_in_the_text_and_parameters_are_refused(spark: Any, t: str) -> None:
+    """As in every statement of Spark's; what has no meaning is not taken for text."""
+    spark.conf.set("day", "a")
+    try:
+        spark.sql("OPTIMIZE t WHERE part = '${day}'")
+    finally:
+        spark.conf.unset("day")
+    assert files(t) == [("a", 20), *[("b", 5)] * 4]
+    refused: list[Any] = [{"p": "b"}, ["b"]]
+    for arguments, mark in zip(refused, [":p", "?"], strict=True):
+        with pytest.raises(UnsupportedFeatureError, match="OPTIMIZE takes no parameters") as seen:
+            spark.sql(f"OPTIMIZE t WHERE part = {mark}", args=arguments)
+        assert seen.value.features == ["sql:parameters"]
+    assert len(spark.sql("DESCRIBE HISTORY t", args={}).collect()) == 6
+
+
+def test_conditions_orders_and_comments_together(spark: Any, t: str) -> None:
+    """By path too: only what is asked for is put in order, and what is commented out is not."""
+    spark.sql(f"/* a /* b */ */ OPTIMIZE tablefmt.`{t}` WHERE part = 'a' -- ZORDER BY (id)")
+    assert files(t) == [("a", 20), *[("b", 5)] * 4]
+    spark.sql(f"OPTIMIZE tablefmt.`{t}` WHERE part = 'b' ZORDER BY (id)")
+    assert files(t) == [("a", 20), ("b", 20)]
+    operations = [h["operation"] for h in tablefmt.open(t).history(2).to_pylist()]
+    assert operations == ["CLUSTER", "COMPACT MINOR"]
+    tablefmt.open(t).alter.set_properties({"deletedFileRetentionDuration": "0 seconds"})
+    removed = spark.sql(f"VACUUM tablefmt.`{t}` RETAIN 0 HOURS -- DRY RUN").collect()
+    assert len(removed) == 8
+    assert tablefmt.open(t).to_arrow().sort_by("id")["id"].to_pylist() == list(range(40))
+
+
+def test_a_log_that_was_read_is_not_read_again(
+    spark: Any, t: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest entry and the one that may follow it, as every other statement begins; and that
+    again by the verb.
+    """
+    from tablefmt.store.open import open_store
+
+    keys: list[str] = []
+    kind = type(open_store(t))
+    original = kind.get_many
+
+    def get_many(self: Any, wanted: Any) -> Any:
+        keys.extend(wanted)
+        return original(self, wanted)
+
+    spark.sql("DESCRIBE DETAIL t")
+    monkeypatch.setattr(kind, "get_many", get_many)
+    spark.sql("DESCRIBE DETAIL t")
+    assert keys == [f"_log/{version:020d}.json" for version in (4, 5, 5)]

@@ -1,5 +1,6 @@
 package tablefmt;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
@@ -10,6 +11,8 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.internal.VariableSubstitution;
+import scala.Product;
 
 /**
  * Stands before the parser of a session: DESCRIBE HISTORY and DETAIL, OPTIMIZE, VACUUM and RESTORE of
@@ -21,11 +24,13 @@ import org.apache.spark.sql.internal.SessionState;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class StatementParser implements InvocationHandler {
+  // Python reads the text; this only spares the question for nearly all of them.
   private static final Pattern OURS = Pattern.compile(
-      "(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*+"
-          + "(?:DESC(?:RIBE)?\\s+(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE)\\s.*",
+      "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE)\\b.*",
       Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
+  private final ObjectMapper json = new ObjectMapper();
+  private final VariableSubstitution variables = new VariableSubstitution();
   private SparkSession session;
   private ParserInterface inner;
 
@@ -54,10 +59,17 @@ public class StatementParser implements InvocationHandler {
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     if (method.getReturnType() == LogicalPlan.class && arguments != null
-        && arguments[0] instanceof String && OURS.matcher((String) arguments[0]).matches()) {
-      String columns = (String) Bridge.call("statement", new Object[] {session, arguments[0]});
-      if (columns != null) {
-        return new TableStatement((String) arguments[0], columns);
+        && arguments[0] instanceof String) {
+      // Spark's parser does so too.
+      String text = variables.substitute((String) arguments[0]);
+      if (OURS.matcher(text.substring(begin(text))).matches()) {
+        Boolean parameters = Boolean.valueOf(arguments.length > 1 && !isEmpty(arguments[1]));
+        String described =
+            (String) Bridge.call("statement", new Object[] {session, text, parameters});
+        if (described != null) {
+          return new TableStatement(
+              text, described, json.readTree(described).get("columns").asText());
+        }
       }
     }
     try {
@@ -65,5 +77,39 @@ public class StatementParser implements InvocationHandler {
     } catch (InvocationTargetException failed) {
       throw failed.getCause();
     }
+  }
+
+  /** Where the first word is: behind blanks and comments, of which those of blocks nest. */
+  private static int begin(String text) {
+    int at = 0;
+    int depth = 0;
+    while (at < text.length()) {
+      if (text.startsWith("/*", at)) {
+        depth += 1;
+        at += 2;
+      } else if (depth > 0) {
+        boolean closes = text.startsWith("*/", at);
+        depth -= closes ? 1 : 0;
+        at += closes ? 2 : 1;
+      } else if (text.startsWith("--", at)) {
+        int end = text.indexOf('\n', at);
+        while (end > 0 && text.charAt(end - 1) == '\\') {
+          end = text.indexOf('\n', end + 1);
+        }
+        at = end < 0 ? text.length() : end;
+      } else if (Character.isWhitespace(text.charAt(at))) {
+        at += 1;
+      } else {
+        return at;
+      }
+    }
+    return at;
+  }
+
+  /** Of parameters, named or in order. */
+  private static boolean isEmpty(Object parameters) {
+    return parameters instanceof Product && ((Product) parameters).productArity() > 0
+        && ((Product) parameters).productElement(0) instanceof scala.collection.Iterable
+        && ((scala.collection.Iterable) ((Product) parameters).productElement(0)).isEmpty();
   }
 }

@@ -20,12 +20,17 @@ public class TableStatement extends SaveIntoDataSourceCommand {
       (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
 
   private final String text;
+  private final String described;
   private final scala.collection.immutable.Seq columns;
 
-  /** @param columns of the answer, as a StructType in JSON */
-  TableStatement(String text, String columns) {
+  /**
+   * @param described what Python is to be told when it runs: see statement_verbs.py
+   * @param columns of the answer, as a StructType in JSON
+   */
+  TableStatement(String text, String described, String columns) {
     super(new OneRowRelation(), new DefaultSource(), NO_OPTIONS, SaveMode.Append);
     this.text = text;
+    this.described = described;
     this.columns =
         DataTypeUtils$.MODULE$.toAttributes((StructType) DataType$.MODULE$.fromJson(columns));
   }
@@ -35,7 +40,7 @@ public class TableStatement extends SaveIntoDataSourceCommand {
   }
 
   public scala.collection.immutable.Seq run(SparkSession session) {
-    Dataset rows = (Dataset) Bridge.call("maintain", new Object[] {session, text});
+    Dataset rows = (Dataset) Bridge.call("maintain", new Object[] {session, described});
     return ScalaValues.seq((Object[]) rows.collect());
   }
 
