@@ -220,10 +220,11 @@ def _enable(context: TableContext) -> None:
 
 
 def _checkpoints(context: TableContext, oldest: int) -> tuple[KeptCheckpoint, ...]:
-    """Two checkpoints of the oldest version that is kept, each read back and found sound."""
+    """Two checkpoints of the oldest version that is kept, each read back and found sound; they
+    have no part in common."""
     kept = []
-    for _ in range(2):
-        written = checkpoint_at(context.store, oldest, context.environment.nonce)
+    for afresh in (False, True):
+        written = checkpoint_at(context.store, oldest, context.environment.nonce, afresh=afresh)
         _, sha256, size = verified(context.store, written.path)
         kept.append(KeptCheckpoint(written.path, sha256, size, oldest))
     return tuple(kept)

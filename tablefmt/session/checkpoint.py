@@ -27,13 +27,16 @@ logger = logging.getLogger(__name__)
 Nonce = Callable[[], str]
 
 
-def checkpoint_of(view: LogView, nonce: Nonce, before: Known | None = None) -> Checkpoint:
+def checkpoint_of(
+    view: LogView, nonce: Nonce, before: Known | None = None, *, afresh: bool = False
+) -> Checkpoint:
     """Write a checkpoint of the newest version that a view knows, and tell of it in the hint.
 
     Args:
         view: of the log.
         nonce: gives 32 hex digits that nobody else has.
         before: what was written last; by default what the view stands on.
+        afresh: write every part anew, so that it shares no object with any other checkpoint.
 
     Raises:
         StoreError: the store does not do it. CorruptTableError: the log is damaged.
@@ -42,18 +45,20 @@ def checkpoint_of(view: LogView, nonce: Nonce, before: Known | None = None) -> C
     version = head.version
     files = view.snapshot(version).history
     described = view.metadata_version_at(version)
-    afresh = False
     while True:
         try:
-            if before is None and not afresh and view.base.root is not None:
+            if afresh:
+                before = None
+            elif before is None and view.base.root is not None:
                 before = known_of(view.base.files, view.base.root)
             state = State(head, view.created, described, files)
             written = write_checkpoint(view.store, state, nonce, before)
             break
         except LostCheckpointError as lost:
-            files, before, afresh = view.instead(lost, version), None, True
+            files, afresh = view.instead(lost, version), True
     tell_of(view.store, head.table, written)
-    _pack(view.store, -1 if before is None else before.root.head.version, version)
+    since = view.base.version if before is None else before.root.head.version
+    _pack(view.store, since, version)
     return written
 
 
@@ -65,14 +70,16 @@ def _pack(store: Store, since: int, last: int) -> None:
         logger.warning("entries were not put together: %s", error)
 
 
-def checkpoint_at(store: Store, version: int, nonce: Nonce) -> Checkpoint:
+def checkpoint_at(
+    store: Store, version: int, nonce: Nonce, *, afresh: bool = False
+) -> Checkpoint:
     """Write a checkpoint of any version whose entries are there.
 
-    Raises: as `checkpoint_of`.
+    Arguments and errors as of `checkpoint_of`.
     """
     base = next(usable_bases(store, version), NOTHING)
     entries = list(read_range(store, base.version + 1, version))
-    return checkpoint_of(LogView(store, entries, base), nonce)
+    return checkpoint_of(LogView(store, entries, base), nonce, afresh=afresh)
 
 
 def tell_of(store: Store, table: str, written: Checkpoint) -> None:

@@ -424,11 +424,14 @@ class LogView:
         return self._checked(self.files_at(version))
 
     def _stand_elsewhere(self, lost: LostCheckpointError) -> None:
-        if not names_part(self._files.history, lost.key):
-            return
-        base = self._standing.another(self.store, lost)
-        with self._lock:
-            self._files.stand_on(base)
+        if names_part(self._files.history, lost.key):
+            base = self._standing.another(self.store, lost)
+            with self._lock:
+                self._files.stand_on(base)
+        elif names_part(self._files.older, lost.key):
+            self._standing.without(lost)
+            with self._lock:
+                self._files.older = self._files.history
 
     def _checked(self, files: FileHistory) -> FileHistory:
         """The same files, known to have no path twice."""

@@ -31,7 +31,7 @@ from tablefmt.log.reader import (
 )
 from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.base import NOTHING, Base
-from tablefmt.snapshot.checkpoints.read import base_of, sound_root, usable_bases
+from tablefmt.snapshot.checkpoints.read import TRIED_MAX, base_of, sound_root, usable_bases
 from tablefmt.snapshot.head import Head
 from tablefmt.store.protocol import Store
 
@@ -97,7 +97,7 @@ def _expired(store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bo
         CorruptTableError: LOG-8, no checkpoint holds the state that entries lack.
     """
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
-    for base in usable_bases(store, oldest if whole else VERSION_MAX):
+    for base in usable_bases(store, oldest if whole else newest):
         try:
             bodies, _ = read_from(store, base.version + 1, newest)
         except VersionNotFoundError:
@@ -122,7 +122,8 @@ def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
     elif (len(look.listed or ()) if hint is None else hint.version) < LONG_LOG:
         return
     table = decode(look.known[0], 0).entry.table
-    for base in usable_bases(store, VERSION_MAX, frozenset(() if key is None else (key,))):
+    without = frozenset(() if key is None else (key,))
+    for base in usable_bases(store, VERSION_MAX, without, TRIED_MAX):
         if base.head is None or not _of_log(base.head, table):
             continue
         promised = max(look.listed or (base.version,)) if hint is None else hint.version

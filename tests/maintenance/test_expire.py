@@ -15,6 +15,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import decode, digest
 from tablefmt.log.names import HINT, entry_key
+from tablefmt.snapshot.checkpoints.read import TRIED_MAX, read_base
 from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
@@ -123,6 +124,47 @@ def test_it_goes_on_from_where_it_was() -> None:
     fresh = handle(store, clock)
     assert ids(fresh) == [1]
     assert_reads(fresh, known)
+    assert_sound(store)
+
+
+def parts_of(store: Store, key: str) -> list[str]:
+    """The objects that a checkpoint names."""
+    root = read_base(store, key).root
+    assert root is not None
+    return [part.path for part in (*root.segments, *root.deletes)]
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_no_part_is_the_only_one(damage: str) -> None:
+    """RET-9, CKP-6: whatever object of the checkpoints is lost, every version is read."""
+    store, table, clock, known = long_log()
+    clock.forward(DAY)
+    table.checkpoint()
+    run = table.expire_log(dry_run=False)
+    horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
+    assert horizon is not None
+    assert horizon.log is not None
+    one, other = (parts_of(store, named.path) for named in horizon.log.checkpoints)
+    assert one
+    assert other
+    assert not {*one} & {*other}
+    # Later ones build on either of them, more than are looked at in a log that has its beginning.
+    for number in range(100, 102 + TRIED_MAX):
+        table.append(rows(number))
+        known.append(ids(table))
+        table.checkpoint()
+    whole = ids(table)
+    for path in (*one, *other):
+        body = store.get(path)
+        if damage == "lost":
+            store.delete(path)
+        else:
+            store.put(path, body[:40] + b"\0" * 8 + body[48:])
+        fresh = handle(store, clock)
+        assert ids(fresh) == whole
+        assert_reads(handle(store, clock), known[:38])
+        store.put(path, body)
     assert_sound(store)
 
 

@@ -6,6 +6,7 @@ Spec: CKP-5, CKP-6.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,7 +26,8 @@ from tablefmt.store.protocol import Store
 logger = logging.getLogger(__name__)
 
 TRIED_MAX = 8
-"""Checkpoints looked at before a log is read from its beginning."""
+"""Checkpoints looked at before a log is read from its beginning, where it has one: those of a log
+that was here before may be many."""
 
 
 def sound_root(root_body: bytes | None, entry_body: bytes | None, key: str) -> Root:
@@ -103,7 +105,9 @@ def listed_roots(store: Store) -> list[str]:
     return [key for version, key in sorted(listed, reverse=True) if version is not None]
 
 
-def usable_bases(store: Store, last: int, without: frozenset[str] = frozenset()) -> Iterator[Base]:
+def usable_bases(
+    store: Store, last: int, without: frozenset[str] = frozenset(), tries: float = math.inf
+) -> Iterator[Base]:
     """The checkpoints of versions up to `last`, newest first; those that are not sound are left
     out.
 
@@ -111,13 +115,14 @@ def usable_bases(store: Store, last: int, without: frozenset[str] = frozenset())
         store: the table's root.
         last: the version.
         without: names of roots that are not to be looked at.
+        tries: so many are looked at, at most.
     """
     tried = 0
     for key in listed_roots(store):
         version = root_version(key)
         if version is None or version > last or key in without:
             continue
-        if tried == TRIED_MAX:
+        if tried >= tries:
             return
         tried += 1
         try:

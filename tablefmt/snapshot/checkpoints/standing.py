@@ -27,11 +27,16 @@ class Standing:
         """Names of parts that could not be read."""
 
     def another(self, store: Store, lost: LostCheckpointError) -> Base:
-        """An older base without the part that could not be read, from here on the one in use."""
+        """Another base without the part that could not be read, from here on the one in use: of
+        the same version at most."""
+        self.without(lost)
+        self.base = self._usable(store, self.base.version)
+        return self.base
+
+    def without(self, lost: LostCheckpointError) -> None:
+        """Use no checkpoint any more that needs a part that could not be read."""
         logger.warning("a checkpoint is given up: %s", lost)
         self._lost |= {lost.key}
-        self.base = self._usable(store, self.base.version - 1)
-        return self.base
 
     def older(self, store: Store, files: FileHistory, version: int) -> FileHistory:
         """The files of a version that those of late do not answer for, from the entries up to it.
@@ -50,8 +55,7 @@ class Standing:
             try:
                 return replay(store, files, version, self.base.version)
             except LostCheckpointError as lost:
-                logger.warning("a checkpoint is given up: %s", lost)
-                self._lost |= {lost.key}
+                self.without(lost)
                 files = self._usable(store, version).files
 
     def _usable(self, store: Store, last: int) -> Base:
