@@ -7,14 +7,11 @@ from dataclasses import asdict
 import click
 
 from tablefmt.cli.arguments import on_table, open_table
-from tablefmt.cli.output import Json, escape_controls, print_document, progress, status
+from tablefmt.cli.output import Json, exit_unless, print_report, progress, status
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.store.open import open_store
-
-FOUND = 1
-"""Exit code when something is wrong."""
 
 
 @click.command()
@@ -24,12 +21,8 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
     """Check the log, and that every live file is there; the exit code is 1 if anything is wrong."""
     with progress("checking files") as show:
         report = verify_store(open_store(uri, options), deep=deep, progress=show)
-    if as_json:
-        print_document({**asdict(report), "ok": report.ok})
-    else:
-        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
-    if not report.ok:
-        click.get_current_context().exit(FOUND)
+    print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+    exit_unless(report.ok)
 
 
 @click.command()
@@ -37,10 +30,7 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
 def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     """Write the state of the newest version down, so that a long log is opened fast."""
     report = open_table(uri, options).checkpoint()
-    if as_json:
-        print_document(asdict(report))
-    else:
-        click.echo(escape_controls(str(report)))
+    print_report(report, asdict(report), as_json)
 
 
 @click.command()
@@ -57,9 +47,5 @@ def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bo
     context = open_table(uri, options).context
     with status() as show:
         report = run_maintenance(context, dry_run=dry_run, seconds=seconds, progress=show)
-    if as_json:
-        print_document({**asdict(report), "ok": report.ok})
-    else:
-        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
-    if not report.ok:
-        click.get_current_context().exit(FOUND)
+    print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+    exit_unless(report.ok)

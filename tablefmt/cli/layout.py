@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tablefmt.cli.arguments import on_table, open_table
-from tablefmt.cli.output import Json, escape_controls, print_document, progress
+from tablefmt.cli.output import Json, print_report, progress
 from tablefmt.cli.retention import print_commit
 from tablefmt.cli.values import records
 from tablefmt.data.bounds import split_names
@@ -69,10 +69,6 @@ def cluster(
 
 
 def _print_plan(plan: LayoutPlan, as_json: bool) -> None:
-    if as_json:
-        names = ("version", "operation", "target")
-        record = {name: getattr(plan, name) for name in names}
-        groups = [{"files": g.files.tolist(), "outputs": g.outputs} for g in plan.groups]
-        print_document({**record, "groups": groups, "files": records(plan.files)})
-    else:
-        click.echo("\n".join(map(escape_controls, str(plan).splitlines())))
+    record = {name: getattr(plan, name) for name in ("version", "operation", "target")}
+    groups = [{"files": g.files.tolist(), "outputs": g.outputs} for g in plan.groups]
+    print_report(plan, {**record, "groups": groups, "files": records(plan.files)}, as_json)

@@ -19,7 +19,7 @@ from tablefmt.cli.check import checkpoint, maintain, verify
 from tablefmt.cli.demonstration import demo
 from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
-from tablefmt.cli.output import escape_controls
+from tablefmt.cli.output import WRONG, escape_controls
 from tablefmt.cli.retention import expire_log, restore, vacuum
 from tablefmt.cli.state import describe, files, partitions, schema
 from tablefmt.errors import (
@@ -31,7 +31,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 
-WRONG, USAGE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
+USAGE, NOT_FOUND, INTERRUPTED = 2, 3, 130
 
 _NOT_FOUND = (TableNotFoundError, VersionNotFoundError, ChangesExpiredError)
 _ASKED_FOR_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())

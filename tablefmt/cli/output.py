@@ -20,6 +20,9 @@ from rich.text import Text
 
 Json = dict[str, Any]
 
+WRONG = 1
+"""Exit code when something is wrong, or something that was asked for could not be done."""
+
 
 def json_text(value: Any, *, indent: bool = False) -> str:
     """JSON in one line, or indented by two."""
@@ -29,6 +32,25 @@ def json_text(value: Any, *, indent: bool = False) -> str:
 def print_document(value: Any) -> None:
     """One JSON document."""
     click.echo(json_text(value, indent=True))
+
+
+def print_text(text: str) -> None:
+    """Lines for people."""
+    click.echo("\n".join(map(escape_controls, text.splitlines())))
+
+
+def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
+    """What a piece of work says of itself: its text, or its record."""
+    if as_json:
+        print_document(record)
+    else:
+        print_text(str(report))
+
+
+def exit_unless(ok: bool) -> None:
+    """End with WRONG where something was found wrong, or could not be done."""
+    if not ok:
+        click.get_current_context().exit(WRONG)
 
 
 def print_lines(values: Iterable[Any]) -> None:

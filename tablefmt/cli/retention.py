@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
 import click
 
 from tablefmt.cli.arguments import on_table, open_table
-from tablefmt.cli.output import Json, escape_controls, print_document, print_pairs, progress
+from tablefmt.cli.output import (
+    Json,
+    exit_unless,
+    print_document,
+    print_pairs,
+    print_report,
+    progress,
+)
 from tablefmt.cli.values import records
 from tablefmt.maintenance.expire import expire_log as run_expiry
 from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.session.receipt import Commit
 
-FAILED = 1
-"""Exit code when something that was asked for could not be done."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _of_removal(command: Command) -> Command:
+    """What both take that remove what is old."""
+    decorators = (
+        click.option("--retention", help="How long they stay: '7 days'; else the property."),
+        click.option("--delete", "deletes", is_flag=True, help="Remove them; else a dry run."),
+        click.option(
+            "--breaks-running-transactions",
+            is_flag=True,
+            help="Allow a retention shorter than the table's own.",
+        ),
+    )
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool) -> None:
+    """What went, or would; the exit code is that of a failure if something is still there."""
+    record = {name: getattr(report, name) for name in ("uri", "dry_run", "version", *names)}
+    record |= {shown: records(report.to_arrow()), "failures": dict(report.failures)}
+    print_report(report, record, as_json)
+    exit_unless(not report.failures)
 
 
 @click.command()
@@ -45,79 +78,27 @@ def print_commit(commit: Commit, as_json: bool) -> None:
 
 @click.command()
 @on_table
-@click.option("--retention", help="How long versions stay, such as '7 days'; else the property.")
-@click.option("--delete", "deletes", is_flag=True, help="Remove the files; else a dry run.")
-@click.option(
-    "--breaks-running-transactions",
-    is_flag=True,
-    help="Allow a retention shorter than the table's own.",
-)
-def vacuum(
-    uri: str,
-    as_json: bool,
-    options: Json,
-    retention: str | None,
-    deletes: bool,
-    breaks_running_transactions: bool,
-) -> None:
+@_of_removal
+def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
     """Say which files no kept version needs, and why; with --delete remove them.
 
     The exit code is 1 if one of them could not be removed.
     """
     context = open_table(uri, options).context
     with progress("removing files") as show:
-        report = run_vacuum(
-            context,
-            retention,
-            dry_run=not deletes,
-            breaks_running_transactions=breaks_running_transactions,
-            progress=show,
-        )
-    if as_json:
-        names = ("uri", "dry_run", "version", "oldest", "retention_seconds", "listed", "deleted")
-        record = {name: getattr(report, name) for name in names}
-        print_document(
-            {**record, "files": records(report.files), "failures": dict(report.failures)}
-        )
-    else:
-        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
-    if report.failures:
-        click.get_current_context().exit(FAILED)
+        report = run_vacuum(context, dry_run=not deletes, progress=show, **more)
+    names = ("oldest", "retention_seconds", "listed", "deleted")
+    _print_removal(report, "files", names, as_json)
 
 
 @click.command("expire-log")
 @on_table
-@click.option("--retention", help="How long entries stay, such as '30 days'; else the property.")
-@click.option("--delete", "deletes", is_flag=True, help="Remove the entries; else a dry run.")
-@click.option(
-    "--breaks-running-transactions",
-    is_flag=True,
-    help="Allow a retention shorter than the table's own.",
-)
-def expire_log(
-    uri: str,
-    as_json: bool,
-    options: Json,
-    retention: str | None,
-    deletes: bool,
-    breaks_running_transactions: bool,
-) -> None:
+@_of_removal
+def expire_log(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
     """Say which entries of the log are old enough to go; with --delete remove them.
 
     The exit code is 1 if one of them could not be removed.
     """
-    report = run_expiry(
-        open_table(uri, options).context,
-        retention,
-        dry_run=not deletes,
-        breaks_running_transactions=breaks_running_transactions,
-    )
-    if as_json:
-        names = ("uri", "dry_run", "version", "oldest", "log_start", "retention_seconds", "deleted")
-        record = {name: getattr(report, name) for name in names}
-        entries = {"entries": records(report.entries), "failures": dict(report.failures)}
-        print_document({**record, **entries})
-    else:
-        click.echo("\n".join(map(escape_controls, str(report).splitlines())))
-    if report.failures:
-        click.get_current_context().exit(FAILED)
+    report = run_expiry(open_table(uri, options).context, dry_run=not deletes, **more)
+    names = ("oldest", "log_start", "retention_seconds", "deleted")
+    _print_removal(report, "entries", names, as_json)

@@ -50,11 +50,6 @@ class Restored:
     deletes: Mapping[int, Marks]
     """By `own_file`: rows gone from files that come back."""
 
-    @property
-    def is_nothing(self) -> bool:
-        """The parent holds just the files of that version."""
-        return self.added is None and self.goes.num_rows == 0
-
     def pending(self, pending: PendingCommit) -> PendingCommit:
         """The facts with the rows that this takes out."""
         return replace(pending, deletes=self.deletes)
@@ -99,13 +94,9 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
     Raises:
         VersionNotFoundError: RET-2. CorruptEntryError: DEL-1, DEL-2, DEL-4.
     """
-    snapshot = restoring.snapshot
-    check_kept(snapshot.version, parent.totals.oldest, parent.version)
-    then = snapshot.files
-    same = frozenset(parent.metadata.partition_by) == snapshot.partition_ids
-    now = live.files
-    stays, kept = _unchanged(snapshot, live) if same else (_none(then), _none(now))
-    comes = then.filter(pa.array(~stays))
+    snapshot, now = restoring.snapshot, live.files
+    stays, kept = _unchanged(restoring, parent, live)
+    comes = snapshot.files.filter(pa.array(~stays))
     pairs = zip(comes["id"].to_pylist(), comes["deleted"].to_pylist(), strict=True)
     deletes = {
         own_file(at): Marks(snapshot.positions(file), BitMap64())
@@ -116,11 +107,23 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
     return Restored(now.filter(pa.array(~kept)), added, deletes)
 
 
-def _unchanged(one: Snapshot, other: Snapshot) -> tuple[Mask, Mask]:
+def restores_nothing(restoring: Restoring, parent: Head, live: Snapshot) -> bool:
+    """Whether the parent holds just the files of the version. Arguments and errors as of
+    `restored_on`.
+    """
+    stays, kept = _unchanged(restoring, parent, live)
+    return bool(stays.all() and kept.all())
+
+
+def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mask, Mask]:
     """Masks of the files that both have with the same rows gone, whatever their ids. Of one id as
     many are the same ones: rows that went never come back.
     """
+    one = restoring.snapshot
+    check_kept(one.version, parent.totals.oldest, parent.version)
     files, others = one.files, other.files
+    if frozenset(parent.metadata.partition_by) != one.partition_ids:
+        return _none(files), _none(others)
     at = pc.index_in(files["path"], value_set=others["path"])
     mine = np.flatnonzero(at.is_valid().to_numpy())
     theirs = at.drop_null().to_numpy()

@@ -1,4 +1,7 @@
-"""How long something is kept, and from where on. Pure. Spec: RET-4, RET-6."""
+"""How long something is kept, and from where on. `now_of` alone asks a clock.
+
+Spec: RET-4, RET-6.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Union
 
 from tablefmt.errors import InvalidRangeError
 from tablefmt.model.entry import Metadata
-from tablefmt.model.properties import duration_seconds, get_property
+from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
+from tablefmt.session.context import TableContext
+from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.timeline import Timeline
 
 Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
@@ -48,11 +53,26 @@ def kept_seconds(metadata: Metadata, name: str) -> float:
     return float(duration_seconds(get_property(metadata.properties, name)))
 
 
+def log_seconds(metadata: Metadata) -> float:
+    """How long entries stay by a table's properties: twice the longest transaction, at least."""
+    safe = 2 * transaction_seconds(metadata.properties)
+    return max(kept_seconds(metadata, "logRetentionDuration"), safe)
+
+
+def now_of(context: TableContext, view: LogView) -> int:
+    """The store's clock, or the best there is, µs UTC; no earlier than the head (RET-4).
+
+    A store tells the time by the second.
+    """
+    clock_us = context.store.server_time_us() or context.environment.now_us()
+    return max(clock_us, view.head.timestamp)
+
+
 def version_kept_from(timeline: Timeline, now_us: int, seconds: float) -> int:
     """The earliest version that was still the newest one so many seconds ago, or has been since.
 
     Args:
-        timeline: up to the head.
+        timeline: up to the head; where it stands on a checkpoint, earlier entries are looked at.
         now_us: the store's clock, or the best there is.
         seconds: how long versions stay.
 
@@ -61,4 +81,4 @@ def version_kept_from(timeline: Timeline, now_us: int, seconds: float) -> int:
     """
     cutoff = now_us - round(min(seconds, 1e12) * _MICROS)
     newest_then = timeline.last_by(cutoff)
-    return newest_then if newest_then >= timeline.first else 0
+    return newest_then if newest_then >= min(timeline.oldest, timeline.first) else 0

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.errors import StoreError
+from tablefmt.maintenance.ages import now_of
 from tablefmt.maintenance.listing import listed
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
@@ -47,7 +48,7 @@ def _delete_data(context: TableContext) -> None:
         return
     limits = Limits(
         oldest=head.version,
-        now_us=store.server_time_us() or context.environment.now_us(),
+        now_us=now_of(context, view),
         unnamed_seconds=2 * transaction_seconds(head.metadata.properties),
     )
     files = doomed(listing, view.snapshot().history, pa.array([], pa.string()), limits)

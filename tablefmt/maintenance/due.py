@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.maintenance.ages import kept_seconds
+from tablefmt.maintenance.ages import kept_seconds, log_seconds, now_of, version_kept_from
+from tablefmt.model.entry import Totals
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.properties import get_property
 from tablefmt.operations.auto_compact import worthwhile
@@ -21,8 +22,6 @@ from tablefmt.session.checkpointing import newest_checkpoint
 from tablefmt.session.context import TableContext
 
 COMPACT, CHECKPOINT, VACUUM, EXPIRE = "compact", "checkpoint", "vacuum", "expire-log"
-
-_MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class Due:
 def due(context: TableContext) -> tuple[Due, ...]:
     """What is due on the newest version, in the order of WORK.
 
-    Of vacuum the log tells only that there are versions old enough, of its expiry only whether none
-    was yet; what files or entries go, their dry runs say.
+    Of vacuum the log tells how many files were removed long enough ago, of its expiry only whether
+    none was yet; what files or entries go, their dry runs say.
     """
     reasons = ((work, reason_for(context, work)) for work in WORK)
     return tuple(Due(work, reason) for work, reason in reasons if reason is not None)
@@ -75,25 +74,29 @@ def _of_versions(context: TableContext) -> str | None:
 
 
 def _of_age(context: TableContext) -> str | None:
-    """Whether another version took the oldest one's place long enough ago."""
+    """Whether files were removed long enough ago that no horizon has given up yet (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
-    oldest = view.head.totals.oldest
-    if oldest >= view.head.version or view.timestamp_at(oldest + 1) > _cutoff(context, name):
+    seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
+    kept = version_kept_from(view.timeline, now_of(context, view), seconds)
+    if kept <= oldest:
         return None
-    return f"version {oldest} was the newest one longer ago than {name}"
+    files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
+    return f"{files} files were removed longer ago than {name}" if files else None
+
+
+def _removed(totals: Totals) -> int:
+    """Files that were ever removed up to a version."""
+    return totals.next_id - 1 - totals.files
 
 
 def _of_entries(context: TableContext) -> str | None:
     view, name = context.view, "logRetentionDuration"
     if EXPIRY in view.head.protocol.reader or view.head.version < 2:
         return None
-    return f"entries are older than {name}" if view.created <= _cutoff(context, name) else None
-
-
-def _cutoff(context: TableContext, name: str) -> int:
-    """µs UTC: what was before it is older than a property says."""
-    now_us = context.store.server_time_us() or context.environment.now_us()
-    return now_us - round(kept_seconds(context.view.head.metadata, name) * _MICROS)
+    seconds = log_seconds(view.head.metadata)
+    # Entry 0 stays: the next one is the first that can go.
+    going = version_kept_from(view.timeline, now_of(context, view), seconds) > 1
+    return f"entries are older than {name}" if going else None
 
 
 _REASONS: dict[str, Callable[[TableContext], str | None]] = {

@@ -5,23 +5,25 @@ Spec: ENT-13, RET-4, RET-9, LOG-8.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
-from tablefmt.errors import ConcurrentModificationException, InvalidRangeError
+from tablefmt.errors import InvalidRangeError
 from tablefmt.log.names import LOG, entry_version
 from tablefmt.maintenance.ages import (
     Retention,
-    kept_seconds,
+    log_seconds,
+    now_of,
     retention_seconds,
     version_kept_from,
 )
 from tablefmt.maintenance.checkpoint import verified
-from tablefmt.maintenance.horizon import ATTEMPTS, commit_horizon
-from tablefmt.maintenance.vacuum import check_place, now_of, remove
+from tablefmt.maintenance.horizon import commit_horizon
+from tablefmt.maintenance.listing import bytes_of
+from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.model.entry import (
     KeptCheckpoint,
     LogHorizon,
@@ -31,12 +33,11 @@ from tablefmt.model.entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.features import EXPIRY
-from tablefmt.model.properties import transaction_seconds
 from tablefmt.session.checkpoint import checkpoint_at
 from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.staging import commit_staged
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import commit_anew
+from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -63,7 +64,8 @@ class ExpiryReport:
     oldest: int
     """The earliest version that can be read, once this was run."""
     log_start: int
-    """The first entry that stays after version 0; 0 if none may go."""
+    """The first of the entries that all stay, up to the newest; below it stay version 0 and those
+    that say what the metadata is. 0: nothing of the log may go, or ever went."""
     retention_seconds: float
     entries: pa.Table
     """What may go: version, path, size, reason."""
@@ -78,7 +80,7 @@ class ExpiryReport:
     def __str__(self) -> str:
         count = self.entries.num_rows if self.dry_run else self.deleted
         would = "would remove" if self.dry_run else "removed"
-        size = int(pc.sum(self.entries["size"]).as_py() or 0)
+        size = bytes_of(self.entries, self.failures)
         lines = [
             f"{self.uri}: {would} {count} entries, {size} bytes; the log goes from version "
             f"{self.log_start} to {self.version} then, and versions from {self.oldest} on can be "
@@ -127,7 +129,7 @@ def expire_log(
         dry_run=dry_run,
         version=view.head.version,
         oldest=oldest if entries.num_rows else view.head.totals.oldest,
-        log_start=start if entries.num_rows else max(0, min(listed, default=0)),
+        log_start=start if entries.num_rows else _whole_from(listed, view.head.version),
         retention_seconds=seconds,
         entries=entries,
     )
@@ -151,15 +153,14 @@ def expire_log(
 
 
 def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> float:
-    kept = kept_seconds(metadata, "logRetentionDuration")
-    safe = max(ENTRY_SECONDS_MIN, 2 * transaction_seconds(metadata.properties))
+    safe = log_seconds(metadata)
     if given is None:
-        return max(kept, safe)
+        return safe
     seconds = retention_seconds(given)
-    if not dangerous and seconds < max(kept, safe):
+    if not dangerous and seconds < safe:
         raise InvalidRangeError(
-            f"a retention of {seconds:.0f} s is shorter than logRetentionDuration ({kept:.0f} s) "
-            f"or than twice the longest transaction ({safe:.0f} s): writers and readers that are "
+            f"a retention of {seconds:.0f} s is shorter than {safe:.0f} s, which is "
+            "logRetentionDuration or twice the longest transaction: writers and readers that are "
             "behind would fail. Set the properties, or pass breaks_running_transactions=True if "
             "nothing is running"
         )
@@ -170,6 +171,14 @@ def _listed(store: Store) -> dict[int, tuple[str, int]]:
     """The entries that there are but version 0, by version: key and size."""
     found = ((entry_version(one.key), one) for one in store.list_after(LOG))
     return {version: (one.key, one.size) for version, one in found if version}
+
+
+def _whole_from(listed: Collection[int], last: int) -> int:
+    """The first of the versions up to one whose entries are all there."""
+    first = last
+    while first - 1 in listed:
+        first -= 1
+    return 0 if first <= 1 else first
 
 
 def _needed(view: LogView, oldest: int) -> frozenset[int]:
@@ -197,12 +206,11 @@ def _going(listed: dict[int, tuple[str, int]], start: int, needed: frozenset[int
 
 def _enable(context: TableContext) -> None:
     """See to it that every reader knows that entries may be missing (VER-4)."""
-    for attempt in range(1, ATTEMPTS + 1):
-        head = context.begin()
+
+    def stage(head: Head, pinned: TransactionSnapshot) -> Staged | None:
         if EXPIRY in head.protocol.reader:
-            return
-        pinned = context.pin(head.version)
-        staged = Staged(
+            return None
+        return Staged(
             transaction=pinned.transaction,
             operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
             written_under=pinned.metadata,
@@ -212,11 +220,8 @@ def _enable(context: TableContext) -> None:
                 writer=tuple(sorted({*head.protocol.writer, EXPIRY})),
             ),
         )
-        try:
-            commit_staged(context, staged, CommitOptions())
-        except ConcurrentModificationException:
-            if attempt == ATTEMPTS:
-                raise
+
+    commit_anew(context, stage)
 
 
 def _checkpoints(context: TableContext, oldest: int) -> tuple[KeptCheckpoint, ...]:

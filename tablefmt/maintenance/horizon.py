@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.commit.plan import Staged
-from tablefmt.errors import ConcurrentModificationException
 from tablefmt.model.entry import Horizon, LogHorizon, Operation, OperationClass, PartitionScope
 from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
-from tablefmt.session.staging import commit_staged
-
-ATTEMPTS = 16
-"""Changes of the table's metadata that it begins anew after: it relies on nothing that it read."""
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import commit_anew
+from tablefmt.snapshot.head import Head
 
 
 def commit_horizon(
@@ -37,26 +34,22 @@ def commit_horizon(
     Raises:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        head = context.begin()
-        pinned = context.pin(head.version)
-        staged = Staged(
+    operation = Operation(
+        name=name,
+        cls=OperationClass.MINOR_COMPACT,
+        parameters=dict(parameters),
+        metrics=dict(metrics),
+    )
+
+    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+        return Staged(
             transaction=pinned.transaction,
-            operation=Operation(
-                name=name,
-                cls=OperationClass.MINOR_COMPACT,
-                parameters=dict(parameters),
-                metrics=dict(metrics),
-            ),
+            operation=operation,
             scope=PartitionScope(()),
             written_under=pinned.metadata,
             read_version=pinned.version,
             horizon=Horizon(oldest, log) if oldest > 0 else None,
             recorded=True,
         )
-        try:
-            return commit_staged(context, staged, CommitOptions())
-        except ConcurrentModificationException:
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+
+    return commit_anew(context, stage)

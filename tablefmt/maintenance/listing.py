@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.store.protocol import Store, StoredObject
 
@@ -18,6 +19,12 @@ def listed(store: Store, prefixes: Sequence[str]) -> pa.Table:
     """The objects whose keys begin with one of the prefixes: LISTING, by prefix in order."""
     batches = [batch for prefix in prefixes for batch in _batches(store.list_after(prefix))]
     return pa.Table.from_batches(batches, LISTING)
+
+
+def bytes_of(objects: pa.Table, without: Iterable[str] = ()) -> int:
+    """What objects with `path` and `size` take together, but for some of them."""
+    stay = pc.is_in(objects["path"], value_set=pa.array(without, pa.string()))
+    return int(pc.sum(objects["size"].filter(pc.invert(stay))).as_py() or 0)
 
 
 def _batches(objects: Iterator[StoredObject]) -> Iterator[pa.RecordBatch]:

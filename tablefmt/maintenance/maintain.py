@@ -12,9 +12,10 @@ import pyarrow as pa
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint
-from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, due, reason_for
-from tablefmt.maintenance.expire import expire_log
-from tablefmt.maintenance.vacuum import vacuum
+from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, reason_for
+from tablefmt.maintenance.expire import ExpiryReport, expire_log
+from tablefmt.maintenance.vacuum import VacuumReport, vacuum
+from tablefmt.model.features import EXPIRY
 from tablefmt.operations.auto_compact import worthwhile
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
 from tablefmt.session.context import TableContext
@@ -32,6 +33,9 @@ COMPACTION_SHARE = 0.5
 DONE, NOT_DUE, WOULD, POSTPONED, FAILED = "done", "not due", "is due", "postponed", "failed"
 OUTCOMES = (DONE, NOT_DUE, WOULD, POSTPONED, FAILED)
 """What became of a piece of work; POSTPONED: the time was over."""
+
+FAILURES = (TablefmtError, OSError, pa.ArrowException)
+"""What a piece of work may fail by: a disk that is full, a file that is damaged, a store."""
 
 Progress = Callable[[str], None]
 """Told of each piece of work as it begins."""
@@ -70,7 +74,8 @@ class MaintenanceReport:
     version: int
     """The newest version when it ended."""
     steps: tuple[Step, ...]
-    """One for each piece of work, in order."""
+    """One for each piece of work, in order; then those of which it is not known whether they are
+    due next."""
     next: tuple[Due, ...]
     """What is due now."""
 
@@ -117,7 +122,8 @@ def maintain(
 ) -> MaintenanceReport:
     """Compact, checkpoint, vacuum and expire the log, as far as each is due by the properties.
 
-    What fails is in the report, and keeps nothing else from being done.
+    What fails is in the report, and keeps nothing else from being done: also where it is not known
+    whether something is due.
 
     Args:
         context: the table.
@@ -132,35 +138,39 @@ def maintain(
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise InvalidRangeError(f"seconds {seconds!r:.100} is not a number from 0 on")
+    context.view.refresh()
     clock = context.environment.monotonic
     end = clock() + seconds
     compacted_by = clock() + COMPACTION_SHARE * seconds
-    work: dict[str, Callable[[], str]] = {
+    work: dict[str, Callable[[], tuple[str, str]]] = {
         COMPACT: partial(_compact, context, compacted_by),
-        CHECKPOINT: lambda: str(checkpoint(context)),
-        VACUUM: lambda: str(vacuum(context, dry_run=False)),
-        EXPIRE: lambda: str(expire_log(context, dry_run=False)),
+        CHECKPOINT: lambda: (DONE, str(checkpoint(context))),
+        VACUUM: lambda: _removed(vacuum(context, dry_run=False)),
+        EXPIRE: lambda: _removed(expire_log(context, dry_run=False)),
     }
     assert tuple(work) == WORK
-    steps = []
+    steps: list[Step] = []
     for name, run in work.items():
         # Asked anew each time: a compaction may be what makes a checkpoint due.
-        reason = _reason(context, name)
-        if reason is None:
-            steps.append(Step(name, NOT_DUE))
-        elif dry_run:
-            steps.append(Step(name, WOULD, reason))
-        elif clock() > end:
-            steps.append(Step(name, POSTPONED, reason))
-        else:
+        reason, step = _asked(context, name)
+        if step is None and reason is not None and not dry_run and clock() <= end:
             if progress is not None:
                 progress(name)
-            steps.append(_run(name, reason, run, clock))
+            step = _run(name, reason, run, clock)
+        outcome = NOT_DUE if reason is None else WOULD if dry_run else POSTPONED
+        steps.append(step or Step(name, outcome, reason))
+    following: list[Due] = []
+    for name in WORK:
+        reason, step = _asked(context, name, reason_for)
+        if step is not None:
+            steps.append(step)
+        elif reason is not None:
+            following.append(Due(name, reason))
     return MaintenanceReport(
         uri=context.store.uri,
         dry_run=dry_run,
         steps=tuple(steps),
-        next=due(context),
+        next=tuple(following),
         version=context.view.head.version,
     )
 
@@ -168,23 +178,45 @@ def maintain(
 def _reason(context: TableContext, work: str) -> str | None:
     """Why a piece of work is due; None if it is not."""
     reason = reason_for(context, work)
-    if work == EXPIRE and reason is None:
+    if work == EXPIRE and reason is None and EXPIRY in context.view.head.protocol.reader:
         # Of a log that was cut before, its beginning is not told by the log.
         going = expire_log(context).entries.num_rows
         reason = f"{going} entries are older than logRetentionDuration" if going else None
     return reason
 
 
-def _run(name: str, reason: str, run: Callable[[], str], clock: Callable[[], float]) -> Step:
+def _asked(
+    context: TableContext, work: str, why: Callable[[TableContext, str], str | None] = _reason
+) -> tuple[str | None, Step | None]:
+    """Why a piece of work is due, or the step that says that it is not known."""
+    try:
+        return why(context, work), None
+    except FAILURES as error:
+        return None, Step(work, FAILED, "whether it is due is not known", _shown(error))
+
+
+def _run(
+    name: str, reason: str, run: Callable[[], tuple[str, str]], clock: Callable[[], float]
+) -> Step:
     began = clock()
     try:
-        outcome, result = DONE, run()
-    except TablefmtError as error:
-        outcome, result = FAILED, f"{error.kind}: {error}"
+        outcome, result = run()
+    except FAILURES as error:
+        outcome, result = FAILED, _shown(error)
     return Step(name, outcome, reason, result, clock() - began)
 
 
-def _compact(context: TableContext, end: float) -> str:
+def _shown(error: Exception) -> str:
+    kind = error.kind if isinstance(error, TablefmtError) else type(error).__name__
+    return f"{kind}: {error}"
+
+
+def _removed(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
+    """What became of it: what could not be removed waits for the next run."""
+    return FAILED if report.failures else DONE, str(report)
+
+
+def _compact(context: TableContext, end: float) -> tuple[str, str]:
     """Commit by commit, until nothing is worth it any more or the time is over."""
     asked, files, outputs, commits = Compaction(), 0, 0, 0
     while commits == 0 or context.environment.monotonic() < end:
@@ -198,4 +230,4 @@ def _compact(context: TableContext, end: float) -> str:
         commits += 1
         files += sum(len(group.files) for group in groups)
         outputs += sum(group.outputs for group in groups)
-    return f"{files} files became about {outputs}, in {commits} commits"
+    return DONE, f"{files} files became about {outputs}, in {commits} commits"

@@ -17,11 +17,12 @@ from tablefmt.log.names import entry_key
 from tablefmt.maintenance.ages import (
     Retention,
     kept_seconds,
+    now_of,
     retention_seconds,
     version_kept_from,
 )
 from tablefmt.maintenance.horizon import commit_horizon
-from tablefmt.maintenance.listing import listed
+from tablefmt.maintenance.listing import bytes_of, listed
 from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import transaction_seconds
@@ -63,7 +64,7 @@ class VacuumReport:
     @property
     def bytes(self) -> int:
         """Size of all files in the report."""
-        return int(pc.sum(self.files["size"]).as_py() or 0)
+        return bytes_of(self.files)
 
     def to_arrow(self) -> pa.Table:
         """A row a file: path, size, modified, removed_version, reason."""
@@ -73,8 +74,9 @@ class VacuumReport:
         would = "would remove" if self.dry_run else "removed"
         count = self.files.num_rows if self.dry_run else self.deleted
         kept = "would be" if self.dry_run else "are"
+        size = bytes_of(self.files, self.failures)
         lines = [
-            f"{self.uri}: {would} {count} of {self.listed} files, {self.bytes} bytes; versions "
+            f"{self.uri}: {would} {count} of {self.listed} files, {size} bytes; versions "
             f"{self.oldest} to {self.version} {kept} kept ({self.retention_seconds:.0f} s)"
         ]
         for row in self.files.slice(0, SHOWN).to_pylist():
@@ -159,15 +161,6 @@ def vacuum(
     )
 
 
-def now_of(context: TableContext, view: LogView) -> int:
-    """The store's clock, or the best there is, µs UTC; no earlier than the head (RET-4).
-
-    A store tells the time by the second.
-    """
-    clock_us = context.store.server_time_us() or context.environment.now_us()
-    return max(clock_us, view.head.timestamp)
-
-
 def check_place(store: Store) -> None:
     """Refuse a table that everything else in a bucket, or on a disk, lies below."""
     _, _, path = store.uri.rpartition("://")
@@ -183,7 +176,7 @@ def check_place(store: Store) -> None:
 def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tuple[float, float]:
     """How long versions stay, and files that no entry names."""
     kept = kept_seconds(metadata, "deletedFileRetentionDuration")
-    safe = max(kept, 2 * transaction_seconds(metadata.properties))
+    safe = 2 * transaction_seconds(metadata.properties)
     if given is None:
         return kept, safe
     seconds = retention_seconds(given)

@@ -73,7 +73,7 @@ def _committed(context: TableContext, entry: Entry) -> None:
         return
     if entry.add is None or entry.operation.cls in NOT_LOGICAL:
         return
-    known = _watches.setdefault(context.view, _Watch())
+    known = _watches.get(context.view) or _watches.setdefault(context.view, _Watch())
     known.files = min(known.files, entry.totals.files)
     if entry.totals.files - known.files < MORE_FILES:
         return

@@ -188,8 +188,13 @@ def still_there(
     pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...]
 ) -> tuple[PlannedGroup, ...]:
     """Those of the groups of which nobody took a file away meanwhile."""
-    live = pinned.snapshot.files["id"].to_numpy()
-    return tuple(group for group in groups if np.isin(group.files, live).all())
+    if not groups:
+        return ()
+    ids = np.concatenate([group.files for group in groups])
+    live = np.isin(ids, pinned.snapshot.of_ids(np.unique(ids))["id"].to_numpy())
+    ends = np.cumsum([len(group.files) for group in groups])
+    whole = np.logical_and.reduceat(live, np.concatenate([[0], ends[:-1]]))
+    return tuple(groups[at] for at in np.flatnonzero(whole))
 
 
 def check_target(size: int | None) -> None:

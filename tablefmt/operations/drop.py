@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from tablefmt.commit.plan import Replacing, Staged
-from tablefmt.errors import ConcurrentModificationException
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import commit_anew
+from tablefmt.snapshot.head import Head
 
 NAME = "DROP TABLE"
-
-ATTEMPTS = 16
-"""Changes of the table's metadata that it begins anew after: it relies on nothing that it read."""
 
 
 def drop(context: TableContext, options: CommitOptions) -> Commit:
@@ -23,9 +21,9 @@ def drop(context: TableContext, options: CommitOptions) -> Commit:
         TableNotFoundError, TableReplacedError: somebody else dropped it.
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        pinned = context.pin(context.begin().version)
-        staged = Staged(
+
+    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+        return Staged(
             transaction=pinned.transaction,
             operation=Operation(name=NAME, cls=OperationClass.PROTOCOL),
             written_under=pinned.metadata,
@@ -33,9 +31,5 @@ def drop(context: TableContext, options: CommitOptions) -> Commit:
             replacing=Replacing(None),
             ends=True,
         )
-        try:
-            return commit_staged(context, staged, options)
-        except ConcurrentModificationException:
-            if attempt == ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+
+    return commit_anew(context, stage, options)

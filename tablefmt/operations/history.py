@@ -11,6 +11,7 @@ from tablefmt.errors import InvalidRangeError, VersionNotFoundError
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import kept_from
 from tablefmt.model.entry import Entry
+from tablefmt.model.features import EXPIRY
 from tablefmt.model.integers import whole_from_0
 from tablefmt.session.context import TableContext
 
@@ -52,10 +53,14 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
+    if EXPIRY in context.view.head.protocol.reader:
+        # A block of entries may still have some that were removed from the log.
+        first = max(first, kept_from(context.store, last))
     base = context.view.base.version
     try:
         entries = read_entries(context.store, first, last, base)
     except VersionNotFoundError:
+        # The log of the table that was here before lacks its beginning.
         entries = read_entries(context.store, kept_from(context.store, last), last, base)
     oldest = context.view.head.totals.oldest
     return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], SCHEMA)

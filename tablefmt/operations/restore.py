@@ -16,7 +16,7 @@ from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.model.integers import whole_number
 from tablefmt.model.new_ids import dropped_names, roots_gone
 from tablefmt.model.schema import id_places
-from tablefmt.model.times import Time, to_micros
+from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import with_schema
 from tablefmt.session.options import CommitOptions
@@ -62,14 +62,16 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
     if version is not None and number is None:
         raise InvalidRangeError(f"version {version!r} is not a whole number")
     micros = None if timestamp is None else to_micros(timestamp)
-    asked: dict[str, Any] = {"version": number} if micros is None else {"timestamp": str(timestamp)}
+    time = None if micros is None else show_time(micros)
+    asked: dict[str, Any] = {"version": number} if time is None else {"timestamp": time}
 
     def stage(pinned: TransactionSnapshot, _: Any) -> Staged:
         return stage_restore(pinned, number, micros, asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
-        return (str(number if micros is None else timestamp),)
+        # However the time was given: an application version is of one content.
+        return (time or str(number),)
 
     return Statement(name=NAME, stage=stage, text=text)
 

@@ -70,9 +70,7 @@ def _pack(store: Store, since: int, last: int) -> None:
         logger.warning("entries were not put together: %s", error)
 
 
-def checkpoint_at(
-    store: Store, version: int, nonce: Nonce, *, afresh: bool = False
-) -> Checkpoint:
+def checkpoint_at(store: Store, version: int, nonce: Nonce, *, afresh: bool = False) -> Checkpoint:
     """Write a checkpoint of any version whose entries are there.
 
     Arguments and errors as of `checkpoint_of`.

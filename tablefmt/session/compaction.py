@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
 from tablefmt.conflict.facts import Group, Ids, Run
@@ -111,12 +110,11 @@ def staged_rewrites(
         groups.append(Group(np.sort(one.files), tuple(enumerate(runs, count))))
         parts.append(one.added)
         count += len(runs)
-    live = pinned.snapshot.files
-    inputs = pa.array(np.concatenate([g.inputs for g in groups] or [np.zeros(0, np.int64)]))
+    inputs = np.concatenate([np.zeros(0, np.int64), *(group.inputs for group in groups)])
     return Staged(
         transaction=pinned.transaction,
         operation=Operation(name=NAMES[cls], cls=cls, parameters=dict(parameters or {})),
-        scope=scope_of_files(live.filter(pc.is_in(live["id"], inputs)), pinned.metadata),
+        scope=scope_of_files(pinned.snapshot.of_ids(np.unique(inputs)), pinned.metadata),
         written_under=pinned.metadata,
         read_version=pinned.version,
         add=joined(parts),

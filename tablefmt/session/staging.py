@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan, Staged
-from tablefmt.commit.restoring import restored_on
+from tablefmt.commit.restoring import restores_nothing
 from tablefmt.conflict.facts import Read
-from tablefmt.errors import CommitRejectedError
+from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
 from tablefmt.model.schema import Schema
@@ -34,9 +34,15 @@ from tablefmt.session.source import (
     with_reads,
     without_handles,
 )
+from tablefmt.snapshot.head import Head
 
 _WORK = tuple(each.name for each in fields(Staged))
 _work_of = attrgetter(*_WORK)
+
+ATTEMPTS = 16
+"""Changes of the table's metadata that `commit_anew` begins again after."""
+
+NO_OPTIONS = CommitOptions()
 
 Stage = Callable[[TransactionSnapshot], Staged]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""
@@ -226,6 +232,38 @@ def commit_staged(
     return context.finish(plan, options.deadline)
 
 
+def commit_anew(
+    context: TableContext,
+    stage: Callable[[Head, TransactionSnapshot], Staged | None],
+    options: CommitOptions = NO_OPTIONS,
+) -> Commit:
+    """Commit what relies on nothing that was read: after a change of the metadata, once more on
+    the newest version there is then.
+
+    Args:
+        context: the table.
+        stage: says what is to be committed on a head, in a new transaction; None: there is nothing
+            to do, and no version is made.
+        options: what every commit takes.
+
+    Raises:
+        What `stage` raises. CommitRejectedError, CommitUnknownError.
+        ConcurrentModificationException: the metadata changed again and again.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        head = context.begin()
+        pinned = context.pin(head.version)
+        staged = stage(head, pinned)
+        if staged is None:
+            return context.no_op(pinned.transaction, "")
+        try:
+            return commit_staged(context, staged, options)
+        except ConcurrentModificationException:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
 def check_age(seconds: float, metadata: Metadata) -> None:
     """Refuse what vacuum may have taken the files of: no entry names them yet.
 
@@ -317,7 +355,7 @@ def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
     if staged.restoring is not None:
         view.refresh()
         head = view.read_head
-        return restored_on(staged.restoring, head, view.snapshot(head.version)).is_nothing
+        return restores_nothing(staged.restoring, head, view.snapshot(head.version))
     if staged.replacing is None:
         return False
     scope = staged.replacing.predicate

@@ -15,7 +15,8 @@ from tablefmt.model.entry import StoredEntry
 from tablefmt.store.protocol import Store
 
 ENTRY_SECONDS_MIN = 3600.0
-"""An entry stays in the log for so long, whatever is asked for (RET-9)."""
+"""An entry stays in the log for at least twice as long, unless somebody says that nothing is under
+way (RET-9): whoever heard of the head within half of it cannot have missed one that is gone."""
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 

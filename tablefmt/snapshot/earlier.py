@@ -6,7 +6,8 @@ Spec: RPL-1, RPL-4, TIM-4, CKP-6.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Protocol
 
 from tablefmt.log.codec import decode
@@ -96,10 +97,17 @@ class EarlierVersions:
     def first_time(self, low: int, high: int, micros: int) -> int:
         """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
         there is none below. FAN versions a round."""
+        return self._first(low, high, micros, attrgetter("time_version"))
+
+    def first_committed(self, low: int, high: int, micros: int) -> int:
+        """The same by the time of the commit."""
+        return self._first(low, high, micros, attrgetter("timestamp"))
+
+    def _first(self, low: int, high: int, micros: int, time_of: Callable[[Entry], int]) -> int:
         while low < high:
             step = max(1, (high - low) // FAN)
             probes = list(range(low, high, step))
-            times = [entry.time_version for entry in self._read(probes)]
+            times = [time_of(entry) for entry in self._read(probes)]
             later = next((i for i, time in enumerate(times) if time >= micros), len(probes))
             if later < len(probes):
                 high = probes[later]

@@ -20,6 +20,9 @@ class EarlierTimes(Protocol):
         """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
         there is none below."""
 
+    def first_committed(self, low: int, high: int, micros: int) -> int:
+        """The same by the time of the commit."""
+
 
 class Timeline:
     """Timestamps and time versions of versions `first`, `first` + 1, …, in µs UTC.
@@ -90,7 +93,13 @@ class Timeline:
         return self.first + bisect_right(self.time_versions, micros)
 
     def last_by(self, micros: int) -> int:
-        """The largest version that was committed at or before `micros`; `first` - 1 for none."""
+        """The largest version that was committed at or before `micros`; for none the one before the
+        first that is known, or of those before a checkpoint before the first that is kept."""
+        if self._earlier is not None and micros < self.timestamps[0]:
+            low = min(self.oldest, self.first)
+            if micros < self.earliest:
+                return low - 1
+            return self._earlier.first_committed(low, self.first, micros + 1) - 1
         return self.first - 1 + bisect_right(self.timestamps, micros)
 
     def version_at(self, micros: int) -> int:

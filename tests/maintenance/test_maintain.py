@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tablefmt.errors import InvalidRangeError, StoreError
 from tablefmt.maintenance.due import WORK, due
 from tablefmt.maintenance.maintain import SCHEMA, maintain
 from tablefmt.store.protocol import Store, StoredObject
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
@@ -40,9 +40,11 @@ def outcomes(table: Table, **how: Any) -> dict[str, str]:
 
 
 def small_files(days: float = 0.0, versions: int = 12) -> tuple[Table, Clock, Store]:
-    """A table of a few small files, so many days after they were written."""
+    """A table of a few small files, so many days after they were written, and one that went."""
     clock, store = Clock(), memory()
     table = new_table(store, clock=clock, checkpointInterval="10")
+    table.append(rows(-1))
+    table.delete("id = -1")
     for number in range(versions):
         table.append(rows(number))
     clock.forward(days * DAY)
@@ -76,14 +78,16 @@ def test_all_that_is_due_is_done_once() -> None:
     assert {"COMPACT MINOR", "EXPIRE LOG"} <= set(operations)
     # Files of before the compaction are of versions that are kept: until these are old, too.
     assert len(data_files(store)) == 14
+    assert [step.outcome for step in table.maintain().steps] == ["not due"] * 4
     clock.forward(8 * DAY)
     assert table.maintain().ok
     assert table.history()["operation"].to_pylist()[0] == "VACUUM"
     assert data_files(store) == live_files(store)
     assert ids(handle(store, clock)) == [*range(12), 100]
-    again = table.maintain()
-    assert {s.work: s.outcome for s in again.steps if s.outcome == "failed"} == {}
-    assert again.steps[0].outcome == again.steps[1].outcome == "not due"
+    clock.forward(8 * DAY)
+    before = table.refresh().version
+    assert outcomes(table)["vacuum"] == "not due"
+    assert table.refresh().version == before
 
 
 def test_a_dry_run_changes_nothing() -> None:
@@ -129,6 +133,107 @@ def test_what_fails_keeps_nothing_else_from_being_done() -> None:
     assert "denied" in (by_work["vacuum"].result or "")
     assert by_work["compact"].outcome == by_work["checkpoint"].outcome == "done"
     assert ids(handle(store, clock)) == list(range(12))
+
+
+def test_what_removed_no_file_makes_no_vacuum_due() -> None:
+    """RET-5: however old versions are; and who stands on a checkpoint asks the entries below."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock, checkpointInterval="5")
+    for number in range(20):
+        table.append(rows(number))
+        clock.forward(DAY)
+    clock.forward(8 * DAY)
+    assert outcomes(table, dry_run=True)["vacuum"] == "not due"
+    table.overwrite(rows(1))
+    table.checkpoint()
+    clock.forward(7 * DAY - 1)
+    table.append(rows(2))
+    for fresh in (table, handle(store, clock)):
+        assert outcomes(fresh, dry_run=True)["vacuum"] == "not due"
+    clock.forward(1)
+    for fresh in (table, handle(store, clock)):
+        (why,) = [one.reason for one in due(fresh.context) if one.work == "vacuum"]
+        assert "20 files were removed longer ago" in why
+    for number in range(3, 20):
+        table.append(rows(number))
+    table.checkpoint()
+    fresh = handle(store, clock)
+    assert fresh.context.view.base.version == table.version
+    assert [one.reason for one in due(fresh.context) if one.work == "vacuum"] == [why]
+    assert fresh.vacuum(dry_run=False).deleted == 20
+    assert outcomes(fresh, dry_run=True)["vacuum"] == "not due"
+
+
+@pytest.mark.parametrize("asked", ["place", "last", "disk"])
+def test_what_cannot_be_asked_is_a_step_that_failed(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reason that cannot be had keeps nothing else from being done, and nothing is raised."""
+    table, clock, store = small_files(days=40)
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    if asked == "place":
+        table.expire_log(dry_run=False)
+        table.overwrite(rows(*range(12)))
+        clock.forward(100 * DAY)
+
+        class Bucket(ForwardingStore):
+            @property
+            def uri(self) -> str:
+                return "s3://bucket"
+
+        report = behind(table, Bucket(store)).maintain()
+        failed = {"vacuum", "expire-log"}
+        assert "whole bucket" in str(report)
+    elif asked == "disk":
+        monkeypatch.setattr("tablefmt.maintenance.maintain.checkpoint", full)
+        report, failed = table.maintain(), {"checkpoint"}
+        assert "OSError: [Errno 28] No space left" in str(report)
+    else:
+        calls = iter([None] * 4)
+
+        def unasked(context: Any, work: str) -> None:
+            if next(calls, work) is not None:
+                raise StoreError("no answer")
+
+        monkeypatch.setattr("tablefmt.maintenance.maintain.reason_for", unasked)
+        report, failed = table.maintain(), {*WORK}
+        assert [step.outcome for step in report.steps] == ["not due"] * 4 + ["failed"] * 4
+    assert not report.ok
+    assert {step.work for step in report.steps if step.outcome == "failed"} == failed
+    assert report.to_arrow().num_rows == len(report.steps)
+    assert sorted(ids(handle(store, clock))) == list(range(12))
+
+
+def test_a_log_that_was_never_cut_is_not_read_to_see_whether_it_should_be() -> None:
+    """RET-9: what is due says the newest state, not every entry there is."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock)
+    for number in range(30):
+        table.append(rows(number))
+    table.checkpoint()
+    counting = CountingStore(store)
+    fresh = handle(counting, clock)
+    counting.requests.clear()
+    assert fresh.maintain(dry_run=True).steps[-1].outcome == "not due"
+    assert len({key for verb, key in counting.requests if verb == "get"}) < 6
+
+
+def test_what_could_not_be_removed_is_a_failure() -> None:
+    """RET-5: it is there, and the run has not done what it should."""
+    table, _, store = small_files(days=40)
+
+    class Stubborn(ForwardingStore):
+        def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+            return dict.fromkeys(keys, "AccessDenied")
+
+    steps = {step.work: step for step in behind(table, Stubborn(store)).maintain().steps}
+    assert steps["vacuum"].outcome == "failed"
+    assert "removed 0 of" in (steps["vacuum"].result or "")
+    assert "files, 0 bytes" in (steps["vacuum"].result or "")
+    assert "AccessDenied" in (steps["vacuum"].result or "")
 
 
 def test_rows_that_are_gone_are_reason_enough() -> None:
