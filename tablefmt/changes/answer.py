@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import INSERT, FileChanges
-from tablefmt.changes.net import difference, may_cancel, together
+from tablefmt.changes.net import difference, lost_of, may_cancel, together
 from tablefmt.changes.rows import RowReader
 from tablefmt.data.matching import RowFilter
 from tablefmt.data.read import answer_schema
@@ -39,12 +39,18 @@ class Answer:
         """The rows of changes in their order, without those that cancel. Raises as `read_files`."""
         shape, everything = self.shape, CHANGE_COLUMNS.names[0] in self.marks.names
         for run in together(changes):
+            # Files cannot be asked for what rows have not, nor before equal ones have cancelled.
+            late = self.condition is not None and bool(lost_of(run))
             # Rows are equal if all of their columns are.
-            columns = self.schema.fields if may_cancel(run) else self.columns
+            columns = self.schema.fields if late or may_cancel(run) else self.columns
             places = [columns.index(column) for column in self.columns]
-            reader = RowReader(self.store, self.schema, columns, self.condition)
-            for change, rows in difference(reader, run):
-                if everything or change.change == INSERT:
+            condition = None if late else self.condition
+            for change, rows in difference(
+                RowReader(self.store, self.schema, columns, condition), run
+            ):
+                if late:
+                    rows = self._selected(rows)
+                if rows.num_rows and (everything or change.change == INSERT):
                     values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))
                     marks = [
                         pa.repeat(pa.scalar(values[mark.name], mark.type), rows.num_rows)
@@ -52,3 +58,9 @@ class Answer:
                     ]
                     arrays = [rows.column(at) for at in places]
                     yield pa.RecordBatch.from_arrays([*arrays, *marks], schema=shape)
+
+    def _selected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Those for which the condition is true, of rows with all columns."""
+        assert self.condition is not None
+        named = rows.rename_columns([field.physical for field in self.schema.fields])
+        return self.condition.of_rows(named).rename_columns(rows.schema.names)

@@ -65,6 +65,10 @@ class FileChanges:
         """The values of the change columns."""
         return self.change, self.version, self.timestamp
 
+    def is_like(self, other: FileChanges) -> bool:
+        """Whether their files hold values of the same columns."""
+        return self.partition_ids == other.partition_ids and self.lost == other.lost
+
     @property
     def rows(self) -> int:
         """How many rows there are."""

@@ -10,7 +10,7 @@ from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, FileChanges
 from tablefmt.changes.net import net_files
 from tablefmt.changes.plan import plan_changes, rows_at
 from tablefmt.changes.range import Covered
-from tablefmt.changes.schema import gone_columns, lost_columns, without_columns
+from tablefmt.changes.schema import dropped_columns, lost_columns, without_columns
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.load import LogView
 
@@ -32,7 +32,7 @@ def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> lis
     if not range_.is_kept:
         every = rows_at(view, range_.last, INSERT, range_.last)
         then = view.metadata_at(range_.last).schema
-        return [without_columns(every, gone_columns(schema, then))]
+        return [without_columns(every, dropped_columns(schema, then))]
     if range_.empty:
         return []
     lost = lost_columns(view, range_, schema)
@@ -47,8 +47,8 @@ def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> lis
         versions = [before if c.change in WENT else range_.last for c in changes]
     if not lost:
         return changes
-    known = [gone_columns(schema, view.metadata_at(max(0, v)).schema) for v in versions]
-    return [without_columns(c, gone) for c, gone in zip(changes, known, strict=True)]
+    ids = [dropped_columns(schema, view.metadata_at(max(0, v)).schema) for v in versions]
+    return [without_columns(*each) for each in zip(changes, ids, strict=True)]
 
 
 def _both_ends(view: LogView, range_: Covered) -> list[FileChanges]:

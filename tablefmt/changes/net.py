@@ -104,10 +104,12 @@ def _left(files: pa.Table, left: dict[int, BitMap64]) -> pa.Table:
 
 
 def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:
-    """Changes in runs: those of one version among which rows cancel, and others."""
+    """Changes in runs: those of one version among which rows cancel, and others, of which either
+    all lack columns or none does.
+    """
 
-    def run(change: FileChanges) -> int | None:
-        return change.version if change.cancels else None
+    def run(change: FileChanges) -> tuple[int, bool]:
+        return (change.version, True) if change.cancels else (-1, bool(change.lost))
 
     return (list(each) for _, each in itertools.groupby(changes, run))
 
@@ -115,6 +117,11 @@ def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:
 def may_cancel(changes: Sequence[FileChanges]) -> bool:
     """Whether there may be equal rows in a run that cancel, so that whole rows have to be read."""
     return changes[0].cancels and len({change.change in WENT for change in changes}) == 2
+
+
+def lost_of(changes: Iterable[FileChanges]) -> frozenset[int]:
+    """Ids of the columns that are NULL in all rows of some of the changes."""
+    return frozenset[int]().union(*(change.lost for change in changes))
 
 
 def difference(
@@ -132,7 +139,7 @@ def difference(
     went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
     shape = answer_schema(reader.columns)
     rows_went, rows_came = ((b for _, b in reader.read(side)) for side in (went, came))
-    lost = frozenset[int]().union(*(change.lost for change in changes))
+    lost = lost_of(changes)
     compared = [at for at, column in enumerate(reader.columns) if column.id not in lost]
     for is_new, batch in row_difference(rows_went, rows_came, shape, compared):
         yield (came if is_new else went)[0], batch

@@ -13,8 +13,9 @@ from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import CONTENTS, planned
 from tablefmt.changes.follow import seconds, with_cursors
+from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.range import Bounds, covered
-from tablefmt.changes.schema import schema_of_range
+from tablefmt.changes.schema import schema_of_range, without_columns
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
@@ -121,7 +122,12 @@ class Changes(BatchSource):
         changes = planned(self.view, self.range, self.content, self.table_schema)
         if self.predicate is None:
             return changes
-        return [c for each in changes if (c := _surviving(each, self.predicate)) is not None]
+        left = []
+        for run in together(changes):
+            # A row is not left out for a column without which it may be equal to another.
+            ids = lost_of(run) if may_cancel(run) else frozenset[int]()
+            left += [c for each in run if (c := _surviving(each, self.predicate, ids)) is not None]
+        return left
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
@@ -168,7 +174,12 @@ class Changes(BatchSource):
             seen = max(seen, window.last_version)
 
 
-def _surviving(change: FileChanges, predicate: Predicate) -> FileChanges | None:
-    """Without files that cannot hold a row for which it is true; None if there are no others."""
-    mask = may_match(predicate, change.files, change.partition_ids)
+def _surviving(
+    change: FileChanges, predicate: Predicate, unlooked: frozenset[int]
+) -> FileChanges | None:
+    """Without files that cannot hold a row for which it is true, whatever the values of some
+    columns; None if there are no others.
+    """
+    known = without_columns(change, unlooked)
+    mask = may_match(predicate, known.files, known.partition_ids)
     return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.changes.schema import schema_of_files
 from tablefmt.changes.shared_files import (
     first_uses,
     masks_of,
@@ -62,7 +63,7 @@ class RowReader:
             counts = [files.num_rows for _, files in run]
             of_file = np.repeat([index for index, _ in run], counts)
             files = pa.concat_tables([f for _, f in run], promote_options="default")
-            for located in self.located(files):
+            for located in self.located(files, changes[at].lost):
                 index = int(of_file[located.file])
                 while at < index:
                     yield from waiting.rows_of(at)
@@ -71,9 +72,13 @@ class RowReader:
             for index in range(at, run[-1][0] + 1):
                 yield from waiting.rows_of(index)
 
-    def located(self, files: pa.Table) -> Iterator[LocatedRows]:
-        """The rows of files, no two of one path, that their vectors leave."""
-        return locate_rows(self.store, files, self.schema, self.columns, self.condition)
+    def located(self, files: pa.Table, lost: frozenset[int]) -> Iterator[LocatedRows]:
+        """The rows of files, no two of one path, that their vectors leave; NULL in columns `lost`,
+        at which the condition does not look.
+        """
+        schema = schema_of_files(self.schema, lost)
+        columns = [schema.by_id(column.id) for column in self.columns]
+        return locate_rows(self.store, files, schema, columns, self.condition)
 
 
 def _runs(
@@ -95,7 +100,7 @@ def _runs(
         if run and (
             files.num_rows > RUN_FILES
             or len(known) + len(paths) > RUN_FILES
-            or changes[run[0][0]].partition_ids != change.partition_ids
+            or not changes[run[0][0]].is_like(change)
             or not known.isdisjoint(paths)
         ):
             yield run
@@ -140,7 +145,7 @@ class _Waiting:
         turns = [turns_of(self._changes, self._uses[file]) for file in ids]
         files = first_uses(self._changes, {file: self._uses[file] for file in ids})
         files = only_rows(files, [positions for positions, _ in turns])
-        for located in self._reader.located(files):
+        for located in self._reader.located(files, self._changes[index].lost):
             positions, of_change = turns[located.file]
             turn = of_change[np.searchsorted(positions, located.positions)]
             order = np.argsort(turn, kind="stable")

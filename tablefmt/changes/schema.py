@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-
-import pyarrow as pa
 
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.range import Covered
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import Metadata
+from tablefmt.model.given_names import OWN_PREFIX
 from tablefmt.model.schema import Field, Schema, id_places
 from tablefmt.model.schema_views import nullable
 from tablefmt.model.widening import widest
@@ -54,8 +52,8 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema) -> bool:
     """
     lost = False
     for then in (metadata.schema for metadata in _definitions(view, range_)):
-        gone = gone_columns(schema, then)
-        stay = replace(schema, fields=tuple(f for f in schema.fields if f not in gone))
+        dropped = dropped_columns(schema, then)
+        stay = replace(schema, fields=tuple(f for f in schema.fields if f.id not in dropped))
         known = id_places(then)
         if any(i <= then.last_id and i not in known for i in id_places(stay)):
             raise UnsupportedFeatureError(
@@ -63,23 +61,46 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema) -> bool:
                 "has; ask for the versions before and after that apart",
                 ["changes:dropped-field"],
             )
-        lost = lost or bool(gone)
+        lost = lost or bool(dropped)
     return lost
 
 
-def gone_columns(schema: Schema, then: Schema) -> list[Field]:
-    """Columns that an earlier schema had dropped; not those that were yet to come."""
+def dropped_columns(schema: Schema, then: Schema) -> frozenset[int]:
+    """Ids of columns that an earlier schema had dropped; not of those that were yet to come."""
     here = {field.id for field in then.fields}
-    return [f for f in schema.fields if f.id <= then.last_id and f.id not in here]
+    ids = (field.id for field in schema.fields)
+    return frozenset(i for i in ids if i <= then.last_id and i not in here)
 
 
-def without_columns(change: FileChanges, gone: Sequence[Field]) -> FileChanges:
-    """The same rows with NULL in columns that had been dropped, whatever their files still hold."""
-    files = change.files
-    for field in gone:
-        name, nothing = f"partition.{field.id}", pa.nulls(files.num_rows, arrow_type(field.type))
-        if name in files.column_names:
-            files = files.drop_columns([name])
-        files = files.append_column(name, nothing)
-    ids = change.partition_ids.union(field.id for field in gone)
-    return replace(change, files=files, partition_ids=ids, lost=frozenset(f.id for f in gone))
+def without_columns(change: FileChanges, ids: frozenset[int]) -> FileChanges:
+    """The same rows with NULL in columns that had been dropped, whatever their files still hold.
+
+    What the log says of these columns is of the files, and says nothing of the rows.
+    """
+    if not ids:
+        return change
+    kept = [n for n in change.files.column_names if not any(n.endswith(f".{i}") for i in ids)]
+    return replace(
+        change,
+        files=change.files.select(kept),
+        partition_ids=change.partition_ids - ids,
+        lost=change.lost | ids,
+    )
+
+
+def schema_of_files(schema: Schema, lost: frozenset[int]) -> Schema:
+    """What data files are read by, so that they hold nothing of these columns, which are NULL."""
+    if not lost:
+        return schema
+    taken = {f.physical.casefold() for f in schema.fields} | {n.casefold() for n in schema.dropped}
+
+    def read(field: Field) -> Field:
+        if field.id not in lost:
+            return field
+        # No table that obeys SCH-11 has such a name.
+        name = f"{OWN_PREFIX}dropped_{field.id}"
+        while name in taken:
+            name += "_"
+        return replace(field, physical=name, initial=None)
+
+    return replace(schema, fields=tuple(map(read, schema.fields)))

@@ -23,7 +23,8 @@ Uses = list[tuple[int, int]]
 def shared_files(
     changes: Sequence[FileChanges], room: int, cost: Callable[[pa.Table, int], int]
 ) -> dict[int, Uses]:
-    """Files in several changes that took rows out, as many as there is room for.
+    """Files in several changes that took rows out, as many as there is room for; of a file those
+    changes to which it has values of the same columns as to the first.
 
     No row is in two of these: it goes once (DEL-4).
 
@@ -40,7 +41,9 @@ def shared_files(
             partial = np.flatnonzero(change.files["vector"].is_valid().to_numpy())
             ids = change.files["id"].to_numpy()[partial]
             for place, file in zip(partial.tolist(), ids.tolist(), strict=True):
-                uses.setdefault(file, []).append((index, place))
+                each = uses.setdefault(file, [])
+                if not each or changes[each[0][0]].is_like(change):
+                    each.append((index, place))
     kept = {}
     for file, each in uses.items():
         if len(each) > 1:

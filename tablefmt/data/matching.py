@@ -72,6 +72,10 @@ class RowFilter:
         unlooked = frozenset(names) - looked
         return Needs(schema, looked.union(names), self.pushed, eager, unlooked, first)
 
+    def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows wanted of any rows, with all columns that it looks at."""
+        return self.kept(batch if self.pushed is None else batch.filter(self.pushed))
+
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows wanted of what the scan gave."""
         if self.exact is None:

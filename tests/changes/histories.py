@@ -152,11 +152,13 @@ class History:
         arrays = [pa.array([r[c.number] for r in rows], ARROW[c.kind]) for c in columns]
         return pa.table(arrays, [c.name for c in columns])
 
-    def condition(self) -> tuple[str, Test]:
+    def condition(self, version: Version | None = None) -> tuple[str, Test]:
+        """One over the columns of a version, the newest if it is not said."""
         text, holds = self.chance.choice(CONDITIONS)
-        if "v" in text and self.column(V) is None:
+        columns = (version or self.now).columns
+        column = next((c for c in columns if c.number == V), None)
+        if "v" in text and column is None:
             return CONDITIONS[1]
-        column = self.column(V)
         return (text.replace("v ", f"`{column.name}` ") if column else text), holds
 
     def column(self, number: int) -> Column | None:
@@ -292,41 +294,74 @@ class History:
 
     # What it should be
 
-    def lost(self, a: int, b: int) -> frozenset[int]:
-        """Columns that some version from `a` to `b` had dropped, though others have them."""
-        return frozenset(
-            number
-            for version in self.versions[a : b + 1]
-            for number in range(version.following)
-            if number not in {c.number for c in version.columns}
-        )
+    def gone_at(self, version: int) -> frozenset[int]:
+        """Columns that a version had dropped, if others have them."""
+        known = self.versions[version]
+        return frozenset(range(known.following)) - {c.number for c in known.columns}
 
-    def changes(self, a: int, b: int, shown_at: int | None = None) -> Counter[Any]:
-        """Of versions after `a` up to `b`, as (version, type, row), with the columns of one."""
-        end, lost = self.versions[b if shown_at is None else shown_at], self.lost(a, b)
-        changes: Counter[Any] = Counter()
+    def changes(self, a: int, b: int, shown_at: int | None = None) -> list[Expected]:
+        """Of versions after `a` up to `b`, one after the other, with the columns of one."""
+        end = self.versions[b if shown_at is None else shown_at]
+        expected = []
         for version in range(a + 1, b + 1):
             known = self.versions[version]
-            shown = [(kind, end.shown([row], lost)[0]) for kind, row in known.changes]
-            if known.restores:
-                went, came = (
-                    Counter(row for kind, row in shown if kind == wanted)
-                    for wanted in ("delete", "insert")
-                )
-                changes.update({(version, *change): n for change, n in _net(went, came).items()})
-            else:
-                changes.update((version, *change) for change in shown)
-        return changes
+            went = [(k, r) for k, r in known.changes if k in ("delete", "update_preimage")]
+            came = [change for change in known.changes if change not in went]
+            sides = (_Side(went, self.gone_at(version - 1)), _Side(came, self.gone_at(version)))
+            expected.append(_expected(version, end, *sides, cancels=known.restores))
+        return expected
 
-    def net(self, a: int, b: int) -> Counter[Any]:
-        """The difference of the rows at both ends, as (type, row)."""
-        end, lost = self.versions[b], self.lost(a, b)
-        before, after = (Counter(end.shown(self.versions[v].rows, lost)) for v in (a, b))
-        return _net(before, after)
+    def net(self, a: int, b: int, shown_at: int | None = None) -> Expected:
+        """The difference of the rows at both ends."""
+        end = self.versions[b if shown_at is None else shown_at]
+        before = _Side([("delete", r) for r in self.versions[a].rows], self.gone_at(a))
+        after = _Side([("insert", r) for r in self.versions[b].rows], self.gone_at(b))
+        return _expected(b, end, before, after, cancels=True)
 
 
-def _net(before: Counter[Shown], after: Counter[Shown]) -> Counter[Any]:
-    went, came = before - after, after - before
-    return Counter(
-        {("delete", r): n for r, n in went.items()} | {("insert", r): n for r, n in came.items()}
-    )
+@dataclass(frozen=True)
+class _Side:
+    changes: Sequence[Change]
+    gone: frozenset[int]
+
+    def shown(self, end: Version) -> Counter[Any]:
+        return Counter((kind, end.shown([row], self.gone)[0]) for kind, row in self.changes)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The rows of one version in an answer, as (type, row)."""
+
+    version: int
+    rows: Counter[Any]
+    """All that went and came. Without columns to be left out these are the rows of the answer."""
+    left: Counter[Any]
+    """What is not cancelled, without these columns: which of the equal rows is not said."""
+    compared: tuple[int, ...]
+
+    def check(self, answer: Counter[Any], only: str | None = None) -> None:
+        """Refuse another answer of this version; `only`: of one type."""
+        rows, left = (
+            Counter({c: n for c, n in each.items() if only in (None, c[0])})
+            for each in (self.rows, self.left)
+        )
+        assert not answer - rows, (self.version, answer - rows)
+        shorter: Counter[Any] = Counter()
+        for (kind, row), count in answer.items():
+            shorter[(kind, tuple(row[at] for at in self.compared))] += count
+        assert shorter == left, self.version
+
+
+def _expected(version: int, end: Version, went: _Side, came: _Side, *, cancels: bool) -> Expected:
+    lost = frozenset[int]().union(*(side.gone for side in (went, came) if side.changes))
+    compared = tuple(at for at, c in enumerate(end.columns) if not cancels or c.number not in lost)
+    before, after = (side.shown(end) for side in (went, came))
+    if not cancels:
+        return Expected(version, before + after, before + after, compared)
+    short = [
+        Counter(tuple(row[at] for at in compared) for _, row in side.elements())
+        for side in (before, after)
+    ]
+    left = {("delete", row): n for row, n in (short[0] - short[1]).items()}
+    left |= {("insert", row): n for row, n in (short[1] - short[0]).items()}
+    return Expected(version, before + after, Counter(left), compared)

@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
-from tests.changes.histories import History, Version
+from tests.changes.histories import Column, History, Test
 
 
-def found(table: Any, lost: set[str], **asked: Any) -> Counter[Any]:
-    """Change rows as (version, type, row); None in columns that were lost."""
-    changes = table.changes(**asked).to_arrow()
-    rows: Counter[Any] = Counter()
-    for row in changes.to_pylist():
-        values = [None if n in lost else v for n, v in row.items() if n not in CHANGE_COLUMNS.names]
-        rows[(row["_commit_version"], row.get("_change_type", "insert"), tuple(values))] += 1
+def found(table: Any, **asked: Any) -> dict[int, Counter[Any]]:
+    """Change rows as (type, row), by version."""
+    rows: dict[int, Counter[Any]] = {}
+    for row in table.changes(**asked).to_arrow().to_pylist():
+        values = tuple(v for n, v in row.items() if n not in CHANGE_COLUMNS.names)
+        change = (row.get("_change_type", "insert"), values)
+        rows.setdefault(row["_commit_version"], Counter())[change] += 1
     return rows
 
 
+def matches(answer: dict[int, Counter[Any]], columns: Sequence[Column], test: Test) -> Any:
+    """The rows of an answer that a condition selects."""
+
+    def row(values: Sequence[Any]) -> Any:
+        return {c.number: v for c, v in zip(columns, values, strict=True)}
+
+    left = {
+        version: Counter({(k, v): n for (k, v), n in rows.items() if test(row(v))})
+        for version, rows in answer.items()
+    }
+    return {version: rows for version, rows in left.items() if rows}
+
+
 def check(history: History) -> None:
-    """Every window of the history, by each content, and in both schemas."""
+    """Every window of the history, by each content, and in both schemas; with a condition too."""
     head = len(history.versions)
     for a in range(head):
         for b in range(a, head):
-            asked: Any = {"after_version": a, "ending_version": b}
-            gone = history.lost(a, b)
-
-            def names(version: Version, gone: frozenset[int] = gone) -> set[str]:
-                return {c.name for c in version.columns if c.number in gone}
-
-            lost = names(history.versions[b])
-            changes = found(history.table, lost, **asked)
-            assert changes == history.changes(a, b), (a, b)
-            old = found(history.table, names(history.versions[a]), **asked, schema="start")
-            assert old == history.changes(a, b, shown_at=a), (a, b)
-            difference = history.net(a, b)
-            net = found(history.table, lost, **asked, content="net")
-            assert net == Counter({(b, *c): n for c, n in difference.items()}), (a, b)
-            new = found(history.table, lost, **asked, content="append")
-            inserts = {(b, *c): n for c, n in difference.items() if c[0] == "insert"}
-            assert new == Counter(inserts), (a, b)
+            for end, at in (("end", b), ("start", a)):
+                columns = history.versions[at].columns
+                text, test = history.condition(history.versions[at])
+                asked: Any = {"after_version": a, "ending_version": b, "schema": end}
+                changes = found(history.table, **asked)
+                expected = history.changes(a, b, shown_at=at)
+                for each in expected:
+                    each.check(changes.get(each.version, Counter()))
+                assert changes.keys() <= {each.version for each in expected}
+                net = found(history.table, **asked, content="net")
+                history.net(a, b, shown_at=at).check(net.get(b, Counter()))
+                assert net.keys() <= {b}
+                new = found(history.table, **asked, content="append")
+                history.net(a, b, shown_at=at).check(new.get(b, Counter()), only="insert")
+                asked["where"] = text
+                assert found(history.table, **asked) == matches(changes, columns, test)
+                some = found(history.table, **asked, content="net")
+                assert some == matches(net, columns, test)
 
 
 @pytest.mark.parametrize("seed", range(6))
