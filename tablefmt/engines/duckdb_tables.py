@@ -110,8 +110,9 @@ def attach(
     _duckdb()
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(version=version, timestamp=timestamp)
-    # Other than those of the view that is replaced: it stays whole until it is.
-    prefix = f"tablefmt:{name}:"
+    # Other than those of the view that is replaced: it stays whole until it is. DuckDB's names
+    # ignore the case of ASCII.
+    prefix = f"tablefmt:{name.encode().lower().hex()}:"
     gone_name = f"{prefix}{uuid.uuid4().hex}"
     live, query = _query(connection, scan, None, f"temp.{quoted(gone_name)}")
     if live.gone.num_rows:

@@ -153,6 +153,22 @@ def test_a_view_is_replaced_by_attaching_again(tmp_path: Path, connection: Any) 
     assert connection.execute(kept).fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize(("name", "again", "left"), [("a:b", "a", 2), ("a", "A", 1), ("é", "É", 2)])
+def test_a_view_leaves_those_of_other_names_alone(
+    name: str, again: str, left: int, tmp_path: Path, connection: Any
+) -> None:
+    """Its own is replaced, whatever the case of ASCII; of others nothing goes."""
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    table.append(pa.table({"id": [1, 2, 3]}))
+    table.delete("id = 2")
+    for view in (name, again):
+        tablefmt.duckdb.attach(connection, view, table.uri)
+    for view in (name, again):
+        assert sorted(connection.execute(f'FROM "{view}"').fetchall()) == [(1,), (3,)]
+    kept = "SELECT count(*) FROM duckdb_tables() WHERE temporary"
+    assert connection.execute(kept).fetchall() == [(left,)]
+
+
 @pytest.mark.parametrize("make", [without_columns, partitioned_by_what_came_later])
 def test_partition_values_come_from_the_log_where_files_lack_them(
     make: Any, tmp_path: Path, connection: Any
