@@ -7,7 +7,7 @@ from functools import reduce
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
-from tablefmt.changes.net import may_cancel, together
+from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.spark.backends.choice import backend_for
@@ -51,18 +51,25 @@ def _difference(
     """The rows of a run without those that cancel."""
     functions = functions_of(spark)
     fields = changes.table_schema.fields
-    lost = frozenset[int]().union(*(change.lost for change in run))
+    lost = lost_of(run)
     keys = [
         functions.expr(key_sql(field)).alias(f"k{at}")
         for at, field in enumerate(fields)
         if field.id not in lost
     ]
-    went = ", ".join(f"'{kind}'" for kind in WENT)
-    sign = functions.expr(f"if({_TYPE} IN ({went}), -1L, 1L)")
+    went = f"{_TYPE} IN ({', '.join(repr(kind) for kind in WENT)})"
     named = (f"{quote_name(f.name)} AS c{at}" for at, f in enumerate(fields))
-    row = functions.expr(f"struct({', '.join(named)})")
-    left = rows.groupBy(*keys).agg(functions.sum(sign).alias("n"), functions.first(row).alias("r"))
-    each = left.where("n <> 0").selectExpr("n", "explode(array_repeat(r, int(abs(n)))) AS r")
+    row = f"struct({', '.join(named)})"
+    if lost:
+        # Rows that are equal without these are none the less each their own.
+        rest = {"went": f"collect_list(if({went}, {row}, NULL))"}
+        rest["came"] = f"collect_list(if({went}, NULL, {row}))"
+        chosen = "slice(if(n < 0, went, came), 1, int(abs(n)))"
+    else:
+        rest, chosen = {"r": f"first({row})"}, "array_repeat(r, int(abs(n)))"
+    sums = {"n": f"sum(if({went}, -1L, 1L))", **rest}
+    left = rows.groupBy(*keys).agg(*(functions.expr(sql).alias(name) for name, sql in sums.items()))
+    each = left.where("n <> 0").selectExpr("n", f"explode({chosen}) AS r")
     marks = {
         _TYPE: "if(n < 0, 'delete', 'insert')",
         _VERSION: f"{run[0].version}L",

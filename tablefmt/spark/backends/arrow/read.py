@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
@@ -15,11 +17,14 @@ from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow, to_arrow
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.state import Snapshot
+from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
 from tablefmt.spark.backends.arrow.tasks import LocateTask, ReadTask, groups_of
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
+
+Task = ReadTask | LocateTask | ChangesTask
 
 _POSITIONS = pa.schema([pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False)])
 
@@ -37,7 +42,7 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     """
     failures.install()
     files = snapshot.files
-    groups = [(group, ()) for group in groups_of(snapshot.with_vectors(files))]
+    groups = [(group,) for group in groups_of(snapshot.with_vectors(files))]
     _log.info(
         "arrow backend: version %d of %s, %d files in %d tasks",
         snapshot.version, store.uri, files.num_rows, len(groups),
@@ -45,21 +50,18 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     # query_versions.py finds it in plans.
     at = f"{'at' if asked else 'v'}{snapshot.version}"
     label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
-    return _frame(spark, ReadTask(store, snapshot.schema), groups, pa.schema([]), label)
+    task, nothing = ReadTask(store, snapshot.schema), pa.schema([])
+    return _frame(spark, task, snapshot.schema, groups, nothing, label)
 
 
 def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
-    """Rows of a range, each with its change columns."""
+    """Rows of a range, each with its change columns; equal ones do not cancel."""
     failures.install()
-    store = changes.view.store
-    groups = []
-    for change in files:
-        pairs = zip(change.marks, CHANGE_COLUMNS, strict=True)
-        marks = tuple(pa.scalar(value, column.type) for value, column in pairs)
-        groups += [(group, marks) for group in groups_of(change.files)]
+    store, schema = changes.view.store, changes.table_schema
+    parts = [(part,) for part in parts_of([replace(each, cancels=False) for each in files])]
     label = f"tablefmt_arrow_changes_{changes.first_version}_to_{changes.last_version}"
-    task = ReadTask(store, changes.table_schema)
-    return _frame(spark, task, groups, CHANGE_COLUMNS, label)
+    task = ChangesTask(Answer(store, schema, schema.fields, CHANGE_COLUMNS))
+    return _frame(spark, task, schema, parts, CHANGE_COLUMNS, label)
 
 
 def read_positions(
@@ -69,34 +71,37 @@ def read_positions(
     failures.install()
     groups, first = [], 0
     for group in groups_of(files):
-        groups.append((group, (first,)))
+        groups.append((group, first))
         first += group.num_rows
     label = f"tablefmt_arrow_positions_{files.num_rows}_files"
-    return _frame(spark, LocateTask(store, table, columns), groups, _POSITIONS, label)
+    return _frame(spark, LocateTask(store, table, columns), columns, groups, _POSITIONS, label)
 
 
 def _frame(
     spark: Session,
-    task: ReadTask | LocateTask,
-    groups: Sequence[tuple[pa.Table, Sequence[Any]]],
+    task: Task,
+    columns: Schema,
+    groups: Sequence[tuple[Any, ...]],
     more: pa.Schema,
     label: str,
 ) -> DataFrame:
-    """A DataFrame with a task for every group; `label` is what EXPLAIN shows."""
+    """A DataFrame with a task for every group, which `task` takes; its columns, then `more`.
+
+    `label` is what EXPLAIN shows.
+    """
     from pyspark.sql.types import StructType
 
-    fields = list(to_spark_json(task.schema)["fields"])
+    fields = list(to_spark_json(columns)["fields"])
     if len(more):
         fields += to_spark_json(from_arrow(more))["fields"]
     schema = StructType.fromJson({"type": "struct", "fields": fields})
     names = [field["name"] for field in fields]
-    shape = pa.schema([*to_arrow(task.schema), *more])
+    shape = pa.schema([*to_arrow(columns), *more])
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(0).to_pylist():
-                files, marks = groups[at]
-                for batch_of_rows in task.batches(files, marks):
+                for batch_of_rows in task.batches(*groups[at]):
                     yield batch_of_rows.rename_columns(names).cast(shape)
 
     rows.__name__ = label

@@ -7,9 +7,8 @@ plan. Spec: DAT-1 .. DAT-7.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,19 +38,14 @@ class ReadTask:
     store: Store
     schema: Schema
 
-    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
-        """The rows of `files`, every column; then a column for every one of `marks`, all the same.
+    def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The rows of `files`, every column.
 
         Raises:
             CorruptDataError, with a record that `recovered` finds.
         """
         with carrying():
-            for batch in read_files(self.store, files, self.schema, self.schema.fields):
-                columns = [pa.repeat(mark, batch.num_rows) for mark in marks]
-                more = [pa.field(str(i), column.type) for i, column in enumerate(columns)]
-                # Spark's reader of Python data sources wants columns as NOT NULL as it was told.
-                shape = pa.schema([*batch.schema, *more])
-                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=shape)
+            yield from read_files(self.store, files, self.schema, self.schema.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +57,16 @@ class LocateTask:
     schema: Schema
     """The columns wanted, of those of the table."""
 
-    def batches(self, files: pa.Table, marks: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(self, files: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
         """The rows of `files`; then the place of the file, int32, and of the row in it, int64.
 
         Args:
             files: as `read_files` takes them.
-            marks: the place of the first of them.
+            first: the place of the first of them.
 
         Raises:
             CorruptDataError, with a record that `recovered` finds.
         """
-        (first,) = marks
         with carrying():
             for located in locate_rows(self.store, files, self.table, self.schema.fields):
                 rows = located.rows

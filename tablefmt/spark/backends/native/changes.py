@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.read import Changes
+from tablefmt.changes.schema import schema_of_files
 from tablefmt.changes.shared_files import (
     Uses,
     first_uses,
@@ -32,6 +33,7 @@ from tablefmt.spark.backends.base import FILE
 from tablefmt.spark.backends.native.groups import Groups, partition_groups, single_groups
 from tablefmt.spark.backends.native.relation import POSITION, Files, to_dataframe
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
+from tablefmt.store.protocol import Store
 
 JOINED_ROWS = 1 << 20
 """Rows whose positions are joined to a scan. With more, a file is scanned for every commit that
@@ -60,11 +62,12 @@ def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges])
         f"@changes {changes.first_version}..{changes.last_version} {next(_numbers)}"
     )
     # A file has values of the columns that it was partitioned by, and of no others.
-    alike: dict[frozenset[int], list[FileChanges]] = {}
+    alike: dict[tuple[frozenset[int], frozenset[int]], list[FileChanges]] = {}
     for change in files:
-        alike.setdefault(change.partition_ids, []).append(change)
+        alike.setdefault((change.partition_ids, change.lost), []).append(change)
     frames = []
     for n, each in enumerate(alike.values() or [[]]):
+        schema = schema_of_files(changes.table_schema, each[0].lost if each else frozenset())
         shared = shared_files(each, JOINED_ROWS, rows_of_change)
         masks = masks_of(each, shared)
         apart = [
@@ -75,24 +78,21 @@ def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges])
         ]
         left = [change for change in apart if change.files.num_rows]
         if left or not shared:
-            scanned = _files(f"{identity} {n}", changes.table_schema, left)
+            scanned = _files(f"{identity} {n}", schema, left)
             frames.append(to_dataframe(spark, store, scanned))
         if shared:
-            frames.append(_joined(spark, changes, f"{identity} {n} shared", each, shared))
+            scanned, places = _shared(f"{identity} {n} shared", schema, each, shared)
+            frames.append(_joined(spark, store, scanned, places))
     return reduce(lambda whole, part: whole.unionAll(part), frames)
 
 
-def _joined(
-    spark: Session,
-    changes: Changes,
-    identity: str,
-    each: Sequence[FileChanges],
-    shared: Mapping[int, Uses],
-) -> DataFrame:
-    """Rows of files out of which several commits took some: one scan, and a join by position."""
+def _shared(
+    identity: str, schema: Schema, each: Sequence[FileChanges], shared: Mapping[int, Uses]
+) -> tuple[Files, pa.Table]:
+    """Files out of which several commits took rows, and the change columns of these by _KEY."""
     turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
     columns = only_rows(first_uses(each, shared), [positions for positions, _ in turns])
-    schema, ids = changes.table_schema, each[0].partition_ids
+    ids = each[0].partition_ids
     groups = single_groups(columns, schema, ids, FILE)
     scanned = Files(
         identity=identity,
@@ -108,12 +108,16 @@ def _joined(
         [dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True)) for change in each],
         CHANGE_COLUMNS,
     ).take(pa.array(of_change))
-    places = marks.append_column(_KEY, pa.array(np.concatenate(keys)))
+    return scanned, marks.append_column(_KEY, pa.array(np.concatenate(keys)))
+
+
+def _joined(spark: Session, store: Store, scanned: Files, places: pa.Table) -> DataFrame:
+    """One scan, and a join by position."""
     functions = functions_of(spark)
     known = functions.broadcast(spark.createDataFrame(places))
     key = functions.expr(f"shiftleft(bigint({FILE}), {_FILE_BITS}) | {POSITION}")
-    rows = to_dataframe(spark, changes.view.store, scanned).withColumn(_KEY, key)
-    names = [*(quote_name(f.name) for f in schema.fields), *CHANGE_COLUMNS.names]
+    rows = to_dataframe(spark, store, scanned).withColumn(_KEY, key)
+    names = [*(quote_name(f.name) for f in scanned.schema.fields), *CHANGE_COLUMNS.names]
     return rows.join(known, _KEY).select(*names)
 
 

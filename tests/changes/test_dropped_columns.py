@@ -1,0 +1,182 @@
+"""Columns that the table had dropped at a change and that the answer has, whatever files hold.
+
+A restore brings such a column back, so a range over it has rows without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+
+COLUMNS = "k INT, x INT, f DOUBLE, s STRUCT<a: INT, b: STRING>"
+
+NULLS = {"x": None, "f": None, "s": None}
+
+
+def row(key: int, value: int) -> dict[str, Any]:
+    """With a value in every column."""
+    return {"k": key, "x": value, "f": value / 2, "s": {"a": value, "b": str(value)}}
+
+
+def without(key: int) -> dict[str, Any]:
+    """With the key alone."""
+    return {"k": key, **NULLS}
+
+
+def dropped(table: tablefmt.Table) -> None:
+    """Three versions."""
+    for name in NULLS:
+        table.alter.drop_column(name)
+
+
+def appended(table: tablefmt.Table, *rows: dict[str, Any]) -> None:
+    names = table.refresh().schema.names
+    data = [{name: values[name] for name in names} for values in rows]
+    table.append(pa.Table.from_pylist(data, table.schema))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, a range, and the rows of it as (version, type, row)."""
+
+    make: Callable[[tablefmt.Table, bool], object]
+    """Told whether to compact the files while the columns are not there."""
+    asked: dict[str, Any]
+    rows: list[tuple[int, str, dict[str, Any]]]
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def _deleted(table: tablefmt.Table, compacted: bool) -> None:
+    appended(table, row(1, 5), row(2, 6))
+    appended(table, row(3, 7), row(4, 8))
+    dropped(table)  # 3 to 5
+    if compacted:
+        table.compact("major")
+    else:
+        table.alter.set_properties({"targetFileSize": "1000000"})
+    table.delete("k = 3")
+    appended(table, {"k": 9})
+    table.restore(version=2)
+
+
+def _one_file(table: tablefmt.Table, compacted: bool) -> None:
+    appended(table, *(row(k, 100 + k) for k in range(5)))
+    table.delete("k = 0")
+    dropped(table)  # 3 to 5
+    table.delete("k = 1")
+    table.delete("k = 2")
+    table.restore(version=2)
+
+
+def _came_back(table: tablefmt.Table, compacted: bool) -> None:
+    appended(table, row(1, 5), row(2, 6))
+    dropped(table)  # 2 to 4
+    if compacted:
+        table.compact("major")
+    else:
+        table.overwrite(pa.table({"k": pa.array([1, 2], pa.int32())}))
+    table.restore(version=1)
+
+
+def _twins(table: tablefmt.Table, compacted: bool) -> None:
+    appended(table, row(1, 5), row(1, 6))
+    table.truncate()
+    appended(table, row(2, 0))
+    dropped(table)  # 4 to 6
+    table.restore(version=1)
+
+
+def _all_dropped(table: tablefmt.Table, compacted: bool) -> None:
+    appended(table, row(1, 5), row(2, 6))
+    dropped(table)  # 2 to 4
+    table.delete("k = 1")
+
+
+CASES: dict[str, Case] = {
+    "a delete between drop and restore": Case(
+        _deleted,
+        {"after_version": 6},
+        [
+            (7, "delete", without(3)),
+            (8, "insert", without(9)),
+            (9, "delete", without(9)),
+            (9, "insert", row(3, 7)),
+        ],
+    ),
+    "deletes of one file before and after": Case(
+        _one_file,
+        {"after_version": 1},
+        [
+            (2, "delete", row(0, 100)),
+            (6, "delete", without(1)),
+            (7, "delete", without(2)),
+            (8, "insert", row(1, 101)),
+            (8, "insert", row(2, 102)),
+        ],
+    ),
+    "equal rows but for what was dropped": Case(_came_back, {"after_version": 5}, []),
+    "the same, at the ends of a range": Case(
+        _came_back, {"after_version": 4, "content": "net"}, []
+    ),
+    "two rows that differ in what was dropped": Case(
+        _twins,
+        {"after_version": 6},
+        [(7, "delete", without(2)), (7, "insert", row(1, 5)), (7, "insert", row(1, 6))],
+    ),
+    "in the schema of the start": Case(
+        _all_dropped,
+        {"after_version": 1, "schema": "start"},
+        [(5, "delete", without(1))],
+    ),
+}
+
+CONDITIONS: Sequence[tuple[str, Callable[[dict[str, Any]], bool]]] = [
+    ("x > 5", lambda r: r["x"] is not None and r["x"] > 5),
+    ("x IS NULL", lambda r: r["x"] is None),
+    ("f = 2.5 OR k = 3", lambda r: r["f"] == 2.5 or r["k"] == 3),
+    ("f * 2 > 0 AND k < 9", lambda r: r["f"] is not None and r["f"] > 0 and r["k"] < 9),
+    ("s IS NULL AND k > 1", lambda r: r["s"] is None and r["k"] > 1),
+]
+
+
+def table_of(case: Case, uri: str, compacted: bool) -> tablefmt.Table:
+    """The table of a case."""
+    table = tablefmt.create(uri, COLUMNS)
+    case.make(table, compacted)
+    return table.refresh()
+
+
+def as_text(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Rows of an answer as text, in no order, without the times."""
+    values = [
+        (r["_commit_version"], r["_change_type"], *(r[n] for n in ("k", *NULLS))) for r in rows
+    ]
+    return sorted(map(repr, values))
+
+
+def expected(case: Case, test: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """What `as_text` says of those rows of a case."""
+    rows = [(v, kind, *values.values()) for v, kind, values in case.rows if test(values)]
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["", "compacted"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_column_that_was_dropped_then_is_null(name: str, compacted: bool, tmp_path: Path) -> None:
+    """INC-4, INC-6: whether or not files hold it; and so for every condition."""
+    case = CASES[name]
+    table = table_of(case, str(tmp_path / "t"), compacted)
+    answer = table.changes(**case.asked).to_arrow()
+    assert as_text(answer.to_pylist()) == expected(case, lambda _: True)
+    for text, test in CONDITIONS:
+        some = table.changes(**case.asked, where=text).to_arrow()
+        assert as_text(some.to_pylist()) == expected(case, test), text
+        narrow = table.changes(**case.asked, where=text, columns=["k"]).to_arrow()
+        assert narrow.equals(some.select(narrow.schema.names)), text
