@@ -11,7 +11,7 @@ import threading
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.spark.backends import choice
-from tablefmt.spark.entry import bridge, callers, insert_options
+from tablefmt.spark.entry import bridge, callers, insert_options, statement_hints
 from tablefmt.spark.entry.session import check_classic, is_connect
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime import failures
@@ -57,6 +57,7 @@ def _register(spark: Session) -> None:
             python_source.register_source(spark, "tablefmt_arrow")
             return
     choice.check_asked(spark, without_jvm)
+    statement_hints.install(spark)
     python_source.register_source(spark)
     level = logging.WARNING if without_jvm.lacking else logging.INFO
     _log.log(level, "arrow backend: rows go through Python, because %s", without_jvm.reason)
