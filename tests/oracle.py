@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
+from tablefmt.snapshot.cursors_of import cursors_at
 
 Json = dict[str, Any]
 
@@ -75,6 +76,10 @@ def _shown(table: Any) -> Json:
         "constraints": dict(table.constraints),
         "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
         "written": _written(table),
+        "cursors": [
+            [*key, cursor.to, cursor.digest, cursor.location, cursor.at]
+            for key, cursor in sorted(cursors_at(table.context.view, table.version).items())
+        ],
     }
     # Last, for it goes to the newest version.
     history = table.history().sort_by("version").to_pylist()
@@ -84,7 +89,11 @@ def _shown(table: Any) -> Json:
 
 def _shown_entry(entry: Json) -> Json:
     maps = {name: dict(entry[name]) for name in ("operationParameters", "operationMetrics")}
-    return {**entry, **maps, "userMetadata": json.loads(entry["userMetadata"] or "{}")}
+    texts = {
+        "userMetadata": json.loads(entry["userMetadata"] or "{}"),
+        "derivedFrom": json.loads(entry["derivedFrom"] or "null"),
+    }
+    return {**entry, **maps, **texts}
 
 
 def _shown_file(table: Any, file: Json) -> Json:
@@ -129,6 +138,10 @@ def _expected(document: Json) -> Json:
         "constraints": {n: each["condition"] for n, each in state["constraints"].items()},
         "files": [_expected_file(file) for file in state["files"]],
         "written": [file["written"] for file in state["files"]],
+        "cursors": [
+            [*(c.get(name) for name in ("source", "name", "to", "digest", "location", "at"))]
+            for c in state["cursors"]
+        ],
         "entries": [_expected_entry(entry, state["oldest"]) for entry in entries],
     }
 
@@ -161,6 +174,7 @@ def _expected_entry(entry: Json, oldest: int) -> Json:
         "isBlindAppend": basis["blind"],
         "operationMetrics": _texts(operation["metrics"]),
         "userMetadata": entry.get("user_metadata", {}),
+        "derivedFrom": entry.get("derived_from"),
         "transaction": entry["transaction"],
         "canBeRead": entry["version"] >= oldest,
     }

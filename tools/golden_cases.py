@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from golden_checkpoints import checkpoints
+from golden_cursors import pipes
 from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
@@ -46,6 +47,7 @@ def cases() -> Iterator[Maker]:
     yield from horizons()
     yield from dropped()
     yield from checkpoints()
+    yield from pipes()
     yield from bad_paths()
     yield from bad_states()
     yield from bad_entries()

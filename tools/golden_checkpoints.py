@@ -75,6 +75,9 @@ def checkpoint(maker: Maker, *, gone: bool = False) -> Json:
         "segments": [segment],
         "deletes": [_deletes(maker)],
     }
+    cursors = _cursors(maker)
+    if cursors:
+        root["cursors"] = cursors
     put(maker, root)
     return root
 
@@ -108,6 +111,17 @@ def _applications(maker: Maker) -> Json:
                 "version": own["version"],
             }
     return known
+
+
+def _cursors(maker: Maker) -> list[Json]:
+    known: dict[tuple[str, str], Json] = {}
+    for document in maker.documents:
+        own = document.get("derived_from")
+        for one in [*document.get("cursors", ()), *([own] if own else ())]:
+            key = (one["source"], one["name"])
+            moved = {name: value for name, value in one.items() if name != "from"}
+            known[key] = {**known.get(key, {}), **moved, "at": document["version"]}
+    return [known[key] for key in sorted(known)]
 
 
 def _segment(maker: Maker, lines: list[int], added: dict[int, int]) -> Json:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow.parquet as pq
+from logcursors import KEPT
 from logrows import join, positions, size
 from logrules import parse
 from logshapes import Json, Refusal, fits, map_of, natural, positive, require, time
@@ -52,6 +53,7 @@ ROOT = {
     "protocol": dict,
     "metadata": dict,
     "applications": map_of({"version": int, "digest": (None, HEX64, str), "at": natural}),
+    "cursors?": [KEPT],
     "segments": [SEGMENT],
     "deletes": [PART],
 }
@@ -110,7 +112,9 @@ def problems(
         ours = entry is not None and root.get("digest") == hashlib.sha256(entry).hexdigest()
         if not ours or root.get("format") != 1:
             return []
-        sound = set(root) == {*ROOT, "checksum"} and fits(root, ROOT)
+        needed = {name for name in ROOT if not name.endswith("?")}
+        sound = {*root} - {"cursors"} == {*needed, "checksum"} and fits(root, ROOT)
+        sound = sound and root.get("cursors") != []
         require(sound and root["version"] == version, "CKP-2", f"has {name}, which is no root")
         if state is not None:
             _check_state(root, raw, state)
@@ -134,6 +138,7 @@ def _check_state(root: Json, raw: dict[int, bytes], state: Json) -> None:
     require(described, "CKP-1", "has another `described` in a checkpoint")
     versions = {name: each["version"] for name, each in root["applications"].items()}
     require(versions == state["applications"], "CKP-1", "has other applications in a checkpoint")
+    require(root.get("cursors", []) == state["cursors"], "CKP-1", "has other cursors")
     for name, each in root["applications"].items():
         entry, _, _ = parse(raw[each["at"]]) if each["at"] in raw else (None, [], [])
         said = {"id": name, "version": each["version"], "digest": each["digest"]}

@@ -24,6 +24,7 @@ import fsspec
 import logcheckpoints
 import pyarrow.parquet as pq
 from logcheckpoint import standing
+from logcursors import cursors_after
 from logrows import check_lineage, check_moves, take_rows
 from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
 from logschemas import check_metadata
@@ -54,6 +55,7 @@ class Replay:
         self.files: dict[int, Json] = {}
         self.removed: dict[int, Json] = {}
         self.applications: dict[str, int] = {}
+        self.cursors: dict[tuple[str, str], Json] = {}
         self.next_id, self.metadata_version = 1, 0
         self.described: list[int] = []
 
@@ -68,6 +70,7 @@ class Replay:
         added = [n for n in protocol["writer"] if n not in self.protocol.get("writer", ())]
         classed = not added or entry["operation"]["class"] == "PROTOCOL"
         require(classed, "VER-4", f"adds {added}, and is not of the class PROTOCOL")
+        cursors = cursors_after(self.cursors, entry, version)
         metadata, fields = entry.get("metadata", self.metadata), self.fields
         if "metadata" in entry:
             whole = entry["basis"]["scope"] is None
@@ -113,6 +116,7 @@ class Replay:
         if "application" in entry:
             app = entry["application"]
             self.applications = {**self.applications, app["id"]: app["version"]}
+        self.cursors = cursors
         self.version, self.entry, self.protocol = version, entry, protocol
         self.metadata, self.fields, self.files, self.removed = metadata, fields, files, removed
         self.next_id, self.metadata_version = next_id, metadata_version
@@ -126,6 +130,7 @@ class Replay:
         self.protocol, self.metadata = root["protocol"], root["metadata"]
         self.fields, self.files = check_metadata(root["metadata"], None), state["files"]
         self.applications = {name: one["version"] for name, one in root["applications"].items()}
+        self.cursors = {(one["source"], one["name"]): one for one in root.get("cursors", ())}
         self.next_id = root["totals"]["next_id"]
         self.metadata_version = root["totals"]["metadata_version"]
         self.described = [root["described"]]
@@ -137,6 +142,7 @@ class Replay:
         makes = complete and entry["operation"]["class"] == "PROTOCOL"
         require(makes, "ENT-14", "follows a table that was dropped, and makes none")
         self.metadata, self.fields, self.applications, self.protocol = {}, {}, {}, {}
+        self.cursors = {}
 
     def _check_written(self, file: Json, version: int, described: list[int]) -> None:
         """The version of the metadata that a file was written under (ADD-9)."""
@@ -221,6 +227,7 @@ class Replay:
             "protocol": self.protocol,
             "files": files,
             "applications": self.applications,
+            "cursors": [self.cursors[key] for key in sorted(self.cursors)],
         }
 
 
@@ -431,7 +438,8 @@ def entry_lines(item: Json) -> list[str]:
         lines.append(f"  takes rows {compact(deletes['rows'])} out of {compact(deletes['file'])}")
     elif deletes:
         lines.append(f"  takes rows out of files, {compact(deletes)}")
-    for name in ("totals", "application", "user_metadata", "protocol", "metadata"):
+    named = ("totals", "application", "derived_from", "cursors", "user_metadata")
+    for name in (*named, "protocol", "metadata"):
         if name in entry:
             lines.append(f"  {name} {compact(entry[name])}")
     return lines
@@ -456,7 +464,8 @@ def state_lines(state: Json) -> list[str]:
         lines.append(
             f"  column {compact(field['name'])} {compact(field.get('text', field['type']))}{null}"
         )
-    for name in ("partition_by", "properties", "protocol", "totals", "applications"):
+    named = ("partition_by", "properties", "protocol", "totals", "applications", "cursors")
+    for name in named:
         lines.append(f"  {name} {compact(state[name])}")
     return lines + [f"    {file_line(file)}" for file in state["files"]]
 

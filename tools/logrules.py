@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
+from logcursors import BACK, DERIVED, check_cursors
 from logschemas import METADATA, newer_in
 from logshapes import (
     Json,
@@ -151,6 +152,8 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "lineage?": ("LIN-1", LINEAGE),
     "update?": ("ENT-9", UPDATE),
     "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
+    "derived_from?": ("ENT-15", DERIVED),
+    "cursors?": ("ENT-16", [BACK]),
     "horizon?": ("ENT-13", {"version": positive, "log?": LOG}),
     "ends?": ("ENT-14", lambda value: value is True),
     "user_metadata?": ("ENT-3", dict),
@@ -186,6 +189,7 @@ def check_fields(entry: Json, version: int) -> None:
         sound = name not in entry or fits(entry[name], shape)
         require(sound, rule, f"has a wrong field {name}: {entry.get(name)!r:.150}")
     require(entry["version"] == version, "ENT-3", f"says that it is version {entry['version']}")
+    check_cursors(entry)
     first = entry["previous"] is None
     require(first == (version == 0), "ENT-3", "has null for previous, or version 0 has not")
 

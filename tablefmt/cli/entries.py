@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tablefmt.cli.output import Json
 from tablefmt.cli.values import plain_column
+from tablefmt.log.cursors_json import cursors_to_json, derived_to_json
 from tablefmt.log.side_files import read_deletes, read_side
 from tablefmt.model.entry import (
     Entry,
@@ -72,6 +73,12 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
         "previous": entry.previous,
         "user_metadata": dict(entry.user_metadata),
     }
+    return record | _more(entry)
+
+
+def _more(entry: Entry) -> Json:
+    """What few entries have."""
+    record: Json = {}
     if entry.lineage is not None:
         record["lineage"] = lineage_records(entry.lineage)
     if entry.update is not None:
@@ -80,6 +87,10 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
     if entry.application is not None:
         mine = entry.application
         record["application"] = {"id": mine.id, "version": mine.version, "digest": mine.digest}
+    if entry.derived_from is not None:
+        record["derived_from"] = derived_to_json(entry.derived_from)
+    if entry.cursors:
+        record["cursors"] = cursors_to_json(entry.cursors)
     if entry.protocol is not None:
         features = {"reader": list(entry.protocol.reader), "writer": list(entry.protocol.writer)}
         record["protocol"] = features

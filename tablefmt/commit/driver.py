@@ -144,7 +144,7 @@ class Driver:
                 if self.view.contact.is_stale:
                     self.view.refresh()
                 self._take_over(self.view, turn.found)
-                head = self.winners.head = self.view.head
+                head = self.winners.head = self._head(self.view)
                 early = self._overtaken(head)
             except _UNREADABLE as error:
                 # Nothing of ours was sent.
@@ -154,6 +154,11 @@ class Driver:
             done = Done(early) if early else self._contest(head.version + 1)
             turn.left.extend(self.winners.met)
         return done
+
+    def _head(self, view: LogView) -> Head:
+        """What to go on top of. Where cursors matter, every entry up to it was read (RPL-7)."""
+        reads = self.plan.derived_from is not None or self.plan.restoring is not None
+        return view.read_head if reads else view.head
 
     def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
         """Take in what other threads of this process met or made while this one waited."""
@@ -288,7 +293,7 @@ class Driver:
         assert head is not None
         restored = restored_on(plan.restoring, head, self.view.snapshot(head.version))
         operation = restored.measured(plan.operation, plan.restoring)
-        plan = replace(plan, add=restored.added, operation=operation)
+        plan = replace(plan, add=restored.added, operation=operation, cursors=restored.cursors)
         removed = removed_from(restored.goes)
         return entry_on(plan, restored.pending(pending), head, removed, self._now_us())
 

@@ -23,6 +23,8 @@ from tablefmt.model.entry import (
     AddedFiles,
     Application,
     Basis,
+    CursorBack,
+    DerivedFrom,
     Entry,
     Horizon,
     Lineage,
@@ -93,7 +95,7 @@ class Staged:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say but an application version."""
+        """Whether there is nothing to say but an application version, or a cursor."""
         return (
             self.add is None
             and self.replacing is None
@@ -120,6 +122,9 @@ class Plan(Staged):
     next_id: int = 1
     """`Totals.next_id` at the read version."""
     application: Application | None = None
+    derived_from: DerivedFrom | None = None
+    cursors: tuple[CursorBack, ...] = ()
+    """Those that a RESTORE takes back on the parent."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def pending(self) -> PendingCommit:
@@ -132,6 +137,7 @@ class Plan(Staged):
             metadata=self.written_under,
             floating=self.floating,
             application=self.application,
+            derived_from=self.derived_from,
             delete_mode=self.delete_mode,
             read_version=self.read_version,
             next_id=self.next_id,
@@ -230,6 +236,8 @@ def entry_on(
         lineage=_lineage(pending, names, before.next_id),
         update=plan.update,
         application=plan.application,
+        derived_from=plan.derived_from,
+        cursors=plan.cursors,
         horizon=horizon,
         ends=plan.ends,
         user_metadata=plan.user_metadata,

@@ -47,7 +47,8 @@ class ConflictResolver:
     def goes_by_headers(self) -> bool:
         """Whether of winners without metadata and protocol the class alone decides (CFL-3)."""
         plan = self.plan
-        return plan.floating and plan.granularity != "transaction" and plan.application is None
+        says_more = plan.application is not None or plan.derived_from is not None
+        return plan.floating and plan.granularity != "transaction" and not says_more
 
     def follow_headers(self, winners: Sequence[EntryHeader]) -> None:
         """Go on top of winners of which nothing but the outside is known."""

@@ -7,7 +7,7 @@ the rows gone from them that were gone then. Decided anew on every parent. Spec:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.facts import PendingCommit, own_file
 from tablefmt.errors import VersionNotFoundError
-from tablefmt.model.entry import AddedFiles, Metadata, Operation
+from tablefmt.model.entry import AddedFiles, CursorBack, Metadata, Operation
 from tablefmt.model.positions import Marks
 from tablefmt.model.schema import Type
 from tablefmt.model.values import encode
+from tablefmt.snapshot.cursors import Cursors, taken_back
 from tablefmt.snapshot.file_columns import column_type, typed_bounds
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.segments import Mask
@@ -38,6 +39,8 @@ class Restoring:
     """The version that comes back."""
     metadata: Metadata
     """What the table is from then on."""
+    cursors: Cursors = field(default_factory=dict)
+    """How far pipes had come at that version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +52,7 @@ class Restored:
     added: AddedFiles | None
     deletes: Mapping[int, Marks]
     """By `own_file`: rows gone from files that come back."""
+    cursors: tuple[CursorBack, ...] = ()
 
     def pending(self, pending: PendingCommit) -> PendingCommit:
         """The facts with the rows that this takes out."""
@@ -88,7 +92,7 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
 
     Args:
         restoring: the version.
-        parent: the head it goes on top of.
+        parent: the head it goes on top of, up to which every entry was read.
         live: the state at that.
 
     Raises:
@@ -104,15 +108,17 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
         if deleted
     }
     added = _again(comes, restoring.metadata) if comes.num_rows else None
-    return Restored(now.filter(pa.array(~kept)), added, deletes)
+    cursors = taken_back(parent.cursors, restoring.cursors)
+    return Restored(now.filter(pa.array(~kept)), added, deletes, cursors)
 
 
 def restores_nothing(restoring: Restoring, parent: Head, live: Snapshot) -> bool:
-    """Whether the parent holds just the files of the version. Arguments and errors as of
-    `restored_on`.
+    """Whether the parent holds just the files of the version, and its cursors. Arguments and errors
+    as of `restored_on`.
     """
     stays, kept = _unchanged(restoring, parent, live)
-    return bool(stays.all() and kept.all())
+    same_cursors = not taken_back(parent.cursors, restoring.cursors)
+    return bool(stays.all() and kept.all()) and same_cursors
 
 
 def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mask, Mask]:

@@ -1,6 +1,6 @@
 """May `pending` commit on top of `winner`? The checks in the order of the specification. Pure.
 
-Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19 (spec/conflicts.md).
+Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19, CFL-24 (spec/conflicts.md).
 """
 
 from __future__ import annotations
@@ -104,6 +104,21 @@ def _application(winner: Winner, pending: PendingCommit) -> Verdict:
     return conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence=evidence)
 
 
+def _cursor(winner: Winner, pending: PendingCommit) -> Verdict:
+    own = pending.derived_from
+    if own is None:
+        return None
+    derived = winner.entry.derived_from
+    keys: dict[tuple[str, str], int | None] = {b.key: b.to for b in winner.entry.cursors}
+    if derived is not None:
+        keys[derived.key] = derived.to
+    if own.key not in keys:
+        return None
+    evidence = {"source": own.source, "name": own.name, "theirs": keys[own.key], "mine": own.start}
+    reason = "the winner moved the cursor of this source"
+    return conflict(winner, ConcurrentTransactionException, "CFL-24", reason, evidence=evidence)
+
+
 def _promise(winner: Winner, pending: PendingCommit) -> Verdict:
     """CFL-12: a promise about every row reads the whole table."""
     if not pending.promises or kind_of(winner) is None:
@@ -128,6 +143,7 @@ _CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
     _protocol,
     _metadata,
     _application,
+    _cursor,
     _promise,
     _rows,
 )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.expressions.predicate import Predicate
-from tablefmt.model.entry import Application, Entry, Metadata, OperationClass, Scope
+from tablefmt.model.entry import Application, DerivedFrom, Entry, Metadata, OperationClass, Scope
 from tablefmt.model.positions import Marks as Marks
 
 Ids = NDArray[np.int64]
@@ -102,6 +102,7 @@ class PendingCommit:
     """An autocommit blind append: it depends on nothing it read, so a changed schema stops it only
     if its files do not fit (CFL-5)."""
     application: Application | None = None
+    derived_from: DerivedFrom | None = None
     delete_mode: str = "merge-on-read"
     read_version: int | None = None
     next_id: int = 1

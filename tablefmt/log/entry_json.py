@@ -22,6 +22,13 @@ from tablefmt.log.columns import (
     lineage_to_json,
     update_from_json,
 )
+from tablefmt.log.cursors_json import (
+    check_cursors,
+    cursors_from_json,
+    cursors_to_json,
+    derived_from_json,
+    derived_to_json,
+)
 from tablefmt.log.horizon_json import horizon_from_json, horizon_to_json
 from tablefmt.log.known import NAMES
 from tablefmt.log.metadata_json import (
@@ -49,7 +56,7 @@ from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 
 _OPTIONAL = (
     "protocol", "metadata", "add", "remove", "delete", "lineage", "update", "application",
-    "horizon", "ends", "user_metadata",
+    "derived_from", "cursors", "horizon", "ends", "user_metadata",
 )  # fmt: skip
 
 
@@ -106,6 +113,10 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             "id": entry.application.id,
             "version": entry.application.version,
         }
+    if entry.derived_from is not None:
+        document["derived_from"] = derived_to_json(entry.derived_from)
+    if entry.cursors:
+        document["cursors"] = cursors_to_json(entry.cursors)
     if entry.horizon is not None:
         document["horizon"] = horizon_to_json(entry.horizon)
     if entry.ends:
@@ -143,7 +154,7 @@ def entry_from_json(document: dict[str, Any]) -> Entry:
     """The reverse, for a document of names that are known (`log.known`).
 
     Raises:
-        CorruptEntryError: ENT-3 .. ENT-14, ADD-1, KEY-2.
+        CorruptEntryError: ENT-3 .. ENT-16, ADD-1, KEY-2.
     """
     try:
         return _checked(document)
@@ -193,12 +204,17 @@ def _checked(document: dict[str, Any]) -> Entry:
         lineage=None if lineage is None else lineage_from_json(lineage),
         update=None if update is None else update_from_json(update),
         application=_application(document.get("application")),
+        derived_from=(
+            derived_from_json(document["derived_from"]) if "derived_from" in document else None
+        ),
+        cursors=cursors_from_json(document["cursors"]) if "cursors" in document else (),
         horizon=horizon_from_json(document["horizon"]) if "horizon" in document else None,
         ends="ends" in document,
         user_metadata=user_metadata,
         unknown={k: v for k, v in document.items() if k not in NAMES[""]},
     )
     check_lineage(entry)
+    check_cursors(entry)
     return entry
 
 

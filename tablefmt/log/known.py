@@ -25,8 +25,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             {
                 "format", "table", "version", "timestamp", "time_version", "transaction",
                 "previous", "operation", "basis", "totals", "protocol", "metadata", "add",
-                "remove", "delete", "lineage", "update", "application", "horizon",
-                "ends", "user_metadata", "checksum",
+                "remove", "delete", "lineage", "update", "application", "derived_from",
+                "cursors", "horizon", "ends", "user_metadata", "checksum",
             }
         ),
         "operation": frozenset({"class", "metrics", "name", "parameters"}),
@@ -52,6 +52,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "lineage": frozenset({"output", "input", "start", "rows", "dropped"}),
         "update": frozenset({"keys", "set"}),
         "application": frozenset({"id", "version", "digest"}),
+        "derived_from": frozenset({"source", "name", "from", "to", "digest", "location"}),
         "horizon": frozenset({"version", "log"}),
         "horizon.log": frozenset({"version", "previous", "checkpoints"}),
     }
@@ -61,6 +62,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 _OPEN = frozenset({"", "operation", "basis", "add", "delete", "lineage", "update", "application"})
 """Objects that speak of their own entry alone, so that nobody has to carry what they hold on."""
 
+_CURSOR = frozenset({"source", "name", "to", "digest"})
 _CHECKPOINT = frozenset({"path", "sha256", "size", "version"})
 _CONSTRAINT = frozenset({"columns", "condition"})
 _FIELD = frozenset(
@@ -105,9 +107,8 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     if isinstance(metadata, dict):
         beyond.extend(_of_metadata(metadata))
     kept = (_at(document, "horizon.log") or {}).get("checkpoints")
-    for each in kept if isinstance(kept, list) else ():
-        if isinstance(each, dict):
-            beyond.extend(f"field:horizon.log.checkpoints.{n}" for n in each.keys() - _CHECKPOINT)
+    beyond.extend(_of_listed("horizon.log.checkpoints", kept, _CHECKPOINT))
+    beyond.extend(_of_listed("cursors", document.get("cursors"), _CURSOR))
     return beyond
 
 
@@ -135,6 +136,12 @@ def _reader_features(document: Mapping[str, Any]) -> Iterator[str]:
     for name in named if isinstance(named, list) else ():
         if isinstance(name, str) and name not in READER_FEATURES:
             yield name
+
+
+def _of_listed(place: str, objects: Any, known: frozenset[str]) -> Iterator[str]:
+    for each in objects if isinstance(objects, list) else ():
+        if isinstance(each, dict):
+            yield from (f"field:{place}.{name}" for name in each.keys() - known)
 
 
 def _of_metadata(metadata: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What one commit says: the values of a log entry. Pure.
 
-Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, ADD-1 .. ADD-6.
+Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, ENT-15,
+ENT-16, ADD-1 .. ADD-6.
 """
 
 from __future__ import annotations
@@ -144,6 +145,46 @@ class Application:
     version: int
     digest: str | None = None
     """SHA-256 of the content where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedFrom:
+    """What an entry took of another table: the changes of versions after `start` up to `to`
+    (ENT-15)."""
+
+    source: str
+    """The id of that table."""
+    name: str
+    """Tells several pipes between the same tables apart."""
+    start: int | None
+    """`from` in the log: the last version that was taken before; None: nothing was."""
+    to: int
+    digest: str
+    """SHA-256 of the bytes of the source's entry `to`."""
+    location: str | None = None
+    """Where the source was."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Under which the state of a table has the cursor."""
+        return self.source, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CursorBack:
+    """A cursor that is what it was at an older version (ENT-16)."""
+
+    source: str
+    name: str
+    to: int | None
+    """None: nothing was taken then."""
+    digest: str | None
+    """Of the source's entry `to`."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """As `DerivedFrom.key`."""
+        return self.source, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +334,20 @@ class Entry:
     lineage: Lineage | None = None
     update: RowUpdate | None = None
     application: Application | None = None
+    derived_from: DerivedFrom | None = None
+    cursors: tuple[CursorBack, ...] = ()
+    """Those that a RESTORE takes back."""
     horizon: Horizon | None = None
     ends: bool = False
     """The table ends with this entry: it was dropped (ENT-14)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a later writer that readers may ignore (VER-2), kept as they are."""
+
+    @property
+    def moves_cursors(self) -> bool:
+        """Whether a cursor is elsewhere after it (RPL-7)."""
+        return self.derived_from is not None or bool(self.cursors)
 
 
 @dataclass(frozen=True, slots=True)

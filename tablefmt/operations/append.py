@@ -63,7 +63,7 @@ def append(
     data = without_handles(data)
     whole_scope = get_property(before.properties, "conflictGranularity") == "transaction"
     reads = isinstance(data, Scan) and data.snapshot.table_id == context.view.head.table
-    if whole_scope or merge_schema or reads or options.application is not None:
+    if whole_scope or merge_schema or reads or options.is_recorded:
         statement = append_statement(data, merge_schema=merge_schema)
         return autocommit(context, statement, options)
     with repeatable(data) as rows:

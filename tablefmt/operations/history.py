@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.log.cursors_json import derived_to_json
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import kept_from
 from tablefmt.model.entry import Entry
@@ -29,6 +30,7 @@ SCHEMA = pa.schema(
         ("isBlindAppend", pa.bool_()),
         ("operationMetrics", _TEXT_MAP),
         ("userMetadata", pa.string()),
+        ("derivedFrom", pa.string()),
         ("transaction", pa.string()),
         ("canBeRead", pa.bool_()),
     ]
@@ -67,6 +69,7 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
 
 
 def _row(entry: Entry, oldest: int) -> dict[str, Any]:
+    derived = entry.derived_from
     return {
         "version": entry.version,
         "timestamp": entry.timestamp,
@@ -78,6 +81,7 @@ def _row(entry: Entry, oldest: int) -> dict[str, Any]:
         "isBlindAppend": entry.basis.blind,
         "operationMetrics": _texts(entry.operation.metrics),
         "userMetadata": _json(entry.user_metadata) if entry.user_metadata else None,
+        "derivedFrom": None if derived is None else _json(derived_to_json(derived)),
         "transaction": entry.transaction,
         "canBeRead": entry.version >= oldest,
     }

@@ -1,7 +1,7 @@
 """Restore: an older version becomes the newest one, by a commit like any other (class OVERWRITE).
 
-No data file is read or written. Rows, columns, partitioning, constraints and comments come back;
-properties and application versions stay. Spec: RET-1 .. RET-3.
+No data file is read or written. Rows, columns, partitioning, constraints, comments and source
+cursors come back; properties and application versions stay. Spec: RET-1 .. RET-3.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import Statement, autocommit
+from tablefmt.snapshot.cursors_of import cursors_at
 
 NAME = "RESTORE"
 
@@ -95,7 +96,7 @@ def stage_restore(
         ),
         written_under=pinned.metadata,
         read_version=pinned.version,
-        restoring=Restoring(snapshot, pinned.target),
+        restoring=Restoring(snapshot, pinned.target, cursors_at(view, at)),
         metadata=metadata,
         replaces=metadata is not None,
     )

@@ -11,7 +11,7 @@ import orjson
 
 from tablefmt.errors import CorruptEntryError, InvalidRangeError
 from tablefmt.log.codec import check_limits
-from tablefmt.model.entry import Application
+from tablefmt.model.entry import Application, DerivedFrom
 from tablefmt.model.integers import whole_number
 
 
@@ -33,6 +33,13 @@ class CommitOptions:
     """Kept in the entry; JSON values."""
     deadline: float | None = None
     """Seconds after which to give up."""
+    derived_from: DerivedFrom | None = None
+    """What is taken of another table: no keyword of callers'."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether an application version or a cursor makes it a version (CFL-7, CFL-24)."""
+        return self.application is not None or self.derived_from is not None
 
     def __post_init__(self) -> None:
         try:

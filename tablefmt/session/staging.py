@@ -17,8 +17,12 @@ import pyarrow as pa
 from tablefmt.commit.plan import Plan, Staged
 from tablefmt.commit.restoring import restores_nothing
 from tablefmt.conflict.facts import Read
-from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
-from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
+from tablefmt.errors import (
+    CommitRejectedError,
+    ConcurrentModificationException,
+    ConcurrentTransactionException,
+)
+from tablefmt.model.entry import AddedFiles, DerivedFrom, Metadata, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
 from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
@@ -34,6 +38,8 @@ from tablefmt.session.source import (
     with_reads,
     without_handles,
 )
+from tablefmt.snapshot.cursors import position
+from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import Head
 
 _WORK = tuple(each.name for each in fields(Staged))
@@ -206,7 +212,8 @@ def commit_staged(
     *,
     alone: bool = True,
 ) -> Commit:
-    """Commit what was staged; where there is nothing to do, only for the application version.
+    """Commit what was staged; where there is nothing to do, only for an application version or a
+    cursor.
 
     Args:
         context: the table.
@@ -226,7 +233,9 @@ def commit_staged(
         if measured is not None and staged.written_under is not None:
             seconds = context.environment.monotonic() - measured.started
             check_age(seconds, staged.written_under)
-        if options.application is None and (staged.is_empty or _replaces_nothing(context, staged)):
+        if options.derived_from is not None:
+            check_cursor(context, staged, options.derived_from)
+        if not options.is_recorded and (staged.is_empty or _replaces_nothing(context, staged)):
             return context.no_op(staged.transaction, staged.operation.name)
         plan = _plan(context, staged, options, digest, floating)
     return context.finish(plan, options.deadline)
@@ -262,6 +271,28 @@ def commit_anew(
             if attempt == ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
+
+
+def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) -> None:
+    """Refuse what another run took already, before winners are asked: they come later (CFL-24).
+
+    Raises:
+        ConcurrentTransactionException: CFL-24.
+    """
+    assert staged.read_version is not None
+    cursors = cursors_at(context.view, staged.read_version)
+    if position(cursors, derived.key) == derived.start:
+        return
+    cursor = cursors.get(derived.key)
+    at = staged.read_version if cursor is None else cursor.at
+    (winner,) = context.view.entries_after(at - 1, at)
+    raise ConcurrentTransactionException(
+        "another run moved the cursor of this source",
+        winner_version=at,
+        winner_operation=winner.entry.operation.name,
+        rule="CFL-24",
+        evidence={"theirs": position(cursors, derived.key), "mine": derived.start},
+    )
 
 
 def check_age(seconds: float, metadata: Metadata) -> None:
@@ -320,6 +351,7 @@ def _plan(
         delete_mode=settings["deleteMode"],
         next_id=next_id,
         application=application_of(options, digest),
+        derived_from=options.derived_from,
         user_metadata=dict(options.user_metadata),
     )
 

@@ -13,7 +13,11 @@ from typing import Protocol
 from tablefmt.log.codec import decode
 from tablefmt.log.gaps import gap_error
 from tablefmt.log.names import entry_key
+from tablefmt.log.packed import read_entries
 from tablefmt.model.entry import Entry, Metadata, Totals
+from tablefmt.snapshot.base import NOTHING
+from tablefmt.snapshot.checkpoints.read import usable_bases
+from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, after
 from tablefmt.store.forks import ForkedLock
 from tablefmt.store.protocol import Store
 
@@ -93,6 +97,14 @@ class EarlierVersions:
         metadata = self.entry(self.metadata_version(version)).metadata
         assert metadata is not None
         return metadata
+
+    def cursors(self, version: int) -> Cursors:
+        """How far pipes had come at a version: by a checkpoint before it, and entries (RPL-7)."""
+        store = self._owner.store
+        base = next(usable_bases(store, version), NOTHING)
+        before = NO_CURSORS if base.head is None else base.head.cursors
+        entries = read_entries(store, base.version + 1, version, self.last)
+        return after(before, (stored.entry for stored in entries))
 
     def first_time(self, low: int, high: int, micros: int) -> int:
         """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if

@@ -1,6 +1,6 @@
 """The newest entry's summary: enough to write on top of without replaying. Pure.
 
-Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5, RPL-6, SCH-3, SCH-4, SCH-8.
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5 .. RPL-7, SCH-3, SCH-4, SCH-8.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tablefmt.model.entry import (
 from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.new_ids import roots_gone
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places
+from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Head:
     protocol: ProtocolFeatures
     applications: Mapping[str, tuple[Application, int]] = field(default_factory=dict)
     """By application id: its newest application version, and the ID version that set it."""
+    cursors: Cursors = field(default_factory=dict)
+    """How far pipes have come that fill the table (RPL-7)."""
     ended: bool = False
     """The table ended with this version (ENT-14)."""
 
@@ -71,6 +74,7 @@ def first_head(stored: StoredEntry) -> Head:
         metadata=entry.metadata,
         protocol=entry.protocol,
         applications=_applications({}, entry),
+        cursors=moved(NO_CURSORS, entry),
     )
 
 
@@ -78,7 +82,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     """The head after one more entry.
 
     Raises:
-        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5, RPL-6,
+        CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5 .. RPL-7,
             ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8, VER-4.
         UnsupportedFeatureError: ENT-7.
     """
@@ -113,6 +117,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
         metadata=entry.metadata or head.metadata,
         protocol=protocol,
         applications=_applications({} if head.ended else head.applications, entry),
+        cursors=moved(NO_CURSORS if head.ended else head.cursors, entry),
         ended=entry.ends,
     )
 
@@ -120,7 +125,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 def skip_to(head: Head, stored: StoredEntry) -> Head:
     """The head at an entry some versions on, of which none up to it has metadata or protocol.
 
-    `applications` stays as it was.
+    `applications` and `cursors` stay as they were.
 
     Raises:
         CorruptEntryError: LOG-3 table, TIM-1 times, or sums that cannot follow.

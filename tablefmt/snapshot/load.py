@@ -85,7 +85,7 @@ class LogView:
         self._unread: deque[tuple[int, bytes | StoredEntry | None]] = deque(maxlen=UNREAD_MAX)
         """The newest entries after `_read`, by version; None for a large one."""
         self.head: Head = base.head or first_head(entries[0])
-        """Of the newest version. `applications` is of the newest one that was read."""
+        """Of the newest version. `applications` and `cursors` are of the newest that was read."""
         self._read: Head = self.head
         if base.head is not None:
             self._versions.start(base.head, base.described)
@@ -136,7 +136,7 @@ class LogView:
 
     @property
     def read_head(self) -> Head:
-        """The newest version up to which every entry was read: `applications` is of it.
+        """The newest version up to which every entry was read: `applications`, `cursors` are of it.
 
         Of `head` it may be of an earlier one, at any time: another thread appends.
         """
@@ -180,7 +180,7 @@ class LogView:
 
     def _must_read_before(self, stored: StoredEntry) -> bool:
         entry = stored.entry
-        is_change = entry.metadata is not None or entry.protocol is not None
+        is_change = entry.metadata is not None or entry.protocol is not None or entry.moves_cursors
         return is_change and self._read is not self.head and stored.version > self.head.version
 
     def _absorb(self, stored: StoredEntry) -> None:
@@ -328,7 +328,7 @@ class LogView:
             raise VersionNotFoundError(f"version {version}", oldest, self.head.version)
         return version
 
-    def _of(self, version: int) -> Versions | EarlierVersions:
+    def of_version(self, version: int) -> Versions | EarlierVersions:
         """Who knows of a version, if anybody does."""
         if 0 <= version < self.base.first:
             return self._earlier
@@ -347,15 +347,15 @@ class LogView:
 
     def totals_at(self, version: int) -> Totals:
         """Running sums after `version`. Raises VersionNotFoundError."""
-        return self._of(version).totals(version)
+        return self.of_version(version).totals(version)
 
     def timestamp_at(self, version: int) -> int:
         """Commit timestamp of `version`, µs UTC. Raises VersionNotFoundError."""
-        return self._of(version).timestamp(version)
+        return self.of_version(version).timestamp(version)
 
     def time_version_at(self, version: int) -> int:
         """Time version of `version`, µs UTC. Raises VersionNotFoundError."""
-        return self._of(version).time_version(version)
+        return self.of_version(version).time_version(version)
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The state at `version`, by default the head; `version` must be known.

@@ -1,15 +1,17 @@
 """What is known of each version of a log without looking at files: times, sums, metadata. Pure.
 
-Spec: ENT-6, RPL-4, TIM-2, TIM-4.
+Spec: ENT-6, RPL-4, RPL-7, TIM-2, TIM-4.
 """
 
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from operator import attrgetter
 
 from tablefmt.model.entry import Entry, Metadata, Totals
 from tablefmt.snapshot.base import NOTHING, Base
+from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, after
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.timeline import EarlierTimes, Timeline
 
@@ -26,6 +28,10 @@ class Versions:
         """Versions that say where the rows of their files came from (LIN-1)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []
+        self._cursors: Cursors = NO_CURSORS
+        """At the first version."""
+        self._moves: list[Entry] = []
+        """What moved them since."""
 
     def start(self, head: Head, described: int | None = None) -> None:
         """Take in the first version, which a base stands for.
@@ -36,6 +42,7 @@ class Versions:
         """
         assert self.timeline.last < self.timeline.first == head.version
         since = head.totals.metadata_version if described is None else described
+        self._cursors = head.cursors
         self._take(since, head.totals, head.metadata)
         self.timeline.append(head.timestamp, head.time_version, head.totals.oldest)
 
@@ -44,6 +51,8 @@ class Versions:
         self.forget_after(entry.version - 1)
         if entry.lineage is not None:
             self.with_lineage.append(entry.version)
+        if entry.moves_cursors:
+            self._moves.append(replace(entry, add=None, remove=(), delete=None, lineage=None))
         self._take(entry.version, entry.totals, entry.metadata)
         self.timeline.append(entry.timestamp, entry.time_version, entry.totals.oldest)
 
@@ -58,6 +67,8 @@ class Versions:
         del self._sums[len(_SUMS) * (version + 1 - self.timeline.first) :]
         while self.with_lineage and self.with_lineage[-1] > version:
             self.with_lineage.pop()
+        while self._moves and self._moves[-1].version > version:
+            self._moves.pop()
         while self._metadata and self._metadata[-1][0] > version:
             self._metadata.pop()
 
@@ -81,3 +92,7 @@ class Versions:
     def metadata_version(self, version: int) -> int:
         """The version that brought the metadata in force at `version` (ADD-9)."""
         return next(v for v, _ in reversed(self._metadata) if v <= version)
+
+    def cursors(self, version: int) -> Cursors:
+        """How far pipes had come at a version that was read (RPL-7)."""
+        return after(self._cursors, (e for e in self._moves if e.version <= version))

@@ -64,6 +64,7 @@ PURE_MODULES = {
     "tablefmt.commit.results",
     "tablefmt.snapshot.head",
     "tablefmt.snapshot.base",
+    "tablefmt.snapshot.cursors",
     "tablefmt.snapshot.deletes",
     "tablefmt.snapshot.file_columns",
     "tablefmt.snapshot.files",

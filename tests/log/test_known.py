@@ -18,11 +18,14 @@ from tablefmt.log.codec import decode
 from tablefmt.model.entry import (
     Application,
     Constraint,
+    CursorBack,
+    DerivedFrom,
     Horizon,
     KeptCheckpoint,
     Lineage,
     LogHorizon,
     Metadata,
+    OperationClass,
     PredicateScope,
     ProtocolFeatures,
     RowDeletes,
@@ -47,8 +50,16 @@ WHOLE = replace(
 )
 SIDES = replace(
     WHOLE,
+    derived_from=DerivedFrom(TRANSACTION, "a", None, 4, "a" * 64, "memory://a"),
+    horizon=None,
     add=SideFile(f"_log/side/{TRANSACTION}.parquet", 2, 9, "a" * 64),
     delete=SideFile(f"deletes/{TRANSACTION}.parquet", 1, 9, "a" * 64),
+)
+BACK = replace(
+    REAL,
+    operation=replace(REAL.operation, cls=OperationClass.OVERWRITE),
+    basis=replace(REAL.basis, scope=None),
+    cursors=(CursorBack(TRANSACTION, "a", None, None),),
 )
 FREE = {
     "operation.metrics", "operation.parameters", "user_metadata", "metadata.properties",
@@ -69,7 +80,7 @@ def objects(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]
             yield from objects(inner, f"{place}[]")
 
 
-ENTRIES = [WHOLE, SIDES]
+ENTRIES = [WHOLE, SIDES, BACK]
 PLACES = [
     (at, number, place)
     for at, entry in enumerate(ENTRIES)

@@ -12,6 +12,10 @@ from tablefmt.changes.plan import plan_changes
 from tablefmt.changes.range import Covered
 from tablefmt.errors import TablefmtError
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.model.entry import DerivedFrom
+from tablefmt.operations.append import append
+from tablefmt.session.options import CommitOptions
+from tablefmt.snapshot.cursors import position
 from tablefmt.snapshot.load import LogView
 from tablefmt.table import Table
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact
@@ -47,9 +51,25 @@ def commit_one(table: Table, chance: random.Random, step: int) -> None:
         (1, lambda: table.alter.widen_column("n", "bigint")),
         (1, lambda: table.restore(version=table.version - chance.randrange(1, 6))),
         (3, lambda: compacted(table, chance.choice([MINOR, MAJOR, CLUSTER]))),
+        (2, lambda: taken(table, data, chance.choice(["", "other"]), step)),
     ]
     weights, works = zip(*kinds, strict=True)
     chance.choices(works, weights)[0]()
+
+
+def taken(table: Table, data: pa.Table, name: str, step: int) -> None:
+    """An append that moves a cursor (ENT-15)."""
+    key = ("5" * 32, name)
+    start = position(table.context.begin().cursors, key)
+    to = version_after(start, step)
+    location = None if step % 3 else f"place {step}"
+    derived = DerivedFrom(*key, start, to, f"{to:064x}", location)
+    append(table.context, data, CommitOptions(derived_from=derived))
+
+
+def version_after(start: int | None, step: int) -> int:
+    """The version that is taken next."""
+    return (0 if start is None else start + 1) + step % 4
 
 
 def compacted(table: Table, cls: Any) -> None:

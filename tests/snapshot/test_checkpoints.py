@@ -31,7 +31,7 @@ from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
-from tests.snapshot.grown import changes_of, grow, said_of
+from tests.snapshot.grown import changes_of, grow, said_of, taken
 from tests.tables import Clock, handle, ids, memory, new_table, rows
 
 
@@ -387,6 +387,7 @@ def agrees(seed: int) -> bool:
     grow(table, random.Random(seed + 1), 5)
     table.alter.add_column("later", "int")
     table.append(rows(1, 2, 3, p="c"), application=("last", seed))
+    taken(table, rows(4, p="c"), "last", seed)
     table.delete("id = 3")
     root = checkpoint_of(LogView.open(store, whole=True), SYSTEM.nonce, one.known)
     table.append(rows(8, p="b"))
@@ -418,6 +419,11 @@ def bad_state(real: Any) -> Any:
     return lambda head, *rest: real(replace(head, applications={}), *rest)
 
 
+def bad_cursors(real: Any) -> Any:
+    """Cursors are left out."""
+    return lambda head, *rest: real(replace(head, cursors={}), *rest)
+
+
 def bad_described(real: Any) -> Any:
     """The metadata came with the version."""
     return lambda head, created, described, files: real(head, created, head.version, files)
@@ -445,6 +451,7 @@ def bad_again(real: Any) -> Any:
         ("tablefmt.snapshot.checkpoints.write.kept_segments", bad_kept),
         ("tablefmt.snapshot.checkpoints.write._deletes", bad_deletes),
         ("tablefmt.session.checkpoint.State", bad_state),
+        ("tablefmt.session.checkpoint.State", bad_cursors),
         ("tablefmt.session.checkpoint.State", bad_described),
         ("tablefmt.snapshot.checkpoints.write._again", bad_again),
     ],

@@ -14,7 +14,15 @@ import hypothesis.strategies as st
 from tests.places import GOLDEN
 
 CASES = ["partitions", "partition-types", "side-file", "all-types", "compacted", "applications"]
-CASES += ["deletes", "deletes-side", "copy-on-write", "lineage-over-delete", "keys"]
+CASES += [
+    "pipes",
+    "pipes-restored",
+    "deletes",
+    "deletes-side",
+    "copy-on-write",
+    "lineage-over-delete",
+    "keys",
+]
 PLAIN = [None, True, 0, -1, 2**63, 10**30, 1.5, "", "..", "NaN", "0" * 32]
 NESTED: list[Any] = [
     [],

@@ -180,3 +180,15 @@ def test_a_writer_carries_the_horizon_on(case: tuple[str, dict[str, Any]]) -> No
     entry = logdump.read(uri)["entries"][-1]["entry"]
     assert entry["totals"]["oldest"] == expected["oldest"]
     assert_agrees(table)
+
+
+@pytest.mark.parametrize(
+    "case", [name for name in GOOD if "cursors" in EXPECTED[name]], indirect=True
+)
+def test_cursors_are_where_entries_left_them(case: tuple[str, dict[str, Any]]) -> None:
+    """RPL-7: by source and name, the last version taken, and which version moved it last."""
+    uri, expected = case
+    cursors = tablefmt.open(uri).context.view.read_head.cursors
+    assert [[*key, c.to, c.at] for key, c in sorted(cursors.items())] == expected["cursors"]
+    state = logdump.read(uri)["state"]["cursors"]
+    assert [[c[n] for n in ("source", "name", "to", "at")] for c in state] == expected["cursors"]

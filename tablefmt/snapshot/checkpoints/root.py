@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.checks import DIGEST, bad, integer
 from tablefmt.log.codec import check_limits, seal, unseal
+from tablefmt.log.cursors_json import key_from_json, location_from_json, state_from_json
 from tablefmt.log.entry_json import time_of, totals_from_json, totals_to_json
 from tablefmt.log.metadata_json import (
     metadata_from_json,
@@ -22,6 +23,7 @@ from tablefmt.log.metadata_json import (
 from tablefmt.log.names import is_part_key, is_transaction
 from tablefmt.model.entry import Application
 from tablefmt.model.positions import decode_positions, encode_positions
+from tablefmt.snapshot.cursors import Cursor, Cursors
 from tablefmt.snapshot.head import Head
 
 FORMAT = 1
@@ -36,6 +38,7 @@ _NAMES = frozenset(
         "totals", "protocol", "metadata", "applications", "segments", "deletes",
     }
 )  # fmt: skip
+_CURSOR = frozenset({"source", "name", "to", "digest", "at"})
 _PART = frozenset({"path", "size", "sha256", "footer", "footer_sha256", "files"})
 _SEGMENT = _PART | {"gone", "rows", "ids", "added", "bounds"}
 _BOUNDS = frozenset({"lower", "upper", "nulls", "nans"})
@@ -88,8 +91,11 @@ class Root:
 def encode_root(root: Root) -> bytes:
     """The one form of the bytes of a root."""
     head = root.head
+    # Left out where there are none: a reader of before knows the root then.
+    cursors = {"cursors": _cursors_to_json(head.cursors)} if head.cursors else {}
     return seal(
         {
+            **cursors,
             "format": FORMAT,
             "table": head.table,
             "version": head.version,
@@ -120,7 +126,7 @@ def decode_root(body: bytes, key: str) -> Root:
     try:
         signed = unseal(body, ROOT_BYTES_MAX)
         document = orjson.loads(signed + b"}")
-        if type(document) is not dict or document.keys() != _NAMES:
+        if type(document) is not dict or document.keys() - {"cursors"} != _NAMES:
             raise bad("CKP-2", "it does not have the fields of a root")
         check_limits(document)
         if document["format"] != FORMAT:
@@ -148,6 +154,7 @@ def _root(document: Mapping[str, Any]) -> Root:
         applications={
             name: _application(name, each) for name, each in document["applications"].items()
         },
+        cursors=_cursors(document["cursors"]) if "cursors" in document else {},
     )
     root = Root(
         head=head,
@@ -171,6 +178,33 @@ def _application(name: str, value: Mapping[str, Any]) -> tuple[Application, int]
         raise bad("CKP-2", "an application has a digest that is not text")
     known = Application(name, integer(value, "version"), value["digest"])
     return known, integer(value, "at", low=0)
+
+
+def _cursors_to_json(cursors: Cursors) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": cursor.at,
+            "digest": cursor.digest,
+            "name": name,
+            "source": source,
+            "to": cursor.to,
+            **({} if cursor.location is None else {"location": cursor.location}),
+        }
+        for (source, name), cursor in sorted(cursors.items())
+    ]
+
+
+def _cursors(value: Sequence[Mapping[str, Any]]) -> Cursors:
+    cursors: dict[tuple[str, str], Cursor] = {}
+    for each in value:
+        if each.keys() - {"location"} != _CURSOR:
+            raise bad("CKP-2", "a cursor has other fields")
+        at, location = integer(each, "at", low=0), location_from_json(each, "CKP-2")
+        key = key_from_json(each, "CKP-2")
+        cursors[key] = Cursor(*state_from_json(each, "CKP-2"), at, location)
+    if not cursors or list(cursors) != sorted(cursors) or len(cursors) != len(value):
+        raise bad("CKP-2", "`cursors` is not ascending, or empty")
+    return cursors
 
 
 def _part_to_json(part: Part) -> dict[str, Any]:
