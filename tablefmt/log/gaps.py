@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tablefmt.errors import (
     CorruptEntryError,
+    CorruptTableError,
     LogGapError,
     TablefmtError,
     UnsupportedFeatureError,
@@ -50,3 +51,13 @@ def kept_range(store: Store, after: int, known: int) -> tuple[int, int]:
     totals = document.get("totals")
     oldest = totals.get("oldest") if isinstance(totals, dict) else None
     return (oldest if isinstance(oldest, int) else 0), newest
+
+
+def no_state(oldest: object) -> CorruptTableError:
+    """The error of who finds neither entries from the beginning nor a sound checkpoint."""
+    return CorruptTableError(
+        f"entries below version {oldest} were removed, and none of the checkpoints that hold the "
+        "state of the table can be read",
+        key=LOG,
+        rule="LOG-8",
+    )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
-from tablefmt.errors import CorruptEntryError, TablefmtError
+from tablefmt.errors import CorruptEntryError, TablefmtError, VersionNotFoundError
 from tablefmt.log.codec import decode
 from tablefmt.log.gaps import gap_error
 from tablefmt.log.names import HISTORY, block_key, block_range, entry_key
@@ -29,6 +29,9 @@ WASTE = 8
 
 BLOCK_BYTES_MAX = 64 << 20
 """Of entries together; a run of longer ones is not packed."""
+
+AT_ONCE = 256
+"""Entries that are got at once, where no block of them is sound."""
 
 FEW = 4
 """So many entries are got one by one."""
@@ -142,42 +145,59 @@ def write_blocks(store: Store, since: int, last: int) -> int:
     for start, end in wanted:
         if (start, end) in there:
             continue
-        bodies = _range_bodies(store, start, end)
-        if sum(map(len, bodies)) <= BLOCK_BYTES_MAX:
-            store.put_if_absent(block_key(start, end), pack(bodies))
+        try:
+            block = _block_of(store, start, end, there)
+        except VersionNotFoundError as gone:
+            logger.info("entries %d to %d are not put together: %s", start, end, gone)
+            continue
+        if block is not None:
+            store.put_if_absent(block_key(start, end), block)
+            there.add((start, end))
             written += 1
     return written
 
 
-def _range_bodies(store: Store, start: int, end: int) -> list[bytes]:
-    """The entries' bytes, from smaller blocks where these are whole."""
+def _block_of(
+    store: Store, start: int, end: int, there: Set[tuple[int, int] | None]
+) -> bytes | None:
+    """A block, a large one from the smaller ones in it.
+
+    Returns:
+        Its bytes; None if there is none: it would be too large, or a smaller one is not there.
+
+    Raises:
+        VersionNotFoundError: entries of it were given up. CorruptTableError: one is not there.
+        StoreError: the store does not do it.
+    """
     size = (end - start + 1) // 16
     if size > 1:
         ranges = [(at, at + size - 1) for at in range(start, end + 1, size)]
-        blocks = store.get_many([block_key(*each) for each in ranges])
+        if not there >= set(ranges):
+            return None
+        bodies: list[bytes] = []
         try:
-            if None not in blocks:
-                parts = [unpack(block or b"", size) for block in blocks]
-                bodies = [body for part in parts for body in part]
-                _check_whole(store, bodies, start, end)
-                return bodies
+            for block in store.get_many([block_key(*each) for each in ranges]):
+                bodies += unpack(block or b"", size)
+                if sum(map(len, bodies)) > BLOCK_BYTES_MAX:
+                    return None
+            (anchor,) = store.get_many([entry_key(end)])
+            _check_chain([decode(body, v) for v, body in enumerate(bodies, start)], anchor)
+            return pack(bodies)
         except CorruptEntryError as error:
             logger.info("a block is made of the entries anew: %s", error)
-    bodies = []
-    for version, body in enumerate(_got(store, range(start, end + 1)), start):
-        if body is None:
-            raise gap_error(store, version, end)
-        bodies.append(body)
-    return bodies
+    return _packed_entries(store, start, end)
 
 
-def _got(store: Store, versions: range) -> Iterable[bytes | None]:
-    for at in range(versions.start, versions.stop, 512):
-        some = range(at, min(at + 512, versions.stop))
-        yield from store.get_many([entry_key(version) for version in some])
-
-
-def _check_whole(store: Store, bodies: Sequence[bytes], start: int, end: int) -> None:
-    entries = [decode(body, version) for version, body in enumerate(bodies, start)]
-    (anchor,) = store.get_many([entry_key(end)])
-    _check_chain(entries, anchor)
+def _packed_entries(store: Store, start: int, end: int) -> bytes | None:
+    bodies: list[bytes] = []
+    for at in range(start, end + 1, AT_ONCE):
+        versions = range(at, min(at + AT_ONCE, end + 1))
+        for version, body in zip(
+            versions, store.get_many(list(map(entry_key, versions))), strict=True
+        ):
+            if body is None:
+                raise gap_error(store, version, end)
+            bodies.append(body)
+        if sum(map(len, bodies)) > BLOCK_BYTES_MAX:
+            return None
+    return pack(bodies)

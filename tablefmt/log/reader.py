@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tablefmt.errors import TableNotFoundError
-from tablefmt.log.codec import decode
+from tablefmt.log.codec import decode, digest
 from tablefmt.log.gaps import gap_error
+from tablefmt.log.header import entry_headers
 from tablefmt.log.hint import Hint, read_hint
 from tablefmt.log.names import HINT, LOG, VERSION_MAX, entry_key, entry_version
 from tablefmt.model.entry import StoredEntry
@@ -201,42 +202,91 @@ def read_whole(
     return [decode(body, version) for version, body in enumerate(bodies)]
 
 
+def is_unbroken(known: Mapping[int, bytes]) -> bool:
+    """Whether no entry above the first versions was removed, whatever was given up. Pure.
+
+    Expiry removes those first, but what says which metadata is in force (RET-9): of two entries in
+    a row that change none, neither. So where two such are there, none above them went.
+
+    Args:
+        known: entries of the first versions.
+    """
+    versions = (v for v in range(1, FIRST_WINDOW - 1) if {v - 1, v, v + 1} <= known.keys())
+    return any(entry_headers([known[v], known[v + 1]], v, digest(known[v - 1])) for v in versions)
+
+
 def read_from(
-    store: Store, first: int, promised: int, others: Sequence[str] = ()
+    store: Store,
+    first: int,
+    promised: int,
+    others: Sequence[str] = (),
+    *,
+    may_be_broken: bool = True,
 ) -> tuple[list[bytes], list[bytes | None]]:
     """Entries from one on, in two rounds: what is promised and some more, then what a listing
     names, if there may be more.
 
     Args:
         store: the table's root.
-        first: the version of the first; if that is missing, there are none.
+        first: the version of the first; if there is none from it on, there are none.
         promised: the version that the log has by hearsay.
         others: names of other objects.
+        may_be_broken: entries in the middle of the log may have been removed: only a listing tells
+            whether the first version that is not there ends it.
 
     Returns:
         The entries' bytes up to the head, and the other objects, None for those that are missing.
 
     Raises:
-        LogGapError: LOG-2.
+        LogGapError: LOG-2. VersionNotFoundError: LOG-8, the log was given up from `first` to
+            somewhere above what was found.
     """
     top = min(max(first, promised), first + WINDOW_MAX) + FIRST_WINDOW
     versions = range(first, min(top, VERSION_MAX) + 1)
-    bodies = store.get_many([*others, *(entry_key(v) for v in versions)])
+    keys = [*others, *(entry_key(v) for v in versions)]
+    with ThreadPoolExecutor(1) as pool:
+        listing = pool.submit(_listed, store, versions[-1]) if may_be_broken else None
+        bodies = store.get_many(keys)
     asked, bodies = bodies[: len(others)], bodies[len(others) :]
     known = {v: b for v, b in zip(versions, bodies, strict=True) if b is not None}
-    if len(known) == len(versions):
-        last = max([versions[-1], *_listed(store, versions[-1])])
-        _get_into(store, range(versions[-1] + 1, last + 2), known, None)
-    return (_contiguous(store, known, first) if first in known else []), asked
+    if listing is not None:
+        above = listing.result()
+    else:
+        above = _listed(store, versions[-1]) if len(known) == len(versions) else []
+    if above or len(known) == len(versions):
+        above = [*above, max([versions[-1], *above]) + 1]
+    return _contiguous(store, known, first, above), asked
 
 
-def _contiguous(store: Store, known: dict[int, bytes], first: int) -> list[bytes]:
-    """The entries that are known, from the first on; none is missing between two."""
-    top = max(known)
-    # Written while the others were read, or a gap: only a second look tells.
-    holes = [v for v in range(first, top) if v not in known]
-    if holes:
+def _contiguous(
+    store: Store, known: dict[int, bytes], first: int, above: Sequence[int] = ()
+) -> list[bytes]:
+    """The entries from the first on; none is missing between two.
+
+    Args:
+        store: the table's root.
+        known: some of them, by version. Emptied.
+        first: the version of the first.
+        above: versions above what is known that are probably there, and the one after them.
+
+    Raises:
+        LogGapError, VersionNotFoundError: one is missing.
+    """
+    top = max([*known, *above[:-1]], default=first - 1)
+    named = frozenset(above)
+    while True:
+        # Written while the others were read, or a gap: only a second look tells. And it tells
+        # before anything above the gap is read.
+        absent = (v for v in range(first, top) if v not in known and v not in named)
+        holes = list(itertools.islice(absent, WINDOW_MAX))
+        if not holes:
+            break
         _get_into(store, holes, known, None)
+        for version in holes:
+            if version not in known:
+                raise gap_error(store, version, top)
+    _get_into(store, above, known, None)
+    top = max(known, default=first - 1)
     for version in range(first, top + 1):
         if version not in known:
             raise gap_error(store, version, top)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tablefmt.commit.plan import Staged
 from tablefmt.errors import InvalidRangeError
 from tablefmt.log.names import LOG, entry_version
+from tablefmt.log.reader import FIRST_WINDOW
 from tablefmt.maintenance.ages import (
     Retention,
     log_seconds,
@@ -143,13 +144,22 @@ def expire_log(
     metrics = {"numEntriesToDelete": entries.num_rows}
     parameters = {"logStart": start, "retentionCheckEnabled": not breaks_running_transactions}
     commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
-    failures = remove(store, entries["path"].to_pylist())
-    return replace(
-        report,
-        version=commit.version,
-        deleted=entries.num_rows - len(failures),
-        failures=failures,
-    )
+    deleted, failures = _remove(store, entries)
+    return replace(report, version=commit.version, deleted=deleted, failures=failures)
+
+
+def _remove(store: Store, entries: pa.Table) -> tuple[int, dict[str, str]]:
+    """Remove entries, the first versions before all others: while one of those is there, who opens
+    the log believes that the others are (RET-9). Returns how many went, and what did not.
+    """
+    opened_by = pc.less(entries["version"], FIRST_WINDOW)
+    deleted = 0
+    for some in (entries.filter(opened_by), entries.filter(pc.invert(opened_by))):
+        failures = remove(store, some["path"].to_pylist())
+        deleted += some.num_rows - len(failures)
+        if failures:
+            break
+    return deleted, failures
 
 
 def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> float:

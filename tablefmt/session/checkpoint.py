@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tablefmt.errors import LostCheckpointError, TablefmtError
 from tablefmt.log.hint import Hint, read_hint, write_hint
-from tablefmt.log.names import HINT, root_version
+from tablefmt.log.names import HINT, entry_key, root_version
 from tablefmt.log.packed import write_blocks
 from tablefmt.log.reader import read_range
 from tablefmt.snapshot.base import NOTHING
@@ -58,7 +58,7 @@ def checkpoint_of(
             files, afresh = view.instead(lost, version), True
     tell_of(view.store, head.table, written)
     since = view.base.version if before is None else before.root.head.version
-    _pack(view.store, since, version)
+    _pack(view.store, max(since, head.totals.oldest - 1), version)
     return written
 
 
@@ -82,7 +82,19 @@ def checkpoint_at(store: Store, version: int, nonce: Nonce, *, afresh: bool = Fa
 
 def tell_of(store: Store, table: str, written: Checkpoint) -> None:
     """Name a checkpoint in the hint, unless that names a newer one."""
-    hint = read_hint(store.get_many([HINT])[0]) or Hint(0)
-    known = -1 if hint.checkpoint is None else root_version(hint.checkpoint)
-    if known is None or known < written.version:
-        write_hint(store, table, Hint(max(hint.version, written.version), written.path))
+    hint = read_hint(store.get_many([HINT])[0])
+    if checkpoint_named(store, hint, written.version) < written.version:
+        version = written.version if hint is None else max(hint.version, written.version)
+        write_hint(store, table, Hint(version, written.path))
+
+
+def checkpoint_named(store: Store, hint: Hint | None, known: int) -> int:
+    """The version of the checkpoint that a hint names; -1 for none.
+
+    A hint is anybody's word (LOG-6): one above the newest version that is known counts only if the
+    log has come so far. A request then, none otherwise.
+    """
+    version = -1 if hint is None or hint.checkpoint is None else root_version(hint.checkpoint)
+    if version is None or (version > known and store.get_many([entry_key(version)]) == [None]):
+        return -1
+    return version

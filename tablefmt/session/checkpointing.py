@@ -8,9 +8,9 @@ import threading
 from tablefmt.commit.environment import Environment
 from tablefmt.errors import TablefmtError
 from tablefmt.log.hint import read_hint
-from tablefmt.log.names import HINT, root_version
+from tablefmt.log.names import HINT
 from tablefmt.model.properties import get_property
-from tablefmt.session.checkpoint import checkpoint_of
+from tablefmt.session.checkpoint import checkpoint_named, checkpoint_of
 from tablefmt.snapshot.checkpoints.write import Checkpoint, Known
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.forks import renew_after_fork
@@ -113,9 +113,8 @@ class Checkpointer:
 
 def newest_checkpoint(view: LogView) -> int:
     """The version of the newest checkpoint that a view stands on, or that the hint names: others
-    write them too. 0 for none. One request."""
+    write them too. 0 for none. One request; two if the hint names one above the view's head.
+    """
     (body,) = view.store.get_many([HINT])
-    hint = read_hint(body)
-    if hint is None or hint.checkpoint is None:
-        return max(0, view.base.version)
-    return max(view.base.version, min(root_version(hint.checkpoint) or 0, view.head.version))
+    hinted = checkpoint_named(view.store, read_hint(body), view.head.version)
+    return max(view.base.version, 0, min(hinted, view.head.version))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
 from tablefmt.log.codec import decode
+from tablefmt.log.gaps import no_state
 from tablefmt.log.names import entry_key
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range
@@ -32,6 +33,9 @@ from tablefmt.store.protocol import Store
 
 UNREAD_MAX = 1024
 """Entries skipped and held as bytes until somebody reads; more are got again from the store."""
+
+UNREAD_AT_ONCE = 64
+"""Of those so many are read under the lock."""
 
 UNREAD_BYTES = 64 << 10
 """Longer ones are not held."""
@@ -241,8 +245,10 @@ class LogView:
         """Read what was skipped, unless it all comes after `version`."""
         while version is None or version > self._read.version:
             missing = self._take_unread()
-            if not missing:
+            if missing is None:
                 return
+            if not missing:
+                continue
             # Dropped because there were many, or because they are large.
             fetched = list(read_range(self.store, missing[0], missing[-1]))
             with self._lock:
@@ -250,27 +256,34 @@ class LogView:
                 for stored in fetched:
                     self._take(stored)
 
-    def _take_unread(self) -> range:
-        """Read what is held; versions that have to be got before it can go on."""
+    def _take_unread(self) -> range | None:
+        """Read some of what is held: commits wait for no more.
+
+        Returns:
+            Versions that have to be got before it can go on; none: it can. None: all is read.
+        """
         with self._lock:
             self._put_right()
             head = self.head
             if self._read is head:
-                return range(0)
+                return None
             held = dict(self._unread)
-            for version in range(self._read.version + 1, head.version + 1):
+            first = self._read.version + 1
+            for version in range(first, min(head.version, first + UNREAD_AT_ONCE - 1) + 1):
                 one = held.get(version)
                 if one is None:
                     last = min(head.version, version + WINDOW_MAX - 1)
                     known = (v for v in range(version, last + 1) if held.get(v) is not None)
                     return range(version, next(known, last + 1))
                 self._take(one if isinstance(one, StoredEntry) else decode(one, version))
+            if self._read.version < head.version:
+                return range(0)
             if self._read.digest != head.digest:
                 message = "the entries before it are not those that were skipped"
                 raise CorruptEntryError(message, key=entry_key(head.version), rule="LOG-1")
             self.head = self._read
             self._unread.clear()
-            return range(0)
+            return None
 
     def _take(self, stored: StoredEntry) -> None:
         if stored.version != self._read.version + 1:
@@ -388,8 +401,17 @@ class LogView:
         """Files that answer for a known version, and perhaps for others.
 
         Raises:
-            CorruptTableError: as `snapshot`.
+            CorruptTableError: as `snapshot`; LOG-8, its state was in checkpoints that are lost.
+            VersionNotFoundError: it was given up since it was known.
         """
+        try:
+            return self._files_at(version)
+        except VersionNotFoundError as gone:
+            if isinstance(gone.oldest, int) and gone.oldest <= version:
+                raise no_state(gone.oldest) from gone
+            raise
+
+    def _files_at(self, version: int) -> FileHistory:
         while True:
             with self._lock:
                 self._put_right()

@@ -17,14 +17,15 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode
-from tablefmt.log.gaps import gap_error
+from tablefmt.log.gaps import gap_error, no_state
 from tablefmt.log.hint import Hint, write_hint
-from tablefmt.log.names import LOG, VERSION_MAX, root_version
+from tablefmt.log.names import VERSION_MAX, root_version
 from tablefmt.log.reader import (
     FIRST_WINDOW,
     FirstLook,
     Progress,
     first_look,
+    is_unbroken,
     read_from,
     read_whole,
     with_listing,
@@ -104,12 +105,7 @@ def _expired(store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bo
             continue
         if base.version + len(bodies) >= newest:
             return _opened(look, base, bodies)
-    raise CorruptTableError(
-        f"entries below version {oldest} were removed, and none of the checkpoints that hold the "
-        "state of the table can be read",
-        key=LOG,
-        rule="LOG-8",
-    )
+    raise no_state(oldest)
 
 
 def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
@@ -127,7 +123,11 @@ def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
         if base.head is None or not _of_log(base.head, table):
             continue
         promised = max(look.listed or (base.version,)) if hint is None else hint.version
-        bodies, _ = read_from(store, base.version + 1, promised)
+        try:
+            bodies, _ = read_from(store, base.version + 1, promised)
+        except VersionNotFoundError as gone:
+            logger.warning("a checkpoint is not used: %s", gone)
+            continue
         yield _opened(look, base, bodies)
 
 
@@ -136,11 +136,12 @@ def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Opened | No
     version = root_version(key)
     assert version is not None
     try:
-        bodies, (root_body,) = read_from(store, version, hint.version, [key])
+        broken = not is_unbroken(look.known)
+        bodies, (root_body,) = read_from(store, version, hint.version, [key], may_be_broken=broken)
         root = sound_root(root_body, bodies[0] if bodies else None, key)
         if not _of_log(root.head, decode(look.known[0], 0).entry.table):
             raise TableReplacedError("the checkpoint is of another table", key=key, rule="CKP-5")
-    except (CorruptTableError, UnsupportedFeatureError) as error:
+    except (CorruptTableError, UnsupportedFeatureError, VersionNotFoundError) as error:
         logger.warning("a checkpoint is not used: %s", error)
         return None
     return _opened(look, base_of(store, root, key), bodies[1:])

@@ -14,6 +14,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import StoreError
+from tablefmt.log.hint import Hint, read_hint, write_hint
 from tablefmt.log.names import CHECKPOINTS, HINT, root_version
 from tablefmt.maintenance.checkpoint import verified
 from tablefmt.session.checkpointing import MANY_FILES, is_due
@@ -74,6 +75,24 @@ def test_they_come_every_so_many_versions_and_are_stood_on() -> None:
     assert ids(tablefmt.open(store.uri)) == ids(table)
     for each in store.list_after(f"{CHECKPOINTS}0"):
         verified(store, each.key)
+
+
+def test_a_hint_that_lies_stops_no_checkpoints() -> None:
+    """LOG-6, CKP-7: a checkpoint far above the log counts for nothing, and is put right."""
+    store = memory()
+    new_table(store, checkpointInterval="5")
+    table = with_aside(store, lambda work: work())
+    for n in range(5):
+        table.append(rows(n))
+    (five,) = [one.key for one in store.list_after(f"{CHECKPOINTS}0")]
+    liar = five.replace(f"{5:020d}", f"{5_000:020d}")
+    write_hint(store, table.context.view.head.table, Hint(5_000, liar))
+    for n in range(5, 12):
+        table.append(rows(n))
+    assert roots(store) == [5, 10]
+    hint = read_hint(store.get(HINT))
+    assert hint is not None
+    assert root_version(hint.checkpoint or "") == 10
 
 
 def test_a_commit_asks_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
