@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
 from tablefmt.errors import InvalidRangeError

@@ -10,14 +10,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
-from tablefmt.log.codec import decode
-from tablefmt.log.gaps import no_state
 from tablefmt.log.names import entry_key
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
-from tablefmt.snapshot.checkpoints.standing import Standing, names_part
+from tablefmt.snapshot.checkpoints.standing import Standing, names_part, state_kept_at
 from tablefmt.snapshot.contact import Contact
 from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
@@ -25,20 +23,12 @@ from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
 from tablefmt.snapshot.opening import check_not_ended, open_log, put_hint_right
 from tablefmt.snapshot.replay import fold_stored
+from tablefmt.snapshot.skipped import SkippedEntries
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.versions import Versions
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import Store
-
-UNREAD_MAX = 1024
-"""Entries skipped and held as bytes until somebody reads; more are got again from the store."""
-
-UNREAD_AT_ONCE = 64
-"""Of those so many are read under the lock."""
-
-UNREAD_BYTES = 64 << 10
-"""Longer ones are not held."""
 
 RECENT = 64
 """Newest entries kept whole: a commit judges what came in while its data was being written."""
@@ -86,8 +76,8 @@ class LogView:
         self._files = FoldedFiles(base, whole=whole)
         self._snapshot: Snapshot | None = None
         self._recent: deque[StoredEntry] = deque(maxlen=RECENT)
-        self._unread: deque[tuple[int, bytes | StoredEntry | None]] = deque(maxlen=UNREAD_MAX)
-        """The newest entries after `_read`, by version; None for a large one."""
+        self._unread = SkippedEntries()
+        """The newest entries after `_read`."""
         self.head: Head = base.head or first_head(entries[0])
         """Of the newest version. `applications` and `cursors` are of the newest that was read."""
         self._read: Head = self.head
@@ -198,7 +188,7 @@ class LogView:
             self._note(stored)
             self._read = head
         else:
-            self._unread.append((stored.version, stored))
+            self._unread.hold(stored.version, stored)
         self.head = head
 
     def skip(self, bodies: Sequence[bytes], last: StoredEntry) -> None:
@@ -220,8 +210,8 @@ class LogView:
             head = skip_to(self.head, last)
             for version, body in enumerate(bodies[:-1], first):
                 if version > self.head.version:
-                    self._unread.append((version, body if len(body) <= UNREAD_BYTES else None))
-            self._unread.append((last.version, last))
+                    self._unread.hold(version, body)
+            self._unread.hold(last.version, last)
             self.head = head
 
     def _put_right(self) -> None:
@@ -232,8 +222,7 @@ class LogView:
         self._files.put_right(self._read.version)
         if self._read.version > self.head.version:
             self.head = self._read
-        while self._unread and self._unread[-1][0] > self.head.version:
-            self._unread.pop()
+        self._unread.forget_after(self.head.version)
 
     def _note(self, stored: StoredEntry) -> None:
         """Take in the entry after `_read`; whoever calls moves `_read` on to it."""
@@ -247,10 +236,8 @@ class LogView:
             missing = self._take_unread()
             if missing is None:
                 return
-            if not missing:
-                continue
             # Dropped because there were many, or because they are large.
-            fetched = list(read_range(self.store, missing[0], missing[-1]))
+            fetched = list(read_range(self.store, missing.start, missing.stop - 1))
             with self._lock:
                 self._put_right()
                 for stored in fetched:
@@ -267,17 +254,11 @@ class LogView:
             head = self.head
             if self._read is head:
                 return None
-            held = dict(self._unread)
+            for stored in self._unread.read(self._read.version + 1, head.version):
+                self._take(stored)
             first = self._read.version + 1
-            for version in range(first, min(head.version, first + UNREAD_AT_ONCE - 1) + 1):
-                one = held.get(version)
-                if one is None:
-                    last = min(head.version, version + WINDOW_MAX - 1)
-                    known = (v for v in range(version, last + 1) if held.get(v) is not None)
-                    return range(version, next(known, last + 1))
-                self._take(one if isinstance(one, StoredEntry) else decode(one, version))
-            if self._read.version < head.version:
-                return range(0)
+            if first <= head.version:
+                return self._unread.missing(first, min(head.version, first + WINDOW_MAX - 1))
             if self._read.digest != head.digest:
                 message = "the entries before it are not those that were skipped"
                 raise CorruptEntryError(message, key=entry_key(head.version), rule="LOG-1")
@@ -404,12 +385,8 @@ class LogView:
             CorruptTableError: as `snapshot`; LOG-8, its state was in checkpoints that are lost.
             VersionNotFoundError: it was given up since it was known.
         """
-        try:
+        with state_kept_at(version):
             return self._files_at(version)
-        except VersionNotFoundError as gone:
-            if isinstance(gone.oldest, int) and gone.oldest <= version:
-                raise no_state(gone.oldest) from gone
-            raise
 
     def _files_at(self, version: int) -> FileHistory:
         while True:

@@ -71,6 +71,7 @@ PURE_MODULES = {
     "tablefmt.snapshot.folded",
     "tablefmt.snapshot.folding",
     "tablefmt.snapshot.segments",
+    "tablefmt.snapshot.skipped",
     "tablefmt.snapshot.timeline",
     "tablefmt.snapshot.versions",
     "tablefmt.snapshot.state",

@@ -12,7 +12,7 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Operation, OperationClass, Totals
-from tablefmt.snapshot import folded, load
+from tablefmt.snapshot import folded, skipped
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
@@ -66,7 +66,7 @@ def test_whoever_looks_sees_what_was_skipped(
     look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RPL-1: from bytes that were kept, or got again where there were too many."""
-    monkeypatch.setattr(load, "UNREAD_MAX", kept)
+    monkeypatch.setattr(skipped, "UNREAD_MAX", kept)
     store = store_with_history()
     view, whole = behind(store, steps), LogView.open(store)
     view.store = counting = CountingStore(store)
@@ -83,7 +83,7 @@ def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """RPL-1."""
     store = store_with_history()
     sizes = {v: len(store.get(entry_key(v))) for v in range(2, 12)}
-    monkeypatch.setattr(load, "UNREAD_BYTES", max(sizes.values()) - 1)
+    monkeypatch.setattr(skipped, "UNREAD_BYTES", max(sizes.values()) - 1)
     view = behind(store, [11])
     view.store = counting = CountingStore(store)
     assert view.snapshot().files.equals(LogView.open(store).snapshot().files)
@@ -150,7 +150,7 @@ def test_a_log_that_changed_since_it_was_skipped_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LOG-1: what is got again must lead to the head that was written on."""
-    monkeypatch.setattr(load, "UNREAD_MAX", 1)
+    monkeypatch.setattr(skipped, "UNREAD_MAX", 1)
     store = store_with_history()
     view = behind(store, [11])
     other = new_table(memory())

@@ -6,8 +6,11 @@ Spec: CKP-6.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tablefmt.errors import LostCheckpointError
+from tablefmt.errors import LostCheckpointError, VersionNotFoundError
+from tablefmt.log.gaps import no_state
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.read import usable_bases
 from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeltas
@@ -76,3 +79,19 @@ def names_part(files: FileHistory, key: str) -> bool:
     segments = (s.files.path for s in files.segments if isinstance(s.files, StoredColumns))
     deltas = (d.path for d in files.deltas if isinstance(d, StoredDeltas))
     return key in segments or key in deltas
+
+
+@contextmanager
+def state_kept_at(version: int) -> Iterator[None]:
+    """Where files of a version are looked for: it may have been given up since it was known, or its
+    state was in checkpoints that are lost.
+
+    Raises:
+        VersionNotFoundError, CorruptTableError: LOG-8.
+    """
+    try:
+        yield
+    except VersionNotFoundError as gone:
+        if isinstance(gone.oldest, int) and gone.oldest <= version:
+            raise no_state(gone.oldest) from gone
+        raise
