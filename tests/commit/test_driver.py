@@ -905,7 +905,7 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
         decoded.append(version)
         return decode(body, version)
 
-    for module in ("tablefmt.commit.winners", "tablefmt.snapshot.load", "tablefmt.log.reader"):
+    for module in ("tablefmt.commit.winners", "tablefmt.snapshot.skipped", "tablefmt.log.reader"):
         monkeypatch.setattr(f"{module}.decode", counted)
     receipt = late.append(rows(9))
     assert decoded == [2, 6, 8]
