@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -63,9 +64,9 @@ class Keeping(ForwardingStore):
         super().__init__(inner)
         self.kept = kept
 
-    def delete_many(self, keys: list[str]) -> dict[str, str]:
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
         failures = self.inner.delete_many([key for key in keys if key not in self.kept])
-        return failures | {key: "it is locked" for key in keys if key in self.kept}
+        return {**failures, **{key: "it is locked" for key in keys if key in self.kept}}
 
 
 def test_entries_that_stay_by_accident_vouch_for_no_others() -> None:
