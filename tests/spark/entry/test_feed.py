@@ -58,7 +58,7 @@ def test_windows_of_a_history_have_the_rows_of_the_model(
 def test_a_column_that_was_dropped_then_is_null(
     spark: Any, uri: str, name: str, backend: str, use_backend: Any
 ) -> None:
-    """INC-4, INC-6: no column of files that the schema lost; what cancels and what a condition takes."""
+    """INC-4, INC-6: no column of files that the schema lost, in what cancels or a condition."""
     use_backend(backend)
     case = CASES[name]
     table_of(case, uri, compacted=False)
