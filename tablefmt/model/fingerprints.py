@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-TEXT, ROWS = "text", "rows"
-"""Forms of a digest: of a statement that takes no rows, and of one with rows."""
+TEXT, ROWS, RUN = "text", "rows", "run"
+"""Forms of a digest: of a statement that takes no rows, of one with rows; and in place of one, the
+run of a streaming query that wrote it (STR-12)."""
+
+
+def of_run(run: str) -> str:
+    """What stands for the content of a stream's batch: the run that has it."""
+    return f"{RUN}:{run}"
 
 
 def differ(one: str | None, other: str | None) -> bool:

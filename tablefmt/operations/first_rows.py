@@ -104,6 +104,7 @@ def commit_first(
     *,
     exist_ok: bool,
     measured: Measured | None = None,
+    digest: str | None = None,
 ) -> tuple[TableContext, Commit]:
     """Make a table, and commit files that were written before it was there.
 
@@ -115,8 +116,10 @@ def commit_first(
         options: what every commit takes.
         exist_ok: append to a table that was made meanwhile, if it is of the same definition.
         measured: since the work began.
+        digest: of the content, where it is known.
 
     Raises:
+        IdempotenceError: CFL-7, what another has applied meanwhile.
         TableExistsError, ProtocolChangedException: another one was made meanwhile; the files are
             removed. CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
@@ -126,7 +129,7 @@ def commit_first(
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
         # Who made it meanwhile may have been this very write.
-        already = context.applied(options, None, NAME)
+        already = context.applied(options, digest, NAME)
     except Exception:
         TransactionFiles(store, transaction).discard()
         raise
@@ -135,7 +138,7 @@ def commit_first(
         return context, already
     version = context.view.head.version
     staged = append_files(transaction, added, metadata, read_version=version)
-    return context, commit_staged(context, staged, options)
+    return context, commit_staged(context, staged, options, digest)
 
 
 def check_partitioning(there: Metadata, partition_by: Partitions) -> None:

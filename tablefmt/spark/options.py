@@ -149,6 +149,8 @@ class WriteOptions:
     merge_schema: bool = False
     overwrite_schema: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
+    digest: str | None = None
+    """What stands for the content of the rows under an application version; None: not known."""
 
 
 def parse_options(given: Mapping[str, Any]) -> WriteOptions:

@@ -46,7 +46,7 @@ SPARK_LINES = [
     ["backends.base"],
     ["backends.native", "backends.arrow"],
     ["backends"],
-    ["statements"],
+    ["statements", "streams"],
     ["entry"],
     [""],
 ]

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import TablefmtError
-from tablefmt.spark.entry import define_verbs, read_verbs, statement_verbs, write_verbs
+from tablefmt.spark.entry import (
+    define_verbs,
+    read_verbs,
+    sink_verbs,
+    statement_verbs,
+    write_verbs,
+)
 from tablefmt.spark.entry.refusals import REFUSALS
 from tablefmt.spark.runtime.failures import FAILED, cause_of, hand_over
 from tablefmt.spark.runtime.frames import JavaObject
@@ -22,6 +28,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     **write_verbs.VERBS,
     **define_verbs.VERBS,
     **statement_verbs.VERBS,
+    **sink_verbs.VERBS,
     **REFUSALS,
 }
 

@@ -34,6 +34,7 @@ from tablefmt.spark.backends.arrow.tasks import (
     packed,
     unpacked,
 )
+from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
 from tablefmt.spark.entry.python_writer import TablefmtWriter, make_writer, source_store
 from tablefmt.spark.options import parse_read_options
 from tablefmt.spark.runtime import failures
@@ -96,6 +97,11 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         """A writer of one transaction."""
         with carrying():
             return make_writer(dict(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TablefmtStreamWriter:
+        """A writer of one batch; Spark asks for another one to commit it."""
+        with carrying():
+            return make_stream_writer(dict(self.options), schema, overwrite=overwrite)
 
     def _changes(self) -> Changes | None:
         """The row changes asked for, if any are; up to the pinned version, once there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import check_partitioning
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.staging import commit_staged
 from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns
@@ -43,81 +44,82 @@ class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known of a write before its rows are."""
+
+    task: WriteTask
+    overwrite: bool
+    read_version: int | None
+    """None: there is no table yet."""
+    written_under: Metadata
+    """The metadata of `read_version`; the files are written under the task's."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> bytes:
+        """In a worker: write the rows of one attempt of a task. What it wrote, packed."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        return described(self.task.write(iterator, partition))
+
+    def commit(self, bodies: Iterable[bytes], options: WriteOptions) -> None:
+        """Make one commit of what tasks wrote. Raises as `tablefmt.spark.write`."""
+        store, transaction, metadata = self.task.store, self.task.transaction, self.task.metadata
+        added = merged(map(read_back, bodies))
+        files = TransactionFiles(store, transaction)
+        files.keep_winners(added)
+        if self.read_version is None:
+            exist_ok = not self.overwrite
+            commit_first(store, metadata, transaction, added, options, exist_ok=exist_ok)
+            return
+        context = open_context(store)
+        with files.removed_on_failure():
+            staged = (
+                overwrite_files(
+                    transaction,
+                    added,
+                    self.written_under,
+                    read_version=self.read_version,
+                    evolved=metadata,
+                    where=options.replace_where,
+                    dynamic_partitions=options.dynamic_partitions,
+                )
+                if self.overwrite
+                else append_files(
+                    transaction,
+                    added,
+                    self.written_under,
+                    read_version=self.read_version,
+                    evolved=metadata,
+                )
+            )
+        commit_staged(context, staged, options.commit)
+
+    def discard(self) -> None:
+        """Remove what tasks wrote."""
+        TransactionFiles(self.task.store, self.task.transaction).discard()
+
+
 class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes files in tasks, and makes one commit of them."""
 
-    def __init__(
-        self,
-        task: WriteTask,
-        options: WriteOptions,
-        *,
-        overwrite: bool,
-        read_version: int | None,
-        applied: bool,
-        written_under: Metadata | None = None,
-    ) -> None:
-        self.task = task
+    def __init__(self, prepared: Prepared, options: WriteOptions, *, applied: bool) -> None:
+        self.prepared = prepared
         self.options = options
-        self.overwrite = overwrite
-        self.read_version = read_version
-        """None: there is no table yet."""
-        self.written_under = written_under or task.metadata
-        """The metadata of `read_version`; the files are written under the task's."""
         self.applied = applied
         """The same application version is in the table: nothing is written."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         """In a worker: write the rows of one attempt of a task."""
-        from pyspark import TaskContext
-
-        if self.applied:
-            return TaskFiles(described(None))
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
-        return TaskFiles(described(self.task.write(iterator, partition)))
+        return TaskFiles(described(None) if self.applied else self.prepared.write(iterator))
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Make one commit of the files of all tasks. Raises as `tablefmt.spark.write`."""
         if self.applied:
             return
         with carrying():
-            store, transaction = self.task.store, self.task.transaction
-            added = merged(read_back(m.body) for m in messages if m is not None)
-            files = TransactionFiles(store, transaction)
-            files.keep_winners(added)
-            metadata = self.task.metadata
-            if self.read_version is None:
-                commit_first(
-                    store,
-                    metadata,
-                    transaction,
-                    added,
-                    self.options,
-                    exist_ok=not self.overwrite,
-                )
-                return
-            context = open_context(store)
-            with files.removed_on_failure():
-                staged = (
-                    overwrite_files(
-                        transaction,
-                        added,
-                        self.written_under,
-                        read_version=self.read_version,
-                        evolved=metadata,
-                        where=self.options.replace_where,
-                        dynamic_partitions=self.options.dynamic_partitions,
-                    )
-                    if self.overwrite
-                    else append_files(
-                        transaction,
-                        added,
-                        self.written_under,
-                        read_version=self.read_version,
-                        evolved=metadata,
-                    )
-                )
-            commit_staged(context, staged, self.options.commit)
+            self.prepared.commit((m.body for m in messages if m is not None), self.options)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove the files of a job that failed.
@@ -126,7 +128,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
         and the commit itself has removed its files, unless they may be in the table.
         """
         if any(message is None for message in messages):
-            TransactionFiles(self.task.store, self.task.transaction).discard()
+            self.prepared.discard()
 
 
 def make_writer(options: dict[str, str], schema: StructType, *, overwrite: bool) -> TablefmtWriter:
@@ -137,35 +139,46 @@ def make_writer(options: dict[str, str], schema: StructType, *, overwrite: bool)
     partition_by = [name.strip() for name in names.split(",") if name.strip()]
     parsed = parse_options(options)
     store = source_store(path, parsed.storage_options)
+    prepared, context = prepare(store, parsed, schema, partition_by, overwrite=overwrite)
+    applied = context is not None and context.applied(parsed.commit, None, NAME) is not None
+    return TablefmtWriter(prepared, parsed, applied=applied)
+
+
+def prepare(
+    store: Store,
+    options: WriteOptions,
+    schema: StructType,
+    partition_by: Sequence[str],
+    *,
+    overwrite: bool,
+) -> tuple[Prepared, TableContext | None]:
+    """Get ready to write rows with the columns of `schema`; and the table, if there is one.
+
+    Raises as `tablefmt.spark.write`.
+    """
     rows = nullable(schema_from(schema))
     transaction = SYSTEM.nonce()
     context = open_if_there(store)
     if context is None:
-        prepare_first(store, parsed)
+        prepare_first(store, options)
         metadata = definition(rows, partition_by, {})
-        task = _task(store, transaction, metadata, rows, layout(parsed.files, metadata, None))
-        return TablefmtWriter(task, parsed, overwrite=overwrite, read_version=None, applied=False)
+        task = _task(store, transaction, metadata, rows, layout(options.files, metadata, None))
+        return Prepared(task, overwrite, None, metadata), None
     head = context.begin()
-    if not parsed.overwrite_schema:
+    if not options.overwrite_schema:
         check_partitioning(head.metadata, partition_by)
     elif not overwrite:
         raise InvalidRangeError("overwriteSchema means nothing with mode='append'; use mergeSchema")
     if overwrite:
-        where, dynamic = parsed.replace_where, parsed.dynamic_partitions
+        where, dynamic = options.replace_where, options.dynamic_partitions
         check_overwritable(head.metadata, where, dynamic)
         if where is not None:
             check_zoned(where, head.metadata.schema)
-    metadata = evolved(head.metadata, rows, parsed, partition_by)
+    metadata = evolved(head.metadata, rows, options, partition_by)
     check_columns(rows, metadata.schema)
-    applied = context.applied(parsed.commit, None, NAME) is not None
-    return TablefmtWriter(
-        _task(store, transaction, metadata, rows, layout(parsed.files, metadata, head)),
-        parsed,
-        overwrite=overwrite,
-        read_version=head.version,
-        applied=applied,
-        written_under=head.metadata,
-    )
+    spread = layout(options.files, metadata, head)
+    task = _task(store, transaction, metadata, rows, spread)
+    return Prepared(task, overwrite, head.version, head.metadata), context
 
 
 def _task(

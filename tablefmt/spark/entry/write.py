@@ -119,7 +119,7 @@ def append_rows(context: TableContext, df: DataFrame, options: WriteOptions) -> 
     )
     if read is not None:
         staged = with_query(staged, read)
-    return commit_staged(context, staged, options.commit)
+    return commit_staged(context, staged, options.commit, options.digest)
 
 
 def evolved(
@@ -218,7 +218,7 @@ def _overwrite(
         )
     if read is not None:
         staged = with_query(staged, read)
-    return commit_staged(context, staged, options.commit)
+    return commit_staged(context, staged, options.commit, options.digest)
 
 
 def _mode(mode: str, options: WriteOptions) -> str:
@@ -328,4 +328,5 @@ def commit_first(
         options.commit,
         exist_ok=exist_ok,
         measured=measured,
+        digest=options.digest,
     )[1]

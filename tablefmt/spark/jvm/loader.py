@@ -59,6 +59,7 @@ SOURCES = (
     "SourceVersions",
     "StagedSnapshotTable",
     "StatementParser",
+    "StreamSink",
     "TableChanges",
     "TableCommand",
     "TableStatement",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,16 +74,12 @@ def test_the_tables_own_schema_may_be_given_and_no_other(spark: Any, t: str) -> 
     )
 
 
-def test_streams_are_refused_by_name(spark: Any, t: str, tmp_path: Path) -> None:
+def test_streams_are_refused_by_name(spark: Any, t: str) -> None:
     before = everything(t)
     refused(
         lambda: spark.readStream.format("tablefmt").load(t), UnsupportedFeatureError, "readStream"
     )
     refused(lambda: spark.readStream.table("t"), UnsupportedFeatureError, "readStream")
-    stream = spark.readStream.format("rate").load().selectExpr("value as id", "'a' as p")
-    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    refused(lambda: writer.format("tablefmt").start(t), UnsupportedFeatureError, "writeStream")
-    refused(lambda: writer.toTable("t"), UnsupportedFeatureError, "writeStream")
     assert spark.streams.active == []
     assert everything(t) == before
 

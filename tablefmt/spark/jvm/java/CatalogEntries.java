@@ -168,9 +168,14 @@ final class CatalogEntries {
   // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
   // over a table, which keeps what the rows do not say.
   static boolean isSave() {
+    return isAskedBy("org.apache.spark.sql.classic.DataFrameWriter");
+  }
+
+  /** Whether a class of Spark's is among those that this thread is called by. */
+  static boolean isAskedBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
     for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().equals("org.apache.spark.sql.classic.DataFrameWriter")) {
+      if (callers[i].getClassName().equals(name)) {
         return true;
       }
     }

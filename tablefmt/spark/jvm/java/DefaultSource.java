@@ -65,7 +65,11 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters,
       scala.collection.immutable.Seq partitionBy, OutputMode mode) {
-    return (Sink) Bridge.call("refuse", new Object[] {"writeStream"});
+    String[] by = new String[partitionBy.size()];
+    for (int i = 0; i < by.length; i++) {
+      by[i] = (String) partitionBy.apply(i);
+    }
+    return new StreamSink(context, ScalaValues.map(parameters), by, mode);
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode,
@@ -85,7 +89,9 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   }
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    return isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
+    // Whoever writes its files, a stream's sink is ours: Python's knows no query.
+    return CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")
+        || isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
         ? new PlaceholderTable(schema, partitioning)
         : arrow().getTable(schema, partitioning, properties);
   }

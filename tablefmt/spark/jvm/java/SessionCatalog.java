@@ -187,7 +187,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         timestamp});
     return new SnapshotTable(name, uri, storage, relation.written(),
         CatalogEntries.identities(java.util.Arrays.asList(relation.partitionBy())),
-        CatalogEntries.properties(relation, uri, entry), relation);
+        CatalogEntries.properties(relation, uri, entry), relation, entry);
   }
 
   /** ALTER TABLE changes the table itself; the columns in Spark's catalog follow. */

@@ -10,12 +10,14 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
 import org.apache.spark.sql.connector.catalog.constraints.Check;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -32,7 +34,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTable,
-    SupportsAtomicPartitionManagement {
+    SupportsAtomicPartitionManagement, V2TableWithV1Fallback {
   protected final String name;
   protected final String uri;
   protected final Object storage;
@@ -40,11 +42,15 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   private final Transform[] partitioning;
   private final Map properties;
   private final SnapshotRelation relation;
+  private final CatalogTable entry;
   private boolean wider;
 
-  /** @param relation null for a table that is only about to be written */
+  /**
+   * @param relation null for a table that is only about to be written
+   * @param entry the catalog's; null for a table that is named by its path
+   */
   public SnapshotTable(String name, String uri, Object storage, StructType schema,
-      Transform[] partitioning, Map properties, SnapshotRelation relation) {
+      Transform[] partitioning, Map properties, SnapshotRelation relation, CatalogTable entry) {
     this.name = name;
     this.uri = uri;
     this.storage = storage;
@@ -52,12 +58,13 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     this.partitioning = partitioning;
     this.properties = properties;
     this.relation = relation;
+    this.entry = entry;
   }
 
   /** The same table, about to be written with more columns, or wider ones. */
   SnapshotTable wider(StructType columns) {
     SnapshotTable made =
-        new SnapshotTable(name, uri, storage, columns, partitioning, properties, relation);
+        new SnapshotTable(name, uri, storage, columns, partitioning, properties, relation, entry);
     made.wider = true;
     return made;
   }
@@ -96,6 +103,18 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     result.add(TableCapability.TRUNCATE);
     result.add(TableCapability.OVERWRITE_BY_FILTER);
     return result;
+  }
+
+  /** Streams go to a table of the catalog, and come from it, as to and from its path. */
+  public CatalogTable v1Table() {
+    if (entry == null) {
+      Bridge.call("refuse", new Object[] {
+          "a stream of a table that SQL names by its path", "give the path to start() or load()"});
+    }
+    if (CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")) {
+      StreamSink.leave(uri, (Map) storage);
+    }
+    return entry;
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -268,9 +287,6 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     public boolean contains(Object asked) {
       if (asked == TableCapability.MICRO_BATCH_READ) {
         Bridge.call("refuse", new Object[] {"readStream"});
-      }
-      if (asked == TableCapability.STREAMING_WRITE) {
-        Bridge.call("refuse", new Object[] {"writeStream"});
       }
       return super.contains(asked);
     }

@@ -33,7 +33,7 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
    */
   public StagedSnapshotTable(SessionCatalog catalog, Identifier identifier, TableIdentifier known,
       boolean isNew, String verb, String uri, Object storage, StructType schema, TableInfo info) {
-    super(identifier.toString(), uri, storage, schema, info.partitions(), info.properties(), null);
+    super(identifier.toString(), uri, storage, schema, info.partitions(), info.properties(), null, null);
     this.catalog = catalog;
     this.identifier = identifier;
     this.known = known;

@@ -1,0 +1,76 @@
+package tablefmt;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Where the rows of a streaming query go: each batch is a commit of Python's.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class StreamSink implements Sink {
+  /** What the catalog keeps of the storage of the table that this thread has just asked it for. */
+  private static final ThreadLocal LEFT = new ThreadLocal();
+
+  private final Map options;
+  private final String mode;
+  private final String[] partitionBy;
+  private String table;
+
+  public StreamSink(SQLContext context, Map options, String[] partitionBy, OutputMode mode) {
+    this.options = options;
+    Object[] left = (Object[]) LEFT.get();
+    LEFT.remove();
+    if (left != null && left[0].equals(options.get("path"))) {
+      Map stored = new HashMap((Map) left[1]);
+      stored.putAll(options);
+      options.putAll(stored);
+    }
+    this.mode = mode.toString();
+    this.partitionBy = partitionBy;
+    this.table = (String) Bridge.call("sink_start", new Object[] {
+        context.sparkSession(), this.mode, options, partitionBy});
+  }
+
+  /** Spark tells a sink the path of a catalog's table, and nothing else of it. */
+  static void leave(String uri, Map storage) {
+    LEFT.set(new Object[] {uri, storage});
+  }
+
+  public void addBatch(long number, Dataset data) {
+    SparkSession session = (SparkSession) data.sparkSession();
+    // The batch was planned for this number of the stream's, state and watermarks included; another
+    // plan of it would be none.
+    org.apache.spark.sql.classic.Dataset planned = (org.apache.spark.sql.classic.Dataset) data;
+    Dataset rows = session.internalCreateDataFrame(
+        planned.queryExecution().toRdd(), planned.schema(), false);
+    this.table = (String) Bridge.call("sink_batch", new Object[] {
+        session, mode, options, partitionBy, rows, Long.valueOf(number),
+        session.sparkContext().getLocalProperty("sql.streaming.queryId"),
+        session.sparkContext().getLocalProperty("spark.jobGroup.id"), table});
+  }
+
+  public String name() {
+    return toString();
+  }
+
+  public StructType schema() {
+    return new StructType();
+  }
+
+  public Set capabilities() {
+    return new HashSet();
+  }
+
+  public String toString() {
+    return "tablefmt " + options.get("path");
+  }
+}

@@ -1,0 +1,1 @@
+"""Streams: what a query of Spark asks of its source and its sink, decided without Spark."""

@@ -1,0 +1,201 @@
+"""What a stream asks of its sink, and whether a batch may go on top of what the table holds. Pure.
+
+Spec: STR-10 .. STR-15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tablefmt.errors import (
+    InvalidRangeError,
+    TableNotFoundError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from tablefmt.model.fingerprints import of_run
+from tablefmt.spark.options import WriteOptions, parse_options
+
+OF_THE_QUERY = ("checkpointLocation", "queryName")
+"""Options that Spark keeps for itself, and hands on all the same."""
+
+CLUSTERING = "__clustering_columns"
+"""Spark's name for what `clusterBy` was given."""
+
+_FOLDED_OF_THE_QUERY = frozenset(name.casefold() for name in OF_THE_QUERY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """What a query was told about where its rows go."""
+
+    uri: str
+    complete: bool
+    """Every batch is the whole table."""
+    partition_by: tuple[str, ...]
+    application: str | None
+    """The id that somebody gave; None: the query's own."""
+    options: WriteOptions
+    """Of the write of every batch, but for its application version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch, by the names that Spark has for it."""
+
+    number: int
+    """From 0; a batch that is repeated has the number that it had."""
+    query: str | None
+    """Id of the query, which its checkpoint keeps; None: not known."""
+    run: str | None
+    """Id of this run of the query."""
+
+
+def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = ()) -> Sink:
+    """Check what `writeStream` was told.
+
+    Args:
+        mode: Spark's output mode.
+        given: the options, as they were written.
+        partition_by: what `partitionBy` was given; the option of that name is heeded without.
+
+    Raises:
+        UnsupportedFeatureError: update mode, clusterBy, or an option that there is not.
+        InvalidRangeError: no path, or an option's value or presence that makes no sense.
+    """
+    folded = mode.casefold()
+    if folded not in ("append", "complete"):
+        raise UnsupportedFeatureError(
+            f"output mode {folded} is not supported by format('tablefmt'): which rows a batch "
+            "takes the place of, Spark does not say; use writeStream.foreachBatch(…) with "
+            "MERGE: SparkTable.merge(batch, on).….execute(application=(query_id, batch_id))",
+            [f"mode:{folded}"],
+        )
+    options = {n: v for n, v in given.items() if n.casefold() not in _FOLDED_OF_THE_QUERY}
+    if _pop(options, CLUSTERING) is not None:
+        raise UnsupportedFeatureError(
+            "clusterBy is not supported on tablefmt tables; cluster() orders the rows of a table",
+            ["stream:clusterBy"],
+        )
+    uri = _pop(options, "path")
+    if not uri:
+        raise InvalidRangeError("there is no path; give one to start(), or option 'path'")
+    by = list(partition_by) or [n.strip() for n in (_pop(options, "partitionBy") or "").split(",")]
+    _pop(options, "partitionBy")
+    application = _pop(options, "txnAppId")
+    for name in ("txnVersion", "application"):
+        if _pop(options, name) is not None:
+            raise InvalidRangeError(
+                f"{name} means nothing to a stream: the application version is the number of the "
+                "batch; txnAppId alone may be given"
+            )
+    complete = folded == "complete"
+    return Sink(
+        uri=uri,
+        complete=complete,
+        partition_by=tuple(name for name in by if name),
+        application=application,
+        options=_checked(parse_options(options), complete=complete),
+    )
+
+
+def _checked(options: WriteOptions, *, complete: bool) -> WriteOptions:
+    if options.replace_where or options.dynamic_partitions:
+        what = "complete mode replaces the whole table" if complete else "append replaces nothing"
+        raise InvalidRangeError(
+            f"replaceWhere and partitionOverwriteMode mean nothing to a stream: {what}; "
+            "foreachBatch can overwrite a part"
+        )
+    if options.overwrite_schema and not complete:
+        raise InvalidRangeError(
+            "overwriteSchema means nothing in append mode; use mergeSchema, or complete mode"
+        )
+    return options
+
+
+def _pop(options: dict[str, str], name: str) -> str | None:
+    """Take an option out, by its name in whatever case, with or without underscores."""
+    value = None
+    for written in list(options):
+        if written.casefold().replace("_", "") == name.casefold().replace("_", ""):
+            value = options.pop(written)
+    return value
+
+
+def application_of(sink: Sink, batch: Batch) -> str:
+    """The application id under which a batch is applied once (STR-11).
+
+    Raises:
+        UnsupportedFeatureError: there is none to be had.
+    """
+    application = sink.application or batch.query
+    if not application:
+        raise UnsupportedFeatureError(
+            "Spark does not say which query this stream is, so a batch that it repeats could not "
+            "be told from a new one; give the option txnAppId, a name that this query and its "
+            "checkpoint keep for good",
+            ["option:txnAppId"],
+        )
+    return application
+
+
+def options_of(sink: Sink, batch: Batch) -> WriteOptions:
+    """The options of the write of one batch. Raises as `application_of`."""
+    application = application_of(sink, batch), batch.number
+    return replace(
+        sink.options,
+        commit=replace(sink.options.commit, application=application),
+        digest=None if batch.run is None else of_run(batch.run),
+    )
+
+
+def check_there(uri: str, batch: Batch, table: str | None) -> None:
+    """Where there is no table: whether the batch may be the one that makes it (STR-14).
+
+    Args:
+        uri: the place.
+        batch: about to be written.
+        table: id of the table that was there when the query began; None: there was none.
+
+    Raises:
+        TableNotFoundError: earlier batches went to a table that is gone.
+    """
+    if batch.number > 0 or table is not None:
+        raise TableNotFoundError(
+            uri,
+            f"batch {batch.number} of a stream goes there, and what was before it is gone or is "
+            "elsewhere; a query that is to begin anew needs a new checkpoint",
+        )
+
+
+def check_follows(uri: str, batch: Batch, last: int | None, there: str, begun: str | None) -> None:
+    """Whether a batch may go on top of what a table holds (STR-14).
+
+    Args:
+        uri: the place.
+        batch: about to be written.
+        last: the newest batch of this application id that the table knows of.
+        there: id of the table.
+        begun: of the one that the query found before; None: none yet.
+
+    Raises:
+        TableReplacedError: rows of earlier batches are not in this table.
+    """
+    if begun is not None and there != begun:
+        raise TableReplacedError(
+            f"another table is at {uri} than when the query began: its earlier batches are not "
+            "there. Begin anew with a new checkpoint",
+            rule="STR-14",
+        )
+    if batch.number <= (-1 if last is None else last) + 1:
+        return
+    known = "no batch" if last is None else f"batches up to {last}"
+    raise TableReplacedError(
+        f"the table at {uri} knows {known} of this query, and batch {batch.number} is to be "
+        "written: what was between went elsewhere, or the table was made anew, or has forgotten "
+        "(applicationRetentionDuration). Begin anew with a new checkpoint; or, if the table is to "
+        "be gone on with as it is, tell it so: append no rows with application=(id, "
+        f"{batch.number - 1}), where id is the query's, or what txnAppId says",
+        rule="STR-14",
+    )

@@ -1,0 +1,277 @@
+"""`writeStream.format("tablefmt")`: each batch is one commit, and is there once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import (
+    ConcurrentTransactionException,
+    ConstraintViolationError,
+    InvalidRangeError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from tablefmt.spark.entry import sink_verbs
+from tests.races import race
+from tests.spark.conftest import UseBackend
+from tests.spark.looking import everything
+from tests.spark.streams.queries import Feed, ended
+
+
+@pytest.fixture
+def feed(catalog: None, spark: Any, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path / "feed")
+
+
+def rows(uri: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r.values()) for r in tablefmt.open(uri).to_arrow().to_pylist())
+
+
+def entries(uri: str) -> list[tuple[str, int | None, int]]:
+    """Of every version but the first: what it did, the batch that it carries, and its files."""
+    found = []
+    for stored in tablefmt.open(uri).context.view.entries_after(0):
+        entry = stored.entry
+        batch = None if entry.application is None else entry.application.version
+        found.append((entry.operation.name, batch, 0 if entry.add is None else len(entry.add)))
+    return found
+
+
+def application_ids(uri: str) -> list[str]:
+    return sorted(tablefmt.open(uri).context.view.head.applications)
+
+
+@pytest.mark.parametrize("backend", ["native", "arrow"])
+def test_every_batch_is_one_commit_under_the_id_of_the_query(
+    feed: Feed, uri: str, use_backend: UseBackend, backend: str
+) -> None:
+    """STR-10, STR-11, STR-13: the first one makes the table; one without rows says its number."""
+    use_backend(backend)
+    feed.put(1, 2, 3)
+    query = feed.run(uri, partitionBy="p")
+    assert tablefmt.open(uri).partition_by == ["p"]
+    feed.put()
+    feed.put(4, 5)
+    query = feed.run(uri, partitionBy="P")
+    assert rows(uri) == feed.rows
+    assert [(name, batch) for name, batch, _ in entries(uri)] == [("WRITE", i) for i in range(3)]
+    assert [files > 0 for *_, files in entries(uri)] == [True, False, True]
+    assert application_ids(uri) == [query.id]
+
+
+def test_a_batch_that_spark_repeats_is_there_once(feed: Feed, uri: str) -> None:
+    """STR-11: the process ended between the commit of the table and Spark's own note."""
+    feed.put(1, 2)
+    feed.put(3)
+    feed.run(uri)
+    before = everything(uri)
+    feed.forget(1)
+    feed.run(uri)
+    assert everything(uri) == before
+    feed.put(4)
+    feed.run(uri)
+    assert rows(uri) == feed.rows
+    assert [batch for _, batch, _ in entries(uri)] == [0, 1, 2]
+
+
+def test_complete_mode_gives_the_whole_table_in_one_commit(feed: Feed, uri: str) -> None:
+    """STR-13: with state, which a repeated batch finds as it left it."""
+
+    def count() -> Any:
+        return feed.run(uri, mode="complete", frame=feed.batches().groupBy("p").count())
+
+    feed.put(1, 2, 3)
+    count()
+    assert rows(uri) == [("a", 1), ("b", 2)]
+    feed.put(4, 5)
+    feed.put(6)
+    count()
+    assert rows(uri) == [("a", 3), ("b", 3)]
+    assert [name for name, *_ in entries(uri)] == ["WRITE", "OVERWRITE", "OVERWRITE"]
+    before = everything(uri)
+    feed.forget(2)
+    count()
+    assert everything(uri) == before
+    feed.put(7)
+    count()
+    assert rows(uri) == [("a", 3), ("b", 4)]
+
+
+def test_complete_mode_is_the_whole_table_whatever_the_session_overwrites(
+    feed: Feed, spark: Any, uri: str
+) -> None:
+    feed.put(1, 2)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        for _ in range(2):
+            counts = feed.batches().groupBy("p").count().where("p = 'b' OR count < 2")
+            feed.run(uri, mode="complete", frame=counts, partitionBy="p")
+            feed.put(4)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    # `a` has two rows now, and is left out.
+    assert rows(uri) == [("b", 1)]
+
+
+def test_what_cannot_be_is_refused_before_the_query_runs(
+    feed: Feed, spark: Any, uri: str, tmp_path: Path
+) -> None:
+    """STR-10."""
+    feed.put(1)
+    tablefmt.create(uri, "id BIGINT, p STRING", partition_by=["p"])
+    before = everything(uri)
+    counts = feed.batches().groupBy("p").count()
+    for given, error, words in (
+        ({"mode": "update", "frame": counts}, UnsupportedFeatureError, "foreachBatch.*MERGE"),
+        ({"replaceWhere": "id = 1"}, InvalidRangeError, "append replaces nothing"),
+        ({"partitionOverwriteMode": "dynamic"}, InvalidRangeError, "append replaces nothing"),
+        ({"overwriteSchema": "true"}, InvalidRangeError, "append mode"),
+        ({"mode": "complete", "frame": counts, "replaceWhere": "id = 1"}, InvalidRangeError, "who"),
+        ({"txnVersion": "3"}, InvalidRangeError, "number of the batch"),
+        ({"txn_version": "3"}, InvalidRangeError, "number of the batch"),
+        ({"mergeSchema": "maybe"}, InvalidRangeError, "true or false"),
+        ({"mergeSchem": "true"}, UnsupportedFeatureError, "no option 'mergeSchem'"),
+        ({"partitionBy": "id"}, SchemaMismatchError, "partitioned by 'p'"),
+    ):
+        with pytest.raises(error, match=words):
+            feed.run(uri, **given)
+    with pytest.raises(UnsupportedFeatureError, match="clusterBy"):
+        ended(lambda: feed.writer().clusterBy("id").start(uri))
+    with pytest.raises(InvalidRangeError, match="no path"):
+        ended(lambda: feed.writer().start())
+    with pytest.raises(UnsupportedFeatureError, match="memory://"):
+        feed.run("memory://stream")
+    assert spark.streams.active == []
+    assert everything(uri) == before
+
+
+def test_columns_are_those_of_a_write(feed: Feed, uri: str) -> None:
+    """STR-15: misfits leave nothing; mergeSchema and overwriteSchema do what they say."""
+    feed.put(1, 2)
+    feed.run(uri)
+    feed.put(3)
+    more = feed.batches().selectExpr("id", "p", "id * 2 AS q")
+    before = everything(uri)
+    with pytest.raises(SchemaMismatchError, match="'q'"):
+        feed.run(uri, frame=more)
+    assert everything(uri) == before
+    feed.run(uri, frame=more, mergeSchema="true")
+    assert rows(uri)[2] == (3, "b", 6)
+    feed.put(4)
+    with pytest.raises(SchemaMismatchError, match="`id` is of type"):
+        feed.run(uri, frame=feed.batches().selectExpr("array(id) AS id", "p"))
+    tablefmt.open(uri).alter.add_constraint("small", "id < 5")
+    feed.run(uri)
+    feed.put(5)
+    with pytest.raises(ConstraintViolationError, match="small"):
+        feed.run(uri)
+    assert [row[0] for row in rows(uri)] == [1, 2, 3, 4]
+
+
+def test_complete_mode_may_give_the_table_other_columns(
+    feed: Feed, uri: str, tmp_path: Path
+) -> None:
+    feed.put(1, 2)
+    feed.run(uri)
+    other = Feed(feed.spark, tmp_path / "other")
+    other.put(1, 3, 5)
+    counts = other.batches().groupBy("p").count()
+    with pytest.raises(SchemaMismatchError):
+        other.run(uri, mode="complete", frame=counts)
+    other.run(uri, mode="complete", frame=counts, overwriteSchema="true")
+    assert rows(uri) == [("b", 3)]
+
+
+def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
+    """STR-14: rows of batches before would be missing, and nobody would know."""
+    feed.put(1)
+    feed.run(uri)
+    feed.put(2)
+    shutil.rmtree(uri)
+    with pytest.raises(TableNotFoundError, match="batch 1 of a stream"):
+        feed.run(uri)
+    assert not Path(uri).exists()
+    tablefmt.create(uri, "id BIGINT, p STRING")
+    with pytest.raises(TableReplacedError, match="knows no batch of this query, and batch 1"):
+        feed.run(uri)
+    # Whoever means it says so.
+    table = tablefmt.open(uri)
+    query = json.loads((feed.checkpoint / "metadata").read_text())["id"]
+    table.append(table.to_arrow(), application=(query, 0))
+    feed.run(uri)
+    assert rows(uri) == [(2, "a")]
+
+
+def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed, uri: str) -> None:
+    """STR-14: a table whose log says that it knows the batches before, and is another one."""
+    feed.put(1)
+    query = feed.writer().trigger(processingTime="0 seconds").start(uri)
+    try:
+        query.processAllAvailable()
+        shutil.rmtree(uri)
+        table = tablefmt.create(uri, "id BIGINT, p STRING")
+        table.append(table.to_arrow(), application=(query.id, 0))
+        feed.put(2)
+        with pytest.raises(TableReplacedError, match="than when the query began"):
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert rows(uri) == []
+
+
+def test_a_given_id_takes_the_place_of_the_querys_own(feed: Feed, uri: str, tmp_path: Path) -> None:
+    """STR-11: a second checkpoint under the same id is the same stream."""
+    feed.put(1, 2)
+    feed.run(uri, txnAppId="orders", userMetadata="by stream")
+    assert application_ids(uri) == ["orders"]
+    other = Feed(feed.spark, tmp_path / "other")
+    other.put(8)
+    other.put(9)
+    other.run(uri, txn_app_id="orders")
+    assert rows(uri) == [*feed.rows, (9, "b")]
+    assert [batch for _, batch, _ in entries(uri)] == [0, 1]
+
+
+def test_two_queries_into_one_table_do_not_meet(feed: Feed, uri: str, tmp_path: Path) -> None:
+    other = Feed(feed.spark, tmp_path / "other")
+    feed.put(1)
+    other.put(2)
+    feed.run(uri)
+    other.run(uri)
+    assert rows(uri) == [(1, "b"), (2, "a")]
+    assert len(application_ids(uri)) == 2
+
+
+def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int) -> Any:
+    """What a run of the query `q` does with a batch."""
+    frame = spark.createDataFrame([(i,) for i in ids], "id long")
+    options = json.dumps({"path": uri})
+    write = sink_verbs.VERBS["sink_batch"]
+    arguments = "append", options, "[]", frame._jdf, number, "q", run, None
+    return lambda: write(spark._jsparkSession, *arguments)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["no table", "a table"])
+def test_of_two_runs_of_one_query_one_is_refused(spark: Any, uri: str, first: bool) -> None:
+    """STR-12: whoever comes second in a race, whatever the batch; not who finds it done."""
+    number = 0
+    if not first:
+        batch_of(spark, uri, "before", 0, 0)()
+        number = 1
+    one, two = race(batch_of(spark, uri, "one", number, 1), batch_of(spark, uri, "two", number, 2))
+    assert one.error is None
+    assert isinstance(two.error, ConcurrentTransactionException)
+    assert two.error.winner_version == (1 if first else 2)
+    before = everything(uri)
+    batch_of(spark, uri, "three", number, 3)()
+    assert everything(uri) == before
+    assert rows(uri) == ([(1,)] if first else [(0,), (1,)])
