@@ -25,7 +25,6 @@ class RangeSpool:
         self._limit = memory_limit
         self._size = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._shape: pa.Schema | None = None
 
     def __enter__(self) -> RangeSpool:
         return self
@@ -45,7 +44,6 @@ class RangeSpool:
         Raises:
             StoreError: the disk of temporary files is full.
         """
-        self._shape = rows.schema
         order = np.argsort(ranges, kind="stable")
         apart = rows.take(pa.array(order))
         numbers, starts = np.unique(ranges[order], return_index=True)
@@ -58,18 +56,22 @@ class RangeSpool:
                 self._store()
             except OSError as error:
                 raise StoreError(
-                    f"rows that wait to be sorted could not be put aside in {tempfile.gettempdir()}"
+                    f"rows that wait for others could not be put aside in {tempfile.gettempdir()}"
                     f" ({error.strerror or error}); free some space there, or set TMPDIR"
                 ) from error
 
     def ranges(self) -> Iterator[tuple[int, pa.Table]]:
         """The number and the rows of each range that has any, in the order of numbers; once."""
-        for number, held in enumerate(self._held):
-            stored = self._stored(number)
-            if stored or held:
-                assert self._shape is not None
-                yield number, pa.Table.from_batches([*stored, *held], self._shape)
-            held.clear()
+        for number in range(len(self._held)):
+            rows = self.take(number)
+            if rows is not None:
+                yield number, rows
+
+    def take(self, number: int) -> pa.Table | None:
+        """The rows of a range, which are here no longer; None if it has none."""
+        batches = [*self._stored(number), *self._held[number]]
+        self._held[number].clear()
+        return pa.Table.from_batches(batches) if batches else None
 
     def _store(self) -> None:
         if self._folder is None:

@@ -1,6 +1,6 @@
 """What is left of two multisets of rows once equal rows have cancelled.
 
-Up to MEMORY_BYTES both are held in memory. With more they are on disk, dealt out by a hash, and of
+Up to MEMORY_BYTES both are held in memory. With more they are dealt out by a hash, on disk, and of
 one of PARTS parts after the other the two are compared; so memory holds the largest part.
 """
 
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tablefmt.data.range_spool import RangeSpool
 from tablefmt.data.row_keys import row_hashes, row_keys
 
 MEMORY_BYTES = 256 << 20
@@ -42,6 +42,9 @@ def row_difference(
 
     Yields:
         False and rows that went; then True and rows that came. No batch is empty.
+
+    Raises:
+        StoreError: the disk of temporary files is full.
     """
     sides: tuple[Side, Side] = ([], [])
     streams = (iter(went), iter(came))
@@ -51,7 +54,7 @@ def row_difference(
             side.append(batch)
             room -= batch.nbytes
             if room < 0:
-                yield from _on_disk(sides, streams, schema, compared)
+                yield from _on_disk(sides, streams, schema, compared, memory_limit)
                 return
     went_rows, came_rows = (pa.Table.from_batches(side, schema) for side in sides)
     lost, won = _cancelled(went_rows, came_rows, compared)
@@ -93,50 +96,31 @@ def _on_disk(
     streams: tuple[Iterator[pa.RecordBatch], ...],
     schema: pa.Schema,
     compared: Sequence[int],
+    memory_limit: int,
 ) -> Iterator[tuple[bool, pa.RecordBatch]]:
-    with tempfile.TemporaryDirectory(prefix="tablefmt-") as folder:
-        for at, (side, stream) in enumerate(zip(held, streams, strict=True)):
-            batches = itertools.chain(_emptied(side), stream)
-            _deal(f"{folder}/{at}", batches, schema, compared)
-        with pa.OSFile(f"{folder}/came", "wb") as sink, pa.ipc.new_file(sink, schema) as out:
-            for part in range(PARTS):
-                went, came = (_part(f"{folder}/{at}-{part}") for at in (0, 1))
-                lost, won = _cancelled(went, came, compared)
-                yield from ((False, batch) for batch in lost.to_batches() if batch.num_rows)
-                out.write_table(won)
-        with pa.memory_map(f"{folder}/came") as mapped, pa.ipc.open_file(mapped) as kept:
-            for at in range(kept.num_record_batches):
-                batch = kept.get_batch(at)
-                if batch.num_rows:
-                    yield True, batch
+    """The same, part by part.
+
+    Raises:
+        StoreError: the disk of temporary files is full.
+    """
+    with contextlib.ExitStack() as spools:
+        each = memory_limit // 4
+        went, came, won = (spools.enter_context(RangeSpool(PARTS, each)) for _ in range(3))
+        for spool, side, stream in zip((went, came), held, streams, strict=True):
+            for batch in itertools.chain(_emptied(side), stream):
+                hashes = row_hashes([batch.column(at) for at in compared], batch.num_rows)
+                spool.put(batch, (hashes >> np.uint64(58)).astype(np.int64))
+        for part in range(PARTS):
+            sides = [spool.take(part) for spool in (went, came)]
+            rows = [schema.empty_table() if side is None else side for side in sides]
+            left, new = _cancelled(rows[0], rows[1], compared)
+            yield from ((False, batch) for batch in left.to_batches() if batch.num_rows)
+            for batch in new.to_batches():
+                won.put(batch, np.full(batch.num_rows, part))
+        for _, rows in won.ranges():
+            yield from ((True, batch) for batch in rows.to_batches() if batch.num_rows)
 
 
 def _emptied(held: Side) -> Iterator[pa.RecordBatch]:
     while held:
         yield held.pop(0)
-
-
-def _deal(
-    path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, compared: Sequence[int]
-) -> None:
-    """Write rows to a file for each part."""
-    with contextlib.ExitStack() as files:
-        outs = [
-            files.enter_context(
-                pa.ipc.new_file(files.enter_context(pa.OSFile(f"{path}-{part}", "wb")), schema)
-            )
-            for part in range(PARTS)
-        ]
-        for batch in batches:
-            hashes = row_hashes([batch.column(at) for at in compared], batch.num_rows)
-            part = (hashes >> np.uint64(58)).astype(np.int64)
-            rows = batch.take(pa.array(np.argsort(part, kind="stable")))
-            ends = np.cumsum(np.bincount(part, minlength=PARTS)).tolist()
-            for out, start, end in zip(outs, [0, *ends[:-1]], ends, strict=True):
-                if end > start:
-                    out.write_batch(rows.slice(start, end - start))
-
-
-def _part(path: str) -> pa.Table:
-    with pa.memory_map(path) as mapped:
-        return pa.ipc.open_file(mapped).read_all()

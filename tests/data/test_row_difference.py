@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import os
 import random
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tablefmt.data.range_spool import RangeSpool
 from tablefmt.data.row_difference import row_difference
 from tablefmt.data.row_keys import row_hashes, row_keys
+from tablefmt.errors import StoreError
 
 SCALARS: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [True, False],
@@ -96,6 +101,33 @@ def test_what_is_left_is_the_difference_in_memory_and_on_disk(
     lost, won = ([b for kind, b in left if kind is wanted] for wanted in (False, True))
     assert counted(lost) == counted(went) - counted(came)
     assert counted(won) == counted(came) - counted(went)
+
+
+def test_a_disk_without_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows were to wait, and what to do; nothing stays there."""
+    went, came = (batches(random.Random(1), 100, 10) for _ in range(2))
+    if os.path.exists("/dev/full"):
+        folders = tmp_path / "folders"
+        folders.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(folders))
+        monkeypatch.setattr(RangeSpool, "_path", lambda *_: Path("/dev/full"))
+        with pytest.raises(StoreError, match="No space left.*TMPDIR"):
+            list(row_difference(went, came, SCHEMA, [0], 0))
+        assert list(folders.iterdir()) == []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(StoreError, match="nowhere.*TMPDIR"):
+        list(row_difference(went, came, SCHEMA, [0], 0))
+
+
+def test_rows_without_columns_are_counted() -> None:
+    """INC-6: all are equal."""
+    nothing = pa.schema([])
+    went, came = (
+        [pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))] for n in (5, 3)
+    )
+    for limit in (1 << 30, 0):
+        left = [(kind, b.num_rows) for kind, b in row_difference(went, came, nothing, [], limit)]
+        assert left == [(False, 2)]
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 0])
