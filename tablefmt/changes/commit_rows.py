@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Entry, Lineage
-from tablefmt.model.positions import Marks, decode_positions, pack_positions
+from tablefmt.model.positions import Marks, decode_positions, pack_positions, unpack_positions
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning
 from tablefmt.snapshot.segments import NEVER, Segment
@@ -74,6 +74,35 @@ class FileChanges:
         """How many rows there are."""
         columns = self.files.select(["rows", "deleted"])
         return int(np.sum(columns["rows"].to_numpy()) - np.sum(columns["deleted"].to_numpy()))
+
+
+def chosen_rows(files: pa.Table, place: int) -> BitMap64:
+    """The rows that a change has of one of its files."""
+    count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
+    every = BitMap64(range(count))
+    return every if vector is None else every - unpack_positions(vector)
+
+
+def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:
+    """Files of a change with other rows, by place; the rest stay as they are, or whole."""
+    count, places = files.num_rows, np.fromiter(chosen, np.intp, len(chosen))
+    deleted, vectors = np.zeros(count, np.int64), pa.nulls(count, pa.large_binary())
+    if "vector" in files.column_names:
+        deleted, vectors = files["deleted"].to_numpy().copy(), files["vector"].combine_chunks()
+        files = files.drop_columns(["deleted", "vector"])
+    rows = files["rows"].to_numpy()[places]
+    packed = []
+    for of_file, meant in zip(rows.tolist(), chosen.values(), strict=True):
+        others = BitMap64(range(of_file)) - meant
+        packed.append(pack_positions(others) if others else None)
+    deleted[places] = rows - np.array([len(meant) for meant in chosen.values()], np.int64)
+    source = np.arange(count)
+    source[places] = count + np.arange(len(places))
+    vectors = pa.concat_arrays([vectors, pa.array(packed, pa.large_binary())])
+    columns = {"deleted": pa.array(deleted), "vector": vectors.take(pa.array(source))}
+    for name, values in columns.items():
+        files = files.append_column(name, values)
+    return files
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,28 +329,14 @@ class Touched:
         places = np.concatenate([whole, np.array(sorted(chosen.some), np.intp)])
         ids = self._files.files.ids[places]
         order = np.argsort(ids, kind="stable")
-        gone = self._deltas.counts(ids, version)
-        vectors: list[bytes | None] = [None] * len(places)
-        for at, place in enumerate(places.tolist()):
-            rows = int(self._rows[place])
-            if at < len(whole) and not gone[at]:
-                continue
-            others = (
-                BitMap64(range(rows)) - chosen.some[place]
-                if at >= len(whole)
-                else self._deltas.union(int(ids[at]), rows, version)
-            )
-            gone[at] = len(others)
-            vectors[at] = pack_positions(others) if others else None
+        places, ids = places[order], ids[order]
+        touched = (self._deltas.counts(ids, version) > 0) | np.isin(places, list(chosen.some))
+        rows = {}
+        for at in np.flatnonzero(touched).tolist():
+            known = chosen.some.get(int(places[at]))
+            rows[at] = self._live(int(places[at]), version) if known is None else known
         files = of_partitioning(self._files.files.table, partition_ids)
-        return (
-            files.take(pa.array(places[order]))
-            .append_column("id", pa.array(ids[order]))
-            .append_column("deleted", pa.array(gone[order]))
-            .append_column(
-                "vector", pa.array([vectors[at] for at in order.tolist()], pa.large_binary())
-            )
-        )
+        return with_rows(files.take(pa.array(places)).append_column("id", pa.array(ids)), rows)
 
 
 _NONE = np.zeros(0, np.intp)

@@ -11,14 +11,21 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, FileChanges
+from tablefmt.changes.commit_rows import (
+    DELETE,
+    INSERT,
+    WENT,
+    FileChanges,
+    chosen_rows,
+    with_rows,
+)
 from tablefmt.changes.rows import RowReader
 from tablefmt.data.read import answer_schema
 from tablefmt.data.row_difference import row_difference
-from tablefmt.model.positions import pack_positions, unpack_positions
 
 
 def net_files(changes: Sequence[FileChanges], version: int, timestamp: int) -> list[FileChanges]:
@@ -72,35 +79,23 @@ def _rows_of(changes: Sequence[FileChanges], ids: NDArray[np.int64]) -> dict[int
         of_change = change.files["id"].to_numpy()
         for place in np.flatnonzero(np.isin(of_change, ids)).tolist():
             file = int(of_change[place])
-            chosen = _chosen(change.files, place)
+            chosen = chosen_rows(change.files, place)
             rows[file] = rows[file] | chosen if file in rows else chosen
     return rows
 
 
-def _chosen(files: pa.Table, place: int) -> BitMap64:
-    count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
-    every = BitMap64(range(count))
-    return every if vector is None else every - unpack_positions(vector)
-
-
 def _left(files: pa.Table, left: dict[int, BitMap64]) -> pa.Table:
     """The files with the rows of those in `left`, which has none of them from then on."""
-    ids, rows = (files[name].to_numpy() for name in ("id", "rows"))
-    special = np.isin(ids, np.fromiter(left, np.int64, len(left)))
-    if not special.any():
+    ids = files["id"].to_numpy()
+    special = np.flatnonzero(np.isin(ids, np.fromiter(left, np.int64, len(left))))
+    if not len(special):
         return files
-    vectors, others = files["vector"].to_pylist(), files["deleted"].to_numpy().copy()
-    for place in np.flatnonzero(special).tolist():
+    chosen = {}
+    for place in special.tolist():
         # A later change of the same file has none of them.
-        chosen, left[int(ids[place])] = left[int(ids[place])], BitMap64()
-        rest = BitMap64(range(int(rows[place]))) - chosen
-        vectors[place], others[place] = pack_positions(rest) if rest else None, len(rest)
-    for name, values in (
-        ("deleted", pa.array(others)),
-        ("vector", pa.array(vectors, pa.large_binary())),
-    ):
-        files = files.set_column(files.column_names.index(name), name, values)
-    return files.filter(pa.array(others < rows))
+        chosen[place], left[int(ids[place])] = left[int(ids[place])], BitMap64()
+    files = with_rows(files, chosen)
+    return files.filter(pc.less(files["deleted"], files["rows"]))
 
 
 def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:

@@ -13,8 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.changes.commit_rows import WENT, FileChanges
-from tablefmt.model.positions import live_mask, pack_positions
+from tablefmt.changes.commit_rows import WENT, FileChanges, chosen_rows, with_rows
 
 Uses = list[tuple[int, int]]
 """Changes, by their numbers, and the place of a file in each."""
@@ -25,8 +24,6 @@ def shared_files(
 ) -> dict[int, Uses]:
     """Files in several changes that took rows out, as many as there is room for; of a file those
     changes to which it has values of the same columns as to the first.
-
-    No row is in two of these: it goes once (DEL-4).
 
     Args:
         changes: of a range.
@@ -76,10 +73,10 @@ def turns_of(
     changes: Sequence[FileChanges], uses: Uses
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The positions of a file that changes took out, ascending, and which one took each."""
-    chosen = []
-    for index, place in uses:
-        rows, vector = (changes[index].files[name][place].as_py() for name in ("rows", "vector"))
-        chosen.append(np.flatnonzero(live_mask(vector, rows)))
+    chosen = [
+        np.asarray(chosen_rows(changes[index].files, place).to_array(), np.int64)
+        for index, place in uses
+    ]
     positions = np.concatenate(chosen)
     of_change = np.repeat([index for index, _ in uses], [len(each) for each in chosen])
     order = np.argsort(positions)
@@ -87,18 +84,9 @@ def turns_of(
 
 
 def only_rows(files: pa.Table, positions: Sequence[NDArray[np.int64]]) -> pa.Table:
-    """The files with vectors of all rows but those at some positions of each."""
-    rows, vectors = files["rows"].to_numpy(), []
-    for count, chosen in zip(rows.tolist(), positions, strict=True):
-        others = BitMap64(range(count)) - BitMap64(chosen.astype(np.uint64))
-        vectors.append(pack_positions(others) if others else None)
-    deleted = rows - np.array([len(chosen) for chosen in positions], np.int64)
-    for name, values in (
-        ("vector", pa.array(vectors, pa.large_binary())),
-        ("deleted", pa.array(deleted)),
-    ):
-        files = files.set_column(files.column_names.index(name), name, values)
-    return files
+    """The files with some rows of each alone, by their positions."""
+    chosen = {at: BitMap64(each.astype(np.uint64)) for at, each in enumerate(positions)}
+    return with_rows(files, chosen)
 
 
 def first_uses(changes: Sequence[FileChanges], shared: Mapping[int, Uses]) -> pa.Table:

@@ -111,11 +111,11 @@ def test_a_disk_without_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         folders.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(folders))
         monkeypatch.setattr(RangeSpool, "_path", lambda *_: Path("/dev/full"))
-        with pytest.raises(StoreError, match="No space left.*TMPDIR"):
+        with pytest.raises(StoreError, match=r"No space left.*TMPDIR"):
             list(row_difference(went, came, SCHEMA, [0], 0))
         assert list(folders.iterdir()) == []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(StoreError, match="nowhere.*TMPDIR"):
+    with pytest.raises(StoreError, match=r"nowhere.*TMPDIR"):
         list(row_difference(went, came, SCHEMA, [0], 0))
 
 
