@@ -6,6 +6,7 @@ Only tables whose property `autoCompact` says so. Spec: CMP-7.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from dataclasses import dataclass, field
 from functools import partial
@@ -82,8 +83,9 @@ def _committed(context: TableContext, entry: Entry) -> None:
     busy = known.busy
     try:
         environment.aside(lambda: _compact(context, known, busy))
-    except RuntimeError as error:
-        # The interpreter is about to end and starts no thread any more.
+    except Exception as error:
+        # The interpreter is about to end and starts no thread any more, or there is no room for
+        # one: the write that was followed is in the table all the same.
         logger.debug("no compaction: %s", error)
         busy.release()
 
@@ -95,13 +97,15 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
     own = TableContext(context.store, context.view, environment)
     try:
         asked = Compaction()
-        groups = worthwhile(asked.plan(own.pin(own.begin().version)))
+        plan = asked.plan(own.pin(own.begin().version))
+        groups, everything = worthwhile(plan), worthwhile(plan, most_bytes=math.inf)
         if groups:
             commit = autocommit(
                 own, compact_statement(asked, rewrite_here(), groups), CommitOptions()
             )
             logger.info("version %d: %s", commit.version, commit.operation)
-        known.files = own.view.head.totals.files
+        if len(groups) == len(everything):
+            known.files = own.view.head.totals.files
     except Exception as error:
         # Whatever it is: the write that was followed is in the table, and the next one tries again.
         logger.warning("no compaction was made: %s", error)
@@ -111,12 +115,15 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
         busy.release()
 
 
-def worthwhile(plan: LayoutPlan, *, rows_gone: bool = False) -> tuple[PlannedGroup, ...]:
+def worthwhile(
+    plan: LayoutPlan, *, rows_gone: bool = False, most_bytes: float | None = None
+) -> tuple[PlannedGroup, ...]:
     """The groups of a plan that are large enough, up to a bound of bytes; at least one. Pure.
 
     Args:
         plan: of a MINOR compaction.
         rows_gone: whether it is enough, too, that many rows of a file are gone.
+        most_bytes: the bound; None: MOST_BYTES.
     """
     of_groups = np.zeros(len(plan.groups))
     grouped = plan.files.filter(plan.files["group"].is_valid())
@@ -127,4 +134,5 @@ def worthwhile(plan: LayoutPlan, *, rows_gone: bool = False) -> tuple[PlannedGro
         large[numbers[pc.equal(grouped["reason"], HOLES).to_numpy()]] = True
     places = np.flatnonzero(large)
     chosen, read = [plan.groups[at] for at in places], np.cumsum(of_groups[places])
-    return tuple(chosen[: max(1, int(np.searchsorted(read, MOST_BYTES, "right")))])
+    most = MOST_BYTES if most_bytes is None else most_bytes
+    return tuple(chosen[: max(1, int(np.searchsorted(read, most, "right")))])

@@ -70,6 +70,26 @@ def test_a_few_files_are_left_and_so_is_what_is_beyond_the_bound(
     assert found == [1, 5, 20]
 
 
+def test_what_is_beyond_the_bound_is_looked_at_after_the_next_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CMP-7: and not after fifty files more."""
+    store = memory()
+    new_table(store, partitioned=True, autoCompact="true")
+    idle = dataclasses.replace(Clock().environment(), aside=lambda work: None)
+    writer = open_at(store, idle)
+    for n in range(90):
+        writer.append(rows(n, p="abc"[n % 3]))
+    monkeypatch.setattr(auto_compact, "MOST_BYTES", 1)
+    table = inline(store)
+    counts = []
+    for n in range(90, 93):
+        table.append(rows(n, p="d"))
+        counts.append(handle(store).scan().files().num_rows)
+    assert counts == [62, 34, 35]
+    assert ids(handle(store)) == by_hand(store) == list(range(93))
+
+
 class NoSpace(ForwardingStore):
     """Refuses data files that another thread than the first writes."""
 
@@ -105,18 +125,27 @@ def test_a_compaction_that_fails_is_not_the_writers_trouble(
     assert handle(store).version == 54
 
 
-def test_an_interpreter_that_ends_makes_no_trouble_either() -> None:
-    """CMP-7."""
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("can't start new thread at shutdown"), MemoryError(), OSError()],
+    ids=repr,
+)
+def test_where_no_thread_starts_nobody_is_troubled(error: Exception) -> None:
+    """CMP-7: the interpreter ends, or there is no room; later writes try again."""
     store = memory()
     new_table(store, autoCompact="true")
 
-    def ended(work: Work) -> None:
-        raise RuntimeError("can't start new thread at interpreter shutdown")
+    tries = []
 
-    table = open_at(store, dataclasses.replace(Clock().environment(), aside=ended))
+    def refused(work: Work) -> None:
+        tries.append(work)
+        raise error
+
+    table = open_at(store, dataclasses.replace(Clock().environment(), aside=refused))
     for n in range(60):
         table.append(rows(n))
     assert handle(store).version == 60
+    assert len(tries) == 11
 
 
 def test_writers_and_compactions_at_once_lose_nothing(tmp_path: Any) -> None:
