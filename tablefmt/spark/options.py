@@ -91,11 +91,7 @@ class RangeKeywords(TypedDict, total=False):
     where: Condition
 
 
-READ_OPTIONS = {
-    "versionAsOf": "the ID version to read",
-    "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
-    "readChangeFeed": "true: the row changes of a range, and not the rows of a version",
-    "readChangeData": "the same",
+CHANGE_OPTIONS = {
     "startingVersion": "the first version of the range, or",
     "startingTimestamp": "its begin as a time",
     "endingVersion": "the last version of the range; by default the newest",
@@ -105,6 +101,15 @@ READ_OPTIONS = {
     "changeContent": "changes, net or append",
     "changeSchema": "end or start: whose columns the rows have",
     "changeExpired": "error or snapshot: what to do if the range begins before what is kept",
+}
+"""Those of a range of changes, which readChangeFeed asks for."""
+
+READ_OPTIONS = {
+    "versionAsOf": "the ID version to read",
+    "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
+    "readChangeFeed": "true: the row changes of a range, and not the rows of a version",
+    "readChangeData": "the same",
+    **CHANGE_OPTIONS,
     "path": "where the table is",
     "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
     " with dots for what is nested: storage.client_kwargs.region_name",
@@ -120,8 +125,6 @@ _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": 
 """The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_OF_CHANGES = tuple(READ_OPTIONS)[4:-2]
-"""Options of a range of changes."""
 _NAMES = {name.casefold(): name for name in OPTIONS}
 _READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
 _LATER = {name.casefold(): name for name in _NOT_YET}
@@ -235,10 +238,17 @@ def _version(values: Mapping[str, Any], name: str) -> int | None:
         raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number") from None
 
 
+def _version_before(end: int) -> int:
+    """The last version of a range without its end. Raises InvalidRangeError."""
+    if end == 0:
+        raise InvalidRangeError("endingVersion=0 and endingBoundInclusive=false leave no version")
+    return end - 1
+
+
 def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
     """The range asked for. Raises InvalidRangeError."""
     asked = _flag(values, "readChangeFeed") or _flag(values, "readChangeData")
-    others = [name for name in _OF_CHANGES if name in values]
+    others = [name for name in CHANGE_OPTIONS if name in values]
     if not asked:
         if others:
             raise InvalidRangeError(f"{', '.join(others)}: give readChangeFeed=true as well")
@@ -263,7 +273,7 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
     end = values.get("endingTimestamp")
     if _flag(values, "endingBoundInclusive") is False:
         if last is not None:
-            last -= 1
+            last = _version_before(last)
         if end is not None:
             end = from_micros(to_micros(end, up=True) - 1)
     bounds["ending_version"], bounds["ending_timestamp"] = last, end
