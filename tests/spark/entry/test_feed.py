@@ -13,6 +13,7 @@ import pytest
 import tablefmt.spark
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.spark.jvm import loader
 from tests.changes.histories import History
 from tests.changes.test_dropped_columns import CASES, CONDITIONS, as_text, expected, table_of
 
@@ -135,6 +136,35 @@ def test_the_format_reads_changes_by_options(
     assert pairs == sum(a["id"] == b["id"] for a in plain for b in plain)
 
 
+def test_an_analyzer_that_takes_no_rule_leaves_it_to_the_optimizer(
+    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INC-3: of a self-join too, and with a condition."""
+    from py4j.protocol import Py4JError
+
+    new_instance = loader.new_instance
+
+    def refusing(session: Any, name: str, *values: Any) -> Any:
+        if name == "RowCommands":
+            raise Py4JError("it has no such field")
+        return new_instance(session, name, *values)
+
+    monkeypatch.setattr(loader, "new_instance", refusing)
+    session = spark.newSession()
+    tablefmt.spark.register(session)
+    table = changed(uri)
+    reader = session.read.format("tablefmt").option("readChangeFeed", True)
+    frame = reader.option("startingVersion", 1).load(uri)
+    wanted = [r["id"] for r in table.changes(starting_version=1).to_arrow().to_pylist()]
+    assert sorted(row.id for row in frame.collect()) == sorted(wanted)
+    assert sorted(row.id for row in frame.where("id > 3").collect()) == sorted(
+        i for i in wanted if i > 3
+    )
+    assert frame.alias("a").join(frame.alias("b"), "id").count() == sum(
+        a == b for a in wanted for b in wanted
+    )
+
+
 def test_times_are_bounds_too(spark: Any, uri: str) -> None:
     """INC-2: inclusive, and exclusive on request."""
     tablefmt.spark.register(spark)
@@ -160,6 +190,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"startingVersion": 1}, "readChangeFeed"),
     ({"readChangeFeed": True}, "exactly one"),
     ({"readChangeFeed": True, "startingVersion": 1, "endingVersion": 0}, "begin is after end"),
+    (
+        {
+            "readChangeFeed": True,
+            "startingVersion": 0,
+            "endingVersion": 0,
+            "endingBoundInclusive": False,
+        },
+        "endingVersion=0 and endingBoundInclusive=false",
+    ),
     ({"readChangeFeed": True, "startingVersion": "soon"}, "whole number"),
     ({"readChangeFeed": True, "startingVersion": 1, "versionAsOf": 1}, "versionAsOf"),
     ({"readChangeFeed": True, "startingTimestamp": "later"}, "later"),

@@ -61,6 +61,7 @@ class NativeBackend:
             partition_ids=partition_ids,
             groups=single_groups(files, schema, partition_ids, FILE),
             positions=True,
+            of_statement=True,
         )
         names = [quote_name(f.name) for f in columns.fields]
         frame = to_dataframe(self.spark, self.store, scanned)

@@ -84,6 +84,8 @@ class Files:
     """Gives `columns` with `vector`, the rows that are gone; None: it is there if any is."""
     positions: bool = False
     """With a column more, POSITION: where a row is in its file."""
+    of_statement: bool = False
+    """Read by a statement that changes rows: the code that Spark makes for it is made once."""
 
 
 def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> Files:
@@ -183,8 +185,9 @@ def to_relation(
     )
     index.setSurvivors(loader.callback(spark, survivors(files)))
     _leave_out(spark, index, files)
-    if files.positions:
+    if files.of_statement:
         index.setOfStatement()
+    if files.positions:
         columns = columns.add(POSITION, "long", True)
     return loader.new_instance(
         spark,

@@ -6,12 +6,13 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What a data source gives for a query: the analyzer puts the query in its place.
+ * What a data source gives for a query: the analyzer puts the query in its place, or the optimizer.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -30,8 +31,14 @@ public class ChangesRelation extends BaseRelation {
     return rows.schema();
   }
 
-  /** Puts queries in the place of relations. */
+  /** Puts queries in the place of relations: as they are analysed, or optimised already. */
   static class Unfolding extends scala.runtime.AbstractPartialFunction {
+    private final boolean optimised;
+
+    Unfolding(boolean optimised) {
+      this.optimised = optimised;
+    }
+
     public boolean isDefinedAt(Object node) {
       return node instanceof LogicalRelation
           && ((LogicalRelation) node).relation() instanceof ChangesRelation;
@@ -42,7 +49,8 @@ public class ChangesRelation extends BaseRelation {
         return otherwise.apply(node);
       }
       LogicalRelation scan = (LogicalRelation) node;
-      LogicalPlan query = ((ChangesRelation) scan.relation()).rows.queryExecution().analyzed();
+      QueryExecution known = ((ChangesRelation) scan.relation()).rows.queryExecution();
+      LogicalPlan query = optimised ? known.optimizedPlan() : known.analyzed();
       Object[] columns = new Object[scan.output().size()];
       for (int i = 0; i < columns.length; i++) {
         Attribute wanted = (Attribute) scan.output().apply(i);

@@ -30,6 +30,7 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
     }
     LogicalPlan wanted = plan instanceof OverwritePartitionsDynamic
         ? insertion((OverwritePartitionsDynamic) plan) : (LogicalPlan) plan;
+    wanted = (LogicalPlan) wanted.transformUpWithSubqueries(new ChangesRelation.Unfolding(true));
     return ((LogicalPlan) wanted.transformUpWithSubqueries(new Swap()))
         .transformUpWithSubqueries(new LiveRows());
   }

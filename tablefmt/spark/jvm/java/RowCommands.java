@@ -19,7 +19,7 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
       made = TableCommand.of((LogicalPlan) plan);
     }
     return made == null
-        ? ((LogicalPlan) plan).resolveOperatorsUp(new ChangesRelation.Unfolding()) : made;
+        ? ((LogicalPlan) plan).resolveOperatorsUp(new ChangesRelation.Unfolding(false)) : made;
   }
 
   /**
