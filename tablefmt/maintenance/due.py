@@ -1,4 +1,4 @@
-"""What a table waits for, as far as its log tells: nothing is listed, and nothing is changed.
+"""What a table waits for, as far as its log tells: no data is listed, and nothing is changed.
 
 Spec: CMP-1, CKP-7, RET-4.
 """
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.maintenance.ages import kept_seconds, log_seconds, now_of, version_kept_from
+from tablefmt.maintenance.derived import many_checkpoints
 from tablefmt.model.entry import Totals
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.properties import get_property
@@ -77,11 +78,16 @@ def _of_age(context: TableContext) -> str | None:
     """Whether files were removed long enough ago that no horizon has given up yet (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
-    kept = version_kept_from(view.timeline, now_of(context, view), seconds)
-    if kept <= oldest:
-        return None
-    files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
-    return f"{files} files were removed longer ago than {name}" if files else None
+    now_us = now_of(context, view)
+    kept = version_kept_from(view.timeline, now_us, seconds)
+    files = 0
+    if kept > oldest:
+        files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
+    if files:
+        return f"{files} files were removed longer ago than {name}"
+    if many_checkpoints(context.store, now_us):
+        return "there are many checkpoints in whose place newer ones came"
+    return None
 
 
 def _removed(totals: Totals) -> int:

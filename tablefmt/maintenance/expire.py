@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
-from tablefmt.errors import InvalidRangeError
-from tablefmt.log.names import LOG, entry_version
+from tablefmt.errors import InvalidRangeError, LostCheckpointError
+from tablefmt.log.names import CHECKPOINTS, LOG, entry_version
 from tablefmt.log.reader import FIRST_WINDOW
 from tablefmt.maintenance.ages import (
     Retention,
@@ -138,13 +138,14 @@ def expire_log(
     if dry_run or entries.num_rows == 0:
         return report
     _enable(context)
-    kept = _checkpoints(context, oldest)
+    kept, needed = _checkpoints(context, oldest)
     (first,) = view.entries_after(start - 1, start)
     assert first.entry.previous is not None
     log = LogHorizon(start, first.entry.previous, kept)
     metrics = {"numEntriesToDelete": entries.num_rows}
     parameters = {"logStart": start, "retentionCheckEnabled": not breaks_running_transactions}
     commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
+    _check_there(store, needed)
     deleted, failures = _remove(store, entries)
     return replace(report, version=commit.version, deleted=deleted, failures=failures)
 
@@ -235,12 +236,27 @@ def _enable(context: TableContext) -> None:
     commit_anew(context, stage)
 
 
-def _checkpoints(context: TableContext, oldest: int) -> tuple[KeptCheckpoint, ...]:
+def _checkpoints(
+    context: TableContext, oldest: int
+) -> tuple[tuple[KeptCheckpoint, ...], frozenset[str]]:
     """Two checkpoints of the oldest version that is kept, each read back and found sound; they
-    have no part in common."""
-    kept = []
+    have no part in common. And the names of all their objects.
+    """
+    kept, objects = [], set()
     for afresh in (False, True):
         written = checkpoint_at(context.store, oldest, context.environment.nonce, afresh=afresh)
-        _, sha256, size = verified(context.store, written.path)
+        root, sha256, size = verified(context.store, written.path)
+        objects |= {written.path, *(part.path for part in (*root.segments, *root.deletes))}
         kept.append(KeptCheckpoint(written.path, sha256, size, oldest))
-    return tuple(kept)
+    return tuple(kept), frozenset(objects)
+
+
+def _check_there(store: Store, needed: frozenset[str]) -> None:
+    """Who was about to remove a checkpoint before the horizon named it may have done so."""
+    gone = needed - {one.key for one in store.list_after(CHECKPOINTS)}
+    if gone:
+        raise LostCheckpointError(
+            "it was removed meanwhile; no entry was. Run the expiry again",
+            key=min(gone),
+            rule="RET-9",
+        )

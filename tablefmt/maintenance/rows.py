@@ -37,7 +37,7 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
                     raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
         except CorruptEntryError as error:
             problems.append(error)
-    for version in view.with_lineage:
+    for version in view.versions.with_lineage:
         (stored,) = read_range(view.store, version, version)
         assert stored.entry.lineage is not None
         problem = _lineage_problem(stored.entry, stored.entry.lineage, snapshot)

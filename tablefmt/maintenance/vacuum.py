@@ -5,15 +5,15 @@ Spec: RET-4 .. RET-7.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.log.names import entry_key
+from tablefmt.log.names import is_part_key, root_version
+from tablefmt.maintenance import derived
 from tablefmt.maintenance.ages import (
     Retention,
     kept_seconds,
@@ -23,6 +23,7 @@ from tablefmt.maintenance.ages import (
 )
 from tablefmt.maintenance.horizon import commit_horizon
 from tablefmt.maintenance.listing import bytes_of, listed
+from tablefmt.maintenance.named import Named
 from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import transaction_seconds
@@ -37,9 +38,6 @@ DELETED_AT_ONCE = 4096
 
 SHOWN = 20
 """Files that the printed report names."""
-
-_WINDOW = 512
-_SIDE = re.compile(rb'"path":"((?:_log/side|deletes)/[0-9a-f]{32}\.parquet)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +116,7 @@ def vacuum(
     check_place(store)
     view = LogView.open(store, whole=True)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
-    listing = listed(store, FOLDERS)
+    listing = listed(store, (*FOLDERS, *derived.FOLDERS))
     # What landed since the log was read is in the listing, and not to be taken for left over.
     view.refresh()
     now_us = now_of(context, view)
@@ -127,7 +125,8 @@ def vacuum(
         now_us=now_us,
         unnamed_seconds=unnamed,
     )
-    files = _plan(view, listing, limits)
+    named = Named(view)
+    files = _plan(view, listing, named, limits)
     # Older versions that lose no file stay.
     oldest = max(view.head.totals.oldest, pc.max(files["removed_version"]).as_py() or 0)
     report = VacuumReport(
@@ -141,16 +140,12 @@ def vacuum(
     )
     if dry_run or files.num_rows == 0:
         return report
-    metrics = {"numFilesToDelete": files.num_rows, "sizeOfDataToDelete": report.bytes}
-    parameters = {
-        "specifiedRetentionMillis": None if retention is None else round(seconds * 1000),
-        "retentionCheckEnabled": not breaks_running_transactions,
-    }
-    commit_horizon(context, NAME, oldest, parameters, metrics)
+    asked = None if retention is None else seconds
+    _commit(context, report, asked, checked=not breaks_running_transactions)
     # Only now is it decided: who committed first may have brought files back (RET-5).
     view.refresh()
-    files = _plan(view, listing, replace(limits, oldest=view.head.totals.oldest))
-    failures = remove(store, files["path"].to_pylist(), progress)
+    files = _plan(view, listing, named, replace(limits, oldest=view.head.totals.oldest))
+    failures = _removed(store, files["path"].to_pylist(), progress)
     return replace(
         report,
         version=view.head.version,
@@ -159,6 +154,17 @@ def vacuum(
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+
+
+def _commit(
+    context: TableContext, report: VacuumReport, asked: float | None, *, checked: bool
+) -> None:
+    parameters = {
+        "specifiedRetentionMillis": None if asked is None else round(asked * 1000),
+        "retentionCheckEnabled": checked,
+    }
+    metrics = {"numFilesToDelete": report.files.num_rows, "sizeOfDataToDelete": report.bytes}
+    commit_horizon(context, NAME, report.oldest, parameters, metrics)
 
 
 def check_place(store: Store) -> None:
@@ -191,31 +197,28 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tu
     return seconds, max(seconds, safe)
 
 
-def _plan(view: LogView, listing: pa.Table, limits: Limits) -> pa.Table:
+def _plan(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
     if not listing.num_rows:
         return DOOMED.empty_table()
-    history = view.snapshot().history
-    return doomed(listing, history, _named_sides(view, listing, limits), limits)
+    files = doomed(listing, view.snapshot().history, named.sides, limits)
+    return pa.concat_tables([files, derived.unneeded(view, listing, named, limits)])
 
 
-def _named_sides(view: LogView, listing: pa.Table, limits: Limits) -> pa.Array:
-    """Side files that an entry in the log names; those that are too young to go may be left out."""
-    keys, modified = listing["key"], listing["modified_us"]
-    sides = pc.match_substring_regex(keys, "^(_log/side|deletes)/")
-    old = pc.less_equal(modified, limits.unnamed_before_us)
-    asked = keys.filter(pc.and_(sides, old))
-    if not len(asked):
-        return pa.array([], pa.string())
-    found = sorted({name for body in _bodies(view) for name in _SIDE.findall(body)})
-    return pa.array([name.decode() for name in found], pa.string())
-
-
-def _bodies(view: LogView) -> Iterator[bytes]:
-    """The entries that there are."""
-    for first in range(0, view.head.version + 1, _WINDOW):
-        last = min(first + _WINDOW, view.head.version + 1)
-        bodies = view.store.get_many([entry_key(version) for version in range(first, last)])
-        yield from (body for body in bodies if body is not None)
+def _removed(
+    store: Store, keys: list[str], progress: Callable[[int, int], None] | None
+) -> dict[str, str]:
+    """Remove what was planned, and no part of a checkpoint whose root could not be removed."""
+    roots = sum(root_version(key) is not None for key in keys)
+    if not roots:
+        return remove(store, keys, progress)
+    failures = remove(store, [key for key in keys if root_version(key) is not None])
+    rest = [key for key in keys if root_version(key) is None]
+    if failures:
+        kept = [key for key in rest if is_part_key(key)]
+        failures |= dict.fromkeys(kept, "the root of a checkpoint is still there")
+        rest = [key for key in rest if not is_part_key(key)]
+    show = None if progress is None else lambda done, _: progress(done + roots, len(keys))
+    return failures | remove(store, rest, show)
 
 
 def remove(

@@ -24,6 +24,9 @@ from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
 
+REUSED_SECONDS = 3600.0
+"""How long parts are named again of a checkpoint that is known: then they may be gone (RET-10)."""
+
 Nonce = Callable[[], str]
 
 
@@ -49,8 +52,8 @@ def checkpoint_of(
         try:
             if afresh:
                 before = None
-            elif before is None and view.base.root is not None:
-                before = known_of(view.base.files, view.base.root)
+            elif before is None:
+                before = _earlier(view)
             state = State(head, view.created, described, files)
             written = write_checkpoint(view.store, state, nonce, before)
             break
@@ -60,6 +63,14 @@ def checkpoint_of(
     since = view.base.version if before is None else before.root.head.version
     _pack(view.store, max(since, head.totals.oldest - 1), version)
     return written
+
+
+def _earlier(view: LogView) -> Known | None:
+    """The newest checkpoint that is known, or that there is if that is known from long ago."""
+    base = view.base
+    if view.contact.age > REUSED_SECONDS:
+        base = next(usable_bases(view.store, view.read_head.version), NOTHING)
+    return None if base.root is None else known_of(base.files, base.root)
 
 
 def _pack(store: Store, since: int, last: int) -> None:

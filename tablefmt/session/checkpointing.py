@@ -10,8 +10,9 @@ from tablefmt.errors import TablefmtError
 from tablefmt.log.hint import read_hint
 from tablefmt.log.names import HINT
 from tablefmt.model.properties import get_property
-from tablefmt.session.checkpoint import checkpoint_named, checkpoint_of
+from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_named, checkpoint_of
 from tablefmt.snapshot.checkpoints.write import Checkpoint, Known
+from tablefmt.snapshot.contact import elapsed
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.forks import renew_after_fork
 
@@ -48,6 +49,7 @@ class Checkpointer:
     def __init__(self) -> None:
         self._last = 0
         self._known: Known | None = None
+        self._known_at = float("-inf")
         self._rests_until = float("-inf")
         self._busy = threading.Lock()
         renew_after_fork(self)
@@ -86,10 +88,11 @@ class Checkpointer:
         Raises: as `checkpoint_of`.
         """
         known = self._known
-        if known is not None and known.root.head.version < view.base.version:
+        long_ago = elapsed() - self._known_at > REUSED_SECONDS
+        if known is not None and (long_ago or known.root.head.version < view.base.version):
             known = None
         written = checkpoint_of(view, environment.nonce, known)
-        self._last, self._known = written.version, written.known
+        self._last, self._known, self._known_at = written.version, written.known, elapsed()
         return written
 
     def _write(

@@ -31,11 +31,16 @@ class Contact:
 
     def __init__(self) -> None:
         self.clock = elapsed
-        self.heard_at = elapsed()
+        self.began_at = self.heard_at = elapsed()
 
     def heard(self) -> None:
         """The head was seen just now."""
         self.heard_at = self.clock()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the log was opened."""
+        return self.clock() - self.began_at
 
     @property
     def is_stale(self) -> bool:

@@ -149,10 +149,10 @@ class LogView:
         return self._versions.timeline
 
     @property
-    def with_lineage(self) -> list[int]:
-        """Versions that say where the rows of their files came from (LIN-1)."""
+    def versions(self) -> Versions:
+        """What is known of each version from its base on, without looking at files."""
         self._catch_up()
-        return self._versions.with_lineage
+        return self._versions
 
     # Taking in
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
-from tablefmt.model.entry import Entry, Metadata, Totals
+from tablefmt.model.entry import Entry, LogHorizon, Metadata, SideFile, Totals
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, after
 from tablefmt.snapshot.head import Head
@@ -26,6 +27,10 @@ class Versions:
         self.timeline = Timeline(base.first, base.created, earlier if base.first else None)
         self.with_lineage: list[int] = []
         """Versions that say where the rows of their files came from (LIN-1)."""
+        self.sides: list[tuple[int, str]] = []
+        """Side files, with the versions that name them (ADD-6, DEL-3)."""
+        self.log_horizons: list[tuple[int, LogHorizon]] = []
+        """What was said of entries that may go, with the versions that do (ENT-13)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []
         self._cursors: Cursors = NO_CURSORS
@@ -53,6 +58,11 @@ class Versions:
             self.with_lineage.append(entry.version)
         if entry.moves_cursors:
             self._moves.append(replace(entry, add=None, remove=(), delete=None, lineage=None))
+        for columns in (entry.add, entry.delete):
+            if isinstance(columns, SideFile):
+                self.sides.append((entry.version, columns.path))
+        if entry.horizon is not None and entry.horizon.log is not None:
+            self.log_horizons.append((entry.version, entry.horizon.log))
         self._take(entry.version, entry.totals, entry.metadata)
         self.timeline.append(entry.timestamp, entry.time_version, entry.totals.oldest)
 
@@ -69,8 +79,10 @@ class Versions:
             self.with_lineage.pop()
         while self._moves and self._moves[-1].version > version:
             self._moves.pop()
-        while self._metadata and self._metadata[-1][0] > version:
-            self._metadata.pop()
+        told: tuple[list[tuple[int, Any]], ...] = (self._metadata, self.sides, self.log_horizons)
+        for kept in told:
+            while kept and kept[-1][0] > version:
+                kept.pop()
 
     def timestamp(self, version: int) -> int:
         """Commit timestamp of a version, µs UTC. Raises VersionNotFoundError."""

@@ -616,7 +616,7 @@ def test_it_asks_for_the_log_a_listing_and_one_entry() -> None:
     counts = counting.counts
     assert (counts["put_if_absent"], counts["put"]) == (1, 0)
     assert counts["delete"] == 4
-    assert counts["list_after"] == 6
+    assert counts["list_after"] == 8
     assert set(counts) == {"get", "list_after", "put_if_absent", "delete"}
     assert by_version[5] == live_files(table.context.store)
 

@@ -54,7 +54,7 @@ LOOKS: dict[str, Callable[[LogView], Any]] = {
     "files": lambda view: view.snapshot().files.to_pylist(),
     "files of an old version": lambda view: view.snapshot(4).files.to_pylist(),
     "entries": lambda view: view.entries_after(3),
-    "lineage": lambda view: view.with_lineage,
+    "lineage": lambda view: view.versions.with_lineage,
     "metadata": lambda view: view.metadata_at(7),
 }
 

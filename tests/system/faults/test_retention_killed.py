@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from tablefmt.log.names import entry_key
+from tablefmt.log.names import CHECKPOINTS, entry_key
 from tablefmt.maintenance.expire import expire_log
 from tablefmt.maintenance.vacuum import vacuum
+from tablefmt.snapshot.checkpoints.read import listed_roots
 from tablefmt.store.local import LocalStore
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 from tablefmt.testing.faults import FaultyStore, Killed
+from tests.maintenance.test_expire import parts_of
 from tests.system.faults.test_crash import SelfKiller, in_a_child
 from tests.tables import Clock, assert_sound, data_files, handle, ids, memory, new_table, rows
 
@@ -27,12 +29,18 @@ pytestmark = pytest.mark.broken_tables
 DAY_US = 86_400_000_000
 
 
-def prepare(store: Store) -> None:
-    """Versions 0 to 5; a file each of 1, 2 and 3, and one that nobody names."""
+def prepare(store: Store, name: str) -> None:
+    """Versions 0 to 5; a file each of 1, 2 and 3, and one that nobody names. For a vacuum there are
+    checkpoints, too.
+    """
     table = new_table(store, partitioned=True)
     for number in (1, 2, 3):
         table.overwrite(rows(number, number + 10, p=["a", "b"]))
+        if name == "vacuum":
+            table.checkpoint()
     table.delete("id = 13")
+    if name == "vacuum":
+        table.checkpoint()
     table.append(rows(5))
     store.put(f"data/{'a' * 32}/0.parquet", b"x")
 
@@ -105,6 +113,10 @@ def finish(store: Store, name: str) -> None:
     assert_sound(store)
     if name == "vacuum":
         assert len(data_files(store)) == 2
+        roots = listed_roots(store)
+        assert len(roots) == 2
+        parts = {one.key for one in store.list_after(f"{CHECKPOINTS}parts/")}
+        assert parts == {part for root in roots for part in parts_of(store, root)}
     if name == "expiry":
         assert [key for key in map(entry_key, range(1, 5)) if key in all_keys(store)] == []
 
@@ -117,7 +129,7 @@ def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
     stopped = 0
     for at in range(100):
         store = memory()
-        prepare(store)
+        prepare(store, name)
         ensure_safe(store, "warm")
         plan = lambda i, verb, key, at=at: fault if i == at else None  # noqa: E731
         try:
@@ -141,7 +153,7 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
     killed = 0
     for at in range(100):
         root = tmp_path / str(at)
-        prepare(LocalStore(root))
+        prepare(LocalStore(root), name)
 
         def run(root: Path = root, at: int = at) -> None:
             plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731

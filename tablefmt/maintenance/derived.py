@@ -1,0 +1,102 @@
+"""Checkpoints and blocks of entries that nobody needs any more: which there are. Spec: RET-10."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from itertools import islice
+
+import pyarrow as pa
+
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.codec import unseal
+from tablefmt.log.hint import read_hint
+from tablefmt.log.names import CHECKPOINTS, HINT, HISTORY, root_version
+from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
+from tablefmt.maintenance.named import Named
+from tablefmt.maintenance.vacuum_plan import DOOMED, Limits
+from tablefmt.snapshot.checkpoints.root import ROOT_BYTES_MAX, decode_root
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+
+logger = logging.getLogger(__name__)
+
+FOLDERS = (CHECKPOINTS, HISTORY)
+
+SECONDS = 7200.0
+"""Whoever writes a checkpoint names no part that was in a newest one longer ago than half of it."""
+
+MANY = 40
+"""So many old checkpoints are reason enough for a vacuum: it leaves about half as many of the
+longest log."""
+
+
+def many_checkpoints(store: Store, now_us: int) -> bool:
+    """Whether there are many that are not of late. One page of a listing."""
+    roots = (one for one in store.list_after(f"{CHECKPOINTS}0") if root_version(one.key))
+    before = now_us - round(SECONDS * 1e6)
+    return sum(one.modified_us <= before for one in islice(roots, 2 * MANY)) >= MANY
+
+
+def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
+    """What of the listing may go: DOOMED, roots before their parts.
+
+    Args:
+        view: at the head.
+        listing: of FOLDERS, from before the view was.
+        named: what entries name.
+        limits: what is kept.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    (hint_body,) = view.store.get_many([HINT])
+    hint = read_hint(hint_body)
+    hinted = () if hint is None or hint.checkpoint is None else (hint.checkpoint,)
+    log = named.log_horizon
+    needed = Needed(
+        head=view.head.version,
+        oldest=limits.oldest,
+        log_start=0 if log is None else log.version,
+        named=frozenset((*hinted, *(() if log is None else (k.path for k in log.checkpoints)))),
+        before_us=limits.now_us - round(SECONDS * 1_000_000),
+    )
+    times = zip(listing["key"].to_pylist(), listing["modified_us"].to_pylist(), strict=True)
+    roots = {key: modified for key, modified in times if root_version(key) is not None}
+    stay = roots_that_stay(roots, needed)
+    lines = superseded(listing, stay, _parts_of(view.store, sorted(stay)), needed)
+    chosen = listing.take(pa.array([at for at, _ in lines], pa.int64()))
+    columns = [
+        chosen["key"],
+        chosen["size"],
+        chosen["modified_us"].cast(pa.timestamp("us", "UTC")),
+        pa.nulls(len(lines), pa.int64()),
+        pa.array([reason for _, reason in lines], pa.string()),
+    ]
+    return pa.table(columns, schema=DOOMED)
+
+
+def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
+    """All parts that checkpoints need; None if one of them is of a newer form."""
+    parts: set[str] = set()
+    for key, body in zip(roots, store.get_many(list(roots)), strict=True):
+        if body is None:
+            continue
+        try:
+            root = decode_root(body, key)
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            if _is_whole(body):
+                # It is what somebody wrote, in a way that is not known here.
+                return None
+            logger.info("a checkpoint is of no use: %s", error)
+            continue
+        parts |= {part.path for part in (*root.segments, *root.deletes)}
+    return frozenset(parts)
+
+
+def _is_whole(body: bytes) -> bool:
+    try:
+        unseal(body, ROOT_BYTES_MAX)
+    except CorruptTableError:
+        return False
+    return True

@@ -1,0 +1,345 @@
+"""Checkpoints and blocks that nobody needs: what goes, what stays, and who reads on."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.log.codec import decode
+from tablefmt.log.hint import Hint, write_hint
+from tablefmt.log.names import (
+    CHECKPOINTS,
+    HISTORY,
+    block_key,
+    block_range,
+    entry_key,
+    part_key,
+    root_key,
+    root_version,
+)
+from tablefmt.maintenance.derived import MANY, SECONDS
+from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
+from tablefmt.maintenance.due import due
+from tablefmt.maintenance.expire import expire_log
+from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_of
+from tablefmt.snapshot.checkpoints.read import listed_roots
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.protocol import Store
+from tablefmt.store.wrap import ForwardingStore
+from tablefmt.table import Table
+from tests.maintenance.test_expire import DAY, parts_of
+from tests.maintenance.test_vacuum import NOW, Dated, removed
+from tests.tables import Clock, assert_sound, behind, handle, ids, memory, new_table, rows
+
+KNOWN = dict[int, list[int]]
+
+
+def named(version: int, number: int = 0) -> str:
+    return root_key(version, f"{number:032x}")
+
+
+def needed(head: int, oldest: int = 0, **more: Any) -> Needed:
+    defaults: dict[str, Any] = {"log_start": 0, "named": frozenset(), "before_us": 0}
+    return Needed(head=head, oldest=oldest, **{**defaults, **more})
+
+
+def test_checkpoints_stay_at_doubling_distances() -> None:
+    """RET-10: however many there were."""
+    roots = dict.fromkeys((named(v) for v in range(0, 1_000_000, 100)), 0)
+    stay = sorted(root_version(key) or 0 for key in roots_that_stay(roots, needed(999_950)))
+    assert len(stay) <= 2 + 15
+    assert stay[-2:] == [999_800, 999_900]
+    distances = [999_900 - version for version in reversed(stay)][1:]
+    assert all(b == 2 * a for a, b in itertools.pairwise(distances[:-1]))
+    assert max(distances) * 2 > 999_900
+
+
+def test_what_the_oldest_version_stands_on_stays() -> None:
+    """RET-10: and nothing before it."""
+    roots = dict.fromkeys((named(v) for v in range(0, 2000, 10)), 0)
+    stay = sorted(root_version(key) or 0 for key in roots_that_stay(roots, needed(2000, 1234)))
+    assert stay[0] == 1230
+    assert {1980, 1990} <= {*stay}
+
+
+def test_what_somebody_may_hold_stays() -> None:
+    """RET-10: what is young, what was the newest a short time ago, and what is named."""
+    roots = {named(10): 0, named(20): 0, named(30): 0, named(40): 0, named(50): 7, named(60): 9}
+    stay = roots_that_stay(roots, needed(70, before_us=5, named=frozenset([named(20)])))
+    # 40 was the newest one until 50 came.
+    assert {named(v) for v in (20, 40, 50, 60)} <= stay
+    assert named(30) not in roots_that_stay(roots, needed(70, oldest=45, before_us=5))
+    of_another_log = {named(v): 0 for v in (10, 20, 30, 99)}
+    assert named(99) not in roots_that_stay(of_another_log, needed(40))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_kept_version_has_a_checkpoint_not_far_below(seed: int) -> None:
+    """RET-10: replay is never longer than the distance to the head, and what there was."""
+    chance = random.Random(seed)
+    head = chance.randrange(1, 5000)
+    versions = sorted(chance.sample(range(head + 1), min(head, chance.randrange(1, 300))))
+    oldest = chance.randrange(head + 1)
+    roots = {named(v, n): 0 for v in versions for n in range(chance.choice([1, 1, 2]))}
+    stay = {root_version(key) or 0 for key in roots_that_stay(roots, needed(head, oldest))}
+    for version in range(oldest, head + 1):
+        best = max((v for v in versions if v <= version), default=None)
+        left = max((v for v in stay if v <= version), default=None)
+        if best is not None and best >= oldest:
+            assert left is not None
+            # One that stays is at most twice as far from the newest, and the next one below.
+            allowed = max(versions) - 2 * max(1, max(versions) - best)
+            assert left >= max((v for v in versions if v <= allowed), default=min(versions))
+
+
+def test_only_names_of_ours_go() -> None:
+    """RET-10, KEY-1."""
+    keys = [
+        named(1),
+        part_key("a" * 32),
+        block_key(0, 15),
+        block_key(16, 31),
+        f"{CHECKPOINTS}notes.json",
+        f"{CHECKPOINTS}parts/x.parquet",
+        f"{HISTORY}notes",
+        part_key("b" * 32),
+    ]
+    listing = pa.table({"key": keys, "size": [1] * 8, "modified_us": [0] * 7 + [9]})
+    going = superseded(listing, (), (), needed(50, log_start=20, before_us=5))
+    assert [keys[at] for at, _ in going] == [named(1), part_key("a" * 32), block_key(0, 15)]
+    assert superseded(listing, keys, None, needed(50)) == []
+
+
+def long_table(versions: int = 100, **more: Any) -> tuple[Dated, Table, Clock, KNOWN]:
+    """A checkpoint every third version, a version every quarter of an hour."""
+    clock = Clock(NOW)
+    store = Dated(clock)
+    table = new_table(store, clock=clock, partitioned=True, **more)
+    chance = random.Random(versions)
+    for number in range(1, versions):
+        clock.forward(900)
+        table.append(rows(number, p=f"{number % 3}"))
+        if number % 7 == 0:
+            table.delete(f"id = {chance.randrange(number)}")
+        if number % 3 == 0:
+            table.checkpoint()
+    return store, table, clock, {v: ids(table, v) for v in range(table.version + 1)}
+
+
+def assert_reads(table: Table, known: KNOWN) -> None:
+    for version in range(table.oldest_version, max(known) + 1, 7):
+        assert ids(table, version) == known[version]
+
+
+def derived_keys(store: Store) -> list[str]:
+    return [o.key for folder in (CHECKPOINTS, HISTORY) for o in store.list_after(folder)]
+
+
+def test_vacuum_leaves_enough_checkpoints() -> None:
+    """RET-10: a dry run lists what goes, every version is read, and a second run does nothing."""
+    store, table, clock, known = long_table()
+    old = handle(store, clock)
+    held = [ids(old), old.version]
+    clock.forward(DAY)
+    before = derived_keys(store)
+    dry = table.vacuum()
+    assert derived_keys(store) == before
+    run = table.vacuum(dry_run=False)
+    assert removed(run) == removed(dry) == sorted({*before} - {*derived_keys(store)})
+    assert (run.oldest, run.deleted, table.refresh().oldest_version) == (0, run.files.num_rows, 0)
+    assert "newer checkpoints took its place" in str(run)
+    assert table.history(1)["operation"].to_pylist() == ["VACUUM"]
+    left = listed_roots(store)
+    assert 4 <= len(left) <= 9
+    parts = {part for root in left for part in parts_of(store, root)}
+    assert {key for key in derived_keys(store) if "/parts/" in key} == parts
+    assert_reads(handle(store, clock), known)
+    assert [ids(old), old.version] == held
+    assert_sound(store)
+    assert table.vacuum(dry_run=False).files.num_rows == 0
+    assert handle(store, clock).context.view.base.key == left[0]
+
+
+def test_whoever_stands_on_what_is_gone_reads_on() -> None:
+    """CKP-6, RET-10: opened at a checkpoint that a stale hint named, and not read yet."""
+    store, table, clock, known = long_table()
+    clock.forward(DAY)
+    going = [path for path in removed(table.vacuum()) if root_version(path) is not None]
+    lazy = []
+    for key in (going[0], going[-1]):
+        write_hint(store, table.id, Hint(root_version(key) or 0, key))
+        lazy.append(handle(store, clock))
+        assert lazy[-1].context.view.base.key == key
+    write_hint(store, table.id, Hint(table.version, listed_roots(store)[0]))
+    assert {*going} <= {*removed(handle(store, clock).vacuum(dry_run=False))}
+    for late in lazy:
+        assert ids(late) == known[max(known)]
+        assert_reads(late, known)
+
+
+def test_what_is_of_late_stays() -> None:
+    """RET-10: whoever began with it may still be at it."""
+    store, table, clock, _ = long_table(40)
+    roots = listed_roots(store)
+    clock.forward(SECONDS - 3600)
+    gone = {path for path in removed(table.vacuum()) if root_version(path) is not None}
+    # Of the last two hours: eight quarters, every third with a checkpoint.
+    assert gone
+    assert not gone & {*roots[:3]}
+    young = part_key("c" * 32)
+    store.put(young, b"x")
+    clock.forward(SECONDS - 1)
+    assert young not in removed(table.vacuum())
+    clock.forward(1)
+    assert young in removed(table.vacuum())
+
+
+def test_a_root_of_a_newer_form_keeps_all_parts() -> None:
+    """RET-10, CKP-2: and one that is damaged none."""
+    from tablefmt.log.codec import seal
+
+    store, table, clock, _ = long_table(40)
+    clock.forward(DAY)
+    all_parts = [path for path in removed(table.vacuum()) if "/parts/" in path]
+    assert all_parts
+    key = root_key(table.version, "d" * 32)
+    store.put(key, b'{"format":2}')
+    assert [path for path in removed(table.vacuum()) if "/parts/" in path] == all_parts
+    store.put(key, seal({"format": 2}))
+    clock.forward(DAY)
+    assert [path for path in removed(table.vacuum()) if "/parts/" in path] == []
+    store.delete(key)
+
+
+def test_a_writer_names_no_part_of_long_ago() -> None:
+    """CKP-7, RET-10: what it knew as the newest may be gone since."""
+    store, table, clock, _ = long_table(40)
+    idle = handle(store, clock)
+    ids(idle)
+    first = checkpoint_of(idle.context.view, SYSTEM.nonce)
+    before = parts_of(store, idle.context.view.base.key)
+    assert {*parts_of(store, first.path)} & {*before}
+    for number in range(30):
+        table.append(rows(number, p="x"))
+    table.compact("major")
+    newest = table.checkpoint()
+    contact = idle.context.view.contact
+    contact.clock = lambda: contact.began_at + REUSED_SECONDS + 1
+    idle.refresh()
+    late = checkpoint_of(idle.context.view, SYSTEM.nonce)
+    assert {*parts_of(store, late.path)} <= {*parts_of(store, newest.path)}
+
+
+@pytest.mark.parametrize("order", ["vacuum", "expiry"])
+def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None:
+    """RET-10, ENT-13: they are no copies; blocks of what was removed go."""
+    store, table, clock, _ = long_table(
+        100, logRetentionDuration="2 hours", deletedFileRetentionDuration="1 hour"
+    )
+    clock.forward(DAY)
+    if order == "vacuum":
+        table.vacuum(dry_run=False)
+    clock.forward(3600)
+    run = expire_log(table.context, dry_run=False)
+    assert run.deleted > 50
+    # Another one whose checkpoints take the place of the first one's.
+    for number in range(3):
+        clock.forward(DAY)
+        table.append(rows(number, p="z"))
+    run = expire_log(table.context, dry_run=False)
+    horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
+    assert horizon is not None
+    assert horizon.log is not None
+    for number in range(20):
+        clock.forward(DAY)
+        table.append(rows(number, p="z"))
+        table.checkpoint()
+    report = table.vacuum(dry_run=False)
+    roots = listed_roots(store)
+    assert {kept.path for kept in horizon.log.checkpoints} <= {*roots}
+    blocks = [block_range(o.key) or (0, 0) for o in store.list_after(HISTORY)]
+    assert all(last >= run.log_start for _, last in blocks)
+    assert any(path.startswith(HISTORY) for path in removed(report))
+    fresh = handle(store, clock)
+    assert_sound(store)
+    assert ids(fresh) == ids(table.refresh())
+    for path in roots:
+        if path not in {kept.path for kept in horizon.log.checkpoints}:
+            store.delete(path)
+    assert ids(handle(store, clock)) == ids(table)
+
+
+@pytest.mark.broken_tables
+def test_an_expiry_looks_whether_its_checkpoints_are_still_there() -> None:
+    """RET-9: before it removes what they stand for."""
+    store, table, clock, known = long_table(40)
+    clock.forward(40 * DAY)
+
+    class Cleaner(ForwardingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            reply = self.inner.put_if_absent(key, body)
+            if b"EXPIRE LOG" in body:
+                horizon = decode(body, int(key[5:25])).entry.horizon
+                assert horizon is not None
+                assert horizon.log is not None
+                self.inner.delete(horizon.log.checkpoints[0].path)
+            return reply
+
+    before = [one.key for one in store.list_after("_log/0")]
+    with pytest.raises(Exception, match="removed meanwhile; no entry was"):
+        behind(table, Cleaner(store)).expire_log(dry_run=False)
+    assert {*before} <= {one.key for one in store.list_after("_log/0")}
+    fresh = handle(store, clock)
+    assert fresh.expire_log(dry_run=False).deleted > 0
+    assert ids(handle(store, clock)) == known[max(known)]
+
+
+def test_a_root_that_cannot_be_removed_keeps_its_parts() -> None:
+    """RET-10: what stays is whole; a later run does the rest."""
+    store, table, clock, known = long_table(60)
+    clock.forward(DAY)
+    going = removed(table.vacuum())
+
+    class Stubborn(ForwardingStore):
+        def delete_many(self, keys: Any) -> Any:
+            kept = [key for key in keys if root_version(key) is not None][:1]
+            rest = self.inner.delete_many([key for key in keys if key not in kept])
+            return {**dict.fromkeys(kept, "AccessDenied"), **rest}
+
+    report = behind(table, Stubborn(store)).vacuum(dry_run=False)
+    assert {key for key in report.failures if "/parts/" not in key} == {min(going)}
+    assert all("still there" in why or why == "AccessDenied" for why in report.failures.values())
+    assert all(part in derived_keys(store) for part in parts_of(store, min(going)))
+    assert_reads(handle(store, clock), known)
+    again = table.vacuum(dry_run=False)
+    assert removed(again) == sorted(report.failures)
+
+
+def test_many_old_checkpoints_make_a_vacuum_due() -> None:
+    """RET-10: and no file has to be removed for it."""
+    clock = Clock(NOW)
+    store = Dated(clock)
+    table = new_table(store, clock=clock)
+    for number in range(MANY + 2):
+        table.append(rows(number))
+        table.checkpoint()
+    assert "vacuum" not in [one.work for one in due(table.context)]
+    clock.forward(DAY)
+    (why,) = [one.reason for one in due(table.context) if one.work == "vacuum"]
+    assert "many checkpoints" in why
+    table.vacuum(dry_run=False)
+    assert "vacuum" not in [one.work for one in due(table.context)]
+
+
+def test_it_is_said_of_stores_in_memory_too() -> None:
+    """RET-10: a table without any checkpoint has nothing to remove."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1))
+    assert table.vacuum().files.num_rows == 0
+    assert LogView.open(store).head.version == 1
