@@ -58,6 +58,7 @@ WORDS: dict[str, str] = {
     "RET-6": "vacuum transaction files left-over other leave foreign needed side bucket began "
              "clock longest take",
     "RET-9": "expir entries log horizon free name transaction hour gone head heard",
+    "RET-10": "checkpoint root part block derived copies stay stand",
     "RET-8": "drop",
     "RET-7": "retention short danger refused longer",
     "SCH-4": "id ids last_id schema",
