@@ -31,8 +31,14 @@ def schema_of_range(view: LogView, range_: Covered, end: str) -> Schema:
     """
     if end not in ENDS:
         raise InvalidRangeError(f"schema {end!r} is neither 'end' nor 'start'")
-    known = [metadata.schema for metadata in _definitions(view, range_)]
-    return nullable(widest(known[0 if end == "end" else -1], known))
+    version = range_.last if end == "end" else range_.first - 1
+    return widened(view, range_, view.metadata_at(max(0, version)).schema)
+
+
+def widened(view: LogView, range_: Covered, schema: Schema) -> Schema:
+    """The columns of a schema, with types that hold what there was in a range, or just before."""
+    known = (metadata.schema for metadata in _definitions(view, range_))
+    return nullable(widest(schema, known))
 
 
 def _definitions(view: LogView, range_: Covered) -> Iterator[Metadata]:

@@ -116,7 +116,7 @@ READ_OPTIONS = {
 }
 """Options of `spark.read.format("tablefmt")`, matched in the same way."""
 
-_NOT_YET = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
+_OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
@@ -127,7 +127,7 @@ _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {name.casefold(): name for name in OPTIONS}
 _READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
-_LATER = {name.casefold(): name for name in _NOT_YET}
+_LATER = {name.casefold(): name for name in _OF_STREAMS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +163,8 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
         InvalidRangeError: a value that makes no sense.
     """
-    values, storage = _by_name(given, _NAMES)
-    overwrite_schema = bool(_flag(values, "overwriteSchema"))
+    values, storage = by_name(given, _NAMES)
+    overwrite_schema = bool(flag(values, "overwriteSchema"))
     mode = str(values.get("partitionOverwriteMode", "static")).casefold()
     if mode not in ("static", "dynamic"):
         raise InvalidRangeError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
@@ -186,7 +186,7 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         files=_files(values),
         replace_where=values.get("replaceWhere"),
         dynamic_partitions=mode == "dynamic",
-        merge_schema=bool(_flag(values, "mergeSchema")),
+        merge_schema=bool(flag(values, "mergeSchema")),
         overwrite_schema=overwrite_schema,
         storage_options={**storage, **values.get("storageOptions", {})},
     )
@@ -208,16 +208,17 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
     """Options by name.
 
     Raises:
-        UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
+        UnsupportedFeatureError: a name that there is not, or one that streams have.
         InvalidRangeError: a version and a timestamp, or a value that makes no sense.
     """
     for written in given:
         later = _LATER.get(_folded(written))
         if later is not None:
             raise UnsupportedFeatureError(
-                f"the option {later} is not supported yet", [f"option:{later}"]
+                f"{later} is an option of streams: give it to spark.readStream",
+                [f"option:{later}"],
             )
-    values, storage = _by_name(given, _READ_NAMES)
+    values, storage = by_name(given, _READ_NAMES)
     if "versionAsOf" in values and "timestampAsOf" in values:
         raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
     return ReadOptions(
@@ -247,7 +248,7 @@ def _version_before(end: int) -> int:
 
 def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
     """The range asked for. Raises InvalidRangeError."""
-    asked = _flag(values, "readChangeFeed") or _flag(values, "readChangeData")
+    asked = flag(values, "readChangeFeed") or flag(values, "readChangeData")
     others = [name for name in CHANGE_OPTIONS if name in values]
     if not asked:
         if others:
@@ -264,14 +265,14 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
         )
     bounds: RangeKeywords = {}
     first, last = (_version(values, f"{end}Version") for end in ("starting", "ending"))
-    if _flag(values, "startingBoundInclusive") is False:
+    if flag(values, "startingBoundInclusive") is False:
         bounds["after_version"] = first
         bounds["after_timestamp"] = values.get("startingTimestamp")
     else:
         bounds["starting_version"] = first
         bounds["starting_timestamp"] = values.get("startingTimestamp")
     end = values.get("endingTimestamp")
-    if _flag(values, "endingBoundInclusive") is False:
+    if flag(values, "endingBoundInclusive") is False:
         if last is not None:
             last = _version_before(last)
         if end is not None:
@@ -283,10 +284,14 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
     return bounds
 
 
-def _by_name(
+def by_name(
     given: Mapping[str, Any], names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options under their proper names, and those of the storage."""
+    """Options under their proper names, and those of the storage.
+
+    Raises:
+        UnsupportedFeatureError: a name that there is not.
+    """
     values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
     for written, value in given.items():
@@ -315,8 +320,8 @@ def _files(values: Mapping[str, Any]) -> FileOptions:
         raise InvalidRangeError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
     return FileOptions(
         max_records=_count(values, "maxRecordsPerFile"),
-        target_file_size=_size(values, "targetFileSize"),
-        optimize=_flag(values, "optimizeWrite"),
+        target_file_size=size_of(values, "targetFileSize"),
+        optimize=flag(values, "optimizeWrite"),
         compression=codec,
     )
 
@@ -334,7 +339,8 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
     return max(number, 0) or None
 
 
-def _size(values: Mapping[str, Any], name: str) -> int | None:
+def size_of(values: Mapping[str, Any], name: str) -> int | None:
+    """A number of bytes, or None if there is no such option. Raises InvalidRangeError."""
     if name not in values:
         return None
     match = _SIZE.fullmatch(str(values[name]))
@@ -346,7 +352,8 @@ def _size(values: Mapping[str, Any], name: str) -> int | None:
     return size
 
 
-def _flag(values: Mapping[str, Any], name: str) -> bool | None:
+def flag(values: Mapping[str, Any], name: str) -> bool | None:
+    """True or false, or None if there is no such option. Raises InvalidRangeError."""
     if name not in values:
         return None
     text = str(values[name]).casefold()

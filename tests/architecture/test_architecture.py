@@ -46,7 +46,8 @@ SPARK_LINES = [
     ["backends.base"],
     ["backends.native", "backends.arrow"],
     ["backends"],
-    ["statements", "streams"],
+    ["statements"],
+    ["streams"],
     ["entry"],
     [""],
 ]

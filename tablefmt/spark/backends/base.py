@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.read import Changes
 from tablefmt.data.bounds import stats_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.hidden_columns import HIDDEN_IDS
@@ -95,6 +94,19 @@ class Rewritten:
         return numbers
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """Versions whose row changes are read, and in which columns."""
+
+    table: str
+    """The table's id."""
+    first: int
+    last: int
+    """Both inclusive."""
+    schema: Schema
+    """Of the rows, without the change columns."""
+
+
 class Backend(Protocol):
     """Reads and writes the data files of one store's table for one session.
 
@@ -110,11 +122,11 @@ class Backend(Protocol):
             asked: somebody asked for it by number or time, so that no commit will change it.
         """
 
-    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+    def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
         """Rows of a range, each with its change columns (INC-3); in no order.
 
         Args:
-            changes: the range.
+            of: the range.
             files: those of its changes that are read; there may be none.
         """
 

@@ -59,10 +59,12 @@ SOURCES = (
     "SourceVersions",
     "StagedSnapshotTable",
     "StatementParser",
+    "StreamRows",
     "StreamSink",
     "TableChanges",
     "TableCommand",
     "TableStatement",
+    "TableStream",
     "TablefmtException",
 )
 """Classes of the package `tablefmt`, each in the .java file of its name in the folder `java`."""

@@ -15,6 +15,7 @@ import logging
 import re
 import sys
 import threading
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,6 +81,27 @@ def hand_over(error: TablefmtError) -> str:
     """
     _handed.error = error
     return marked(error)
+
+
+def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
+    """What a verb answers to the JVM. Errors go back as values: py4j would wrap them in text."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    try:
+        return verb(*arguments)
+    except TablefmtError as error:
+        return FAILED + hand_over(error)
+    except Py4JJavaError as error:
+        cause = cause_of(error.java_exception)
+        return FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
+    except CapturedException as error:
+        if error._origin is not None:
+            return error._origin
+        return FAILED + str(error)
+    except Exception as error:
+        _log.debug("tablefmt failed in a callback", exc_info=True)
+        return FAILED + "".join(traceback.format_exception(error))
 
 
 def _hidden() -> TablefmtError | None:

@@ -10,10 +10,13 @@ from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import Schema
+from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.conditions import as_column, bound, without_filters
 from tablefmt.spark.columns.row_equality import key_sql
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
+from tablefmt.store.protocol import Store
 
 _TYPE, _VERSION, _TIMESTAMP = CHANGE_COLUMNS.names
 
@@ -29,14 +32,11 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
     Raises:
         InvalidPredicateError: what is no condition. UnsupportedFeatureError: as `backend_for`.
     """
-    backend = backend_for(spark, changes.view.store)
-    runs = list(together(changes.file_changes))
-    plain = [change for run in runs if not may_cancel(run) for change in run]
-    cancelling = [run for run in runs if may_cancel(run)]
-    frames = [] if cancelling and not plain else [backend.read_changes(changes, plain)]
-    for run in cancelling:
-        frames.append(_difference(spark, backend.read_changes(changes, run), changes, run))
-    frame = reduce(lambda whole, part: whole.unionAll(part), frames)
+    view = changes.view
+    of = ChangeRange(
+        view.head.table, changes.first_version, changes.last_version, changes.table_schema
+    )
+    frame = rows_of_changes(spark, view.store, of, changes.file_changes)
     if where is not None:
         condition = as_column(functions_of(spark), without_filters(where, changes.table_schema))
         frame = frame.where(bound(frame, condition))
@@ -45,12 +45,30 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
     return frame.select(*map(quote_name, changes.schema.names))
 
 
+def rows_of_changes(
+    spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
+) -> DataFrame:
+    """Rows with their change columns, in no order; those that cancel are left out (INC-6).
+
+    Raises:
+        UnsupportedFeatureError: as `backend_for`.
+    """
+    backend = backend_for(spark, store)
+    runs = list(together(files))
+    plain = [change for run in runs if not may_cancel(run) for change in run]
+    cancelling = [run for run in runs if may_cancel(run)]
+    frames = [] if cancelling and not plain else [backend.read_changes(of, plain)]
+    for run in cancelling:
+        frames.append(_difference(spark, backend.read_changes(of, run), of.schema, run))
+    return reduce(lambda whole, part: whole.unionAll(part), frames)
+
+
 def _difference(
-    spark: Session, rows: DataFrame, changes: Changes, run: Sequence[FileChanges]
+    spark: Session, rows: DataFrame, schema: Schema, run: Sequence[FileChanges]
 ) -> DataFrame:
     """The rows of a run without those that cancel."""
     functions = functions_of(spark)
-    fields = changes.table_schema.fields
+    fields = schema.fields
     lost = lost_of(run)
     keys = [
         functions.expr(key_sql(field)).alias(f"k{at}")

@@ -1,1 +1,1 @@
-"""Streams: what a query of Spark asks of its source and its sink, decided without Spark."""
+"""Tables as sources and sinks of Spark's streams. Spec: STR."""

@@ -9,7 +9,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, TablefmtError
 from tests.spark.looking import everything, rows_of
 
 
@@ -72,16 +72,6 @@ def test_the_tables_own_schema_may_be_given_and_no_other(spark: Any, t: str) -> 
         SchemaMismatchError,
         "leave schema",
     )
-
-
-def test_streams_are_refused_by_name(spark: Any, t: str) -> None:
-    before = everything(t)
-    refused(
-        lambda: spark.readStream.format("tablefmt").load(t), UnsupportedFeatureError, "readStream"
-    )
-    refused(lambda: spark.readStream.table("t"), UnsupportedFeatureError, "readStream")
-    assert spark.streams.active == []
-    assert everything(t) == before
 
 
 def test_an_overwrite_heeds_the_mode_of_the_session_and_of_its_options(spark: Any, t: str) -> None:

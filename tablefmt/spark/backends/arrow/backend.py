@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.read import Changes
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
 from tablefmt.session.files import TransactionFiles
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.arrow import read, write
-from tablefmt.spark.backends.base import Destination, Rewritten
+from tablefmt.spark.backends.base import ChangeRange, Destination, Rewritten
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
@@ -34,9 +33,9 @@ class ArrowBackend:
         """As of `Backend`."""
         return read.read_snapshot(self.spark, self.store, snapshot, asked=asked)
 
-    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+    def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
         """As of `Backend`."""
-        return read.read_changes(self.spark, changes, files)
+        return read.read_changes(self.spark, self.store, of, files)
 
     def read_positions(
         self,

@@ -12,14 +12,13 @@ import pyarrow as pa
 from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.read import Changes
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow, to_arrow
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
 from tablefmt.spark.backends.arrow.tasks import LocateTask, ReadTask, groups_of
-from tablefmt.spark.backends.base import FILE, ROW
+from tablefmt.spark.backends.base import FILE, ROW, ChangeRange
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
@@ -54,14 +53,15 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     return _frame(spark, task, snapshot.schema, groups, nothing, label)
 
 
-def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+def read_changes(
+    spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
+) -> DataFrame:
     """Rows of a range, each with its change columns; equal ones do not cancel."""
     failures.install()
-    store, schema = changes.view.store, changes.table_schema
     parts = [(part,) for part in parts_of([replace(each, cancels=False) for each in files])]
-    label = f"tablefmt_arrow_changes_{changes.first_version}_to_{changes.last_version}"
-    task = ChangesTask(Answer(store, schema, schema.fields, CHANGE_COLUMNS))
-    return _frame(spark, task, schema, parts, CHANGE_COLUMNS, label)
+    label = f"tablefmt_arrow_changes_{of.first}_to_{of.last}"
+    task = ChangesTask(Answer(store, of.schema, of.schema.fields, CHANGE_COLUMNS))
+    return _frame(spark, task, of.schema, parts, CHANGE_COLUMNS, label)
 
 
 def read_positions(

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
 from tablefmt.session.files import TransactionFiles
 from tablefmt.snapshot.state import Snapshot
-from tablefmt.spark.backends.base import FILE, ROW, Destination, Rewritten
+from tablefmt.spark.backends.base import FILE, ROW, ChangeRange, Destination, Rewritten
 from tablefmt.spark.backends.native import changes as native_changes
 from tablefmt.spark.backends.native import rewrite, writer
 from tablefmt.spark.backends.native.groups import single_groups
@@ -39,9 +38,9 @@ class NativeBackend:
         files = snapshot_files(self.store, snapshot, asked=asked)
         return to_dataframe(self.spark, self.store, files, keep=True)
 
-    def read_changes(self, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+    def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
         """As of `Backend`."""
-        return native_changes.read_changes(self.spark, changes, files)
+        return native_changes.read_changes(self.spark, self.store, of, files)
 
     def read_positions(
         self,

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.read import Changes
 from tablefmt.changes.schema import schema_of_files
 from tablefmt.changes.shared_files import (
     Uses,
@@ -29,7 +28,7 @@ from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import Schema
-from tablefmt.spark.backends.base import FILE
+from tablefmt.spark.backends.base import FILE, ChangeRange
 from tablefmt.spark.backends.native.groups import Groups, partition_groups, single_groups
 from tablefmt.spark.backends.native.relation import POSITION, Files, to_dataframe
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
@@ -51,23 +50,21 @@ NO_FILES = pa.schema(
 """What `FileChanges.files` has at least."""
 
 
-def read_changes(spark: Session, changes: Changes, files: Sequence[FileChanges]) -> DataFrame:
+def read_changes(
+    spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
+) -> DataFrame:
     """Rows of a range; as of `Backend`. A condition on the change columns leaves out commits.
 
     Spec: INC-3, INC-4.
     """
-    store = changes.view.store
-    identity = (
-        f"{store.identity}#{changes.view.head.table}"
-        f"@changes {changes.first_version}..{changes.last_version} {next(_numbers)}"
-    )
+    identity = f"{store.identity}#{of.table}@changes {of.first}..{of.last} {next(_numbers)}"
     # A file has values of the columns that it was partitioned by, and of no others.
     alike: dict[tuple[frozenset[int], frozenset[int]], list[FileChanges]] = {}
     for change in files:
         alike.setdefault((change.partition_ids, change.lost), []).append(change)
     frames = []
     for n, each in enumerate(alike.values() or [[]]):
-        schema = schema_of_files(changes.table_schema, each[0].lost if each else frozenset())
+        schema = schema_of_files(of.schema, each[0].lost if each else frozenset())
         shared = shared_files(each, JOINED_ROWS, rows_of_change)
         masks = masks_of(each, shared)
         apart = [

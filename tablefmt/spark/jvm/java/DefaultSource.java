@@ -1,5 +1,9 @@
 package tablefmt;
 
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
@@ -53,14 +57,22 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     return true;
   }
 
+  // Spark asks for the columns when a stream is loaded, and for the stream when a query of it is
+  // started, with the same parameters: the columns are still those of then.
   public scala.Tuple2 sourceSchema(SQLContext context, scala.Option schema, String name,
       scala.collection.immutable.Map parameters) {
-    return (scala.Tuple2) Bridge.call("refuse", new Object[] {"readStream"});
+    String said = (String) Bridge.call("stream_columns", new Object[] {
+        context.sparkSession(), ScalaValues.map(parameters),
+        schema.isDefined() ? ((StructType) schema.get()).json() : null});
+    int end = said.indexOf('\n');
+    Loaded.remember(parameters, said.substring(0, end));
+    return new scala.Tuple2(name, DataType.fromJson(said.substring(end + 1)));
   }
 
   public Source createSource(SQLContext context, String place, scala.Option schema, String name,
       scala.collection.immutable.Map parameters) {
-    return (Source) Bridge.call("refuse", new Object[] {"readStream"});
+    return (Source) Bridge.call("stream", new Object[] {
+        context.sparkSession(), ScalaValues.map(parameters), Loaded.with(parameters)});
   }
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters,
@@ -109,6 +121,44 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName("tablefmt_arrow");
     return source;
+  }
+
+  /** What was said of the parameters of streams that are loaded: of these very objects. */
+  private static final class Loaded extends WeakReference {
+    private static final List KNOWN = new ArrayList();
+
+    private final String said;
+
+    private Loaded(Object parameters, String said) {
+      super(parameters);
+      this.said = said;
+    }
+
+    static void remember(Object parameters, String said) {
+      synchronized (KNOWN) {
+        Iterator each = KNOWN.iterator();
+        while (each.hasNext()) {
+          Object known = ((Loaded) each.next()).get();
+          if (known == null || known == parameters) {
+            each.remove();
+          }
+        }
+        KNOWN.add(new Loaded(parameters, said));
+      }
+    }
+
+    /** Null: nothing was. */
+    static String with(Object parameters) {
+      synchronized (KNOWN) {
+        for (int i = 0; i < KNOWN.size(); i++) {
+          Loaded one = (Loaded) KNOWN.get(i);
+          if (one.get() == parameters) {
+            return one.said;
+          }
+        }
+        return null;
+      }
+    }
   }
 
   /** What Spark wants back of a write. */

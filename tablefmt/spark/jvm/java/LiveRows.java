@@ -29,7 +29,6 @@ import org.apache.spark.sql.types.StructType;
 public class LiveRows extends scala.runtime.AbstractPartialFunction {
   // A column of this name Spark's Parquet reader makes itself.
   private static final String ROW = "_tmp_metadata_row_index";
-  private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
 
   // What `live` and `ahead` made.
   private final Map made = new IdentityHashMap();
@@ -102,8 +101,8 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
   private static LogicalRelation scan(LogicalRelation scan, SnapshotFileIndex files,
       StructType columns, scala.collection.immutable.Seq output) {
     HadoopFsRelation all = (HadoopFsRelation) scan.relation();
-    return new LogicalRelation(
-        SnapshotRelation.with(all, files, columns), output, scan.catalogTable(), false, NONE);
+    return new LogicalRelation(SnapshotRelation.with(all, files, columns), output,
+        scan.catalogTable(), scan.isStreaming(), scan.stream());
   }
 
   /** The position of a row, where the scan gives it already; Spark makes it once. */

@@ -93,7 +93,7 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         }
         return new Filter(filter.condition(), new LogicalRelation(
             SnapshotRelation.with(whole, files, whole.dataSchema()), scan.output(),
-            scan.catalogTable(), false, NONE));
+            scan.catalogTable(), scan.isStreaming(), scan.stream()));
       }
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) node;
       SnapshotScan asked = (SnapshotScan) scan.scan();

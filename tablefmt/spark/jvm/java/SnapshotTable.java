@@ -27,6 +27,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * A table of the session catalog, pinned to the snapshot that was there when a query named it.
@@ -94,7 +95,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public Set capabilities() {
-    Set result = new Capabilities();
+    Set result = new HashSet();
     result.add(TableCapability.BATCH_READ);
     result.add(TableCapability.V1_BATCH_WRITE);
     // Spark wants both for a dynamic overwrite, which NativeScan then puts in another form.
@@ -113,8 +114,16 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     }
     if (CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")) {
       StreamSink.leave(uri, (Map) storage);
+      return entry;
     }
-    return entry;
+    try {
+      // Its columns may have followed those of the table meanwhile.
+      return SessionCatalog.session().sessionState().catalog().getTableMetadata(
+          entry.identifier());
+    } catch (Exception gone) {
+      Platform.throwException(gone);
+      return null;
+    }
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
@@ -280,16 +289,6 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
       }
     }
     return false;
-  }
-
-  /** Nobody but a stream asks for those of streams, and Spark's own refusal is vague. */
-  private static class Capabilities extends HashSet {
-    public boolean contains(Object asked) {
-      if (asked == TableCapability.MICRO_BATCH_READ) {
-        Bridge.call("refuse", new Object[] {"readStream"});
-      }
-      return super.contains(asked);
-    }
   }
 
   public boolean equals(Object other) {

@@ -1,0 +1,259 @@
+"""A table as the source of a stream: where it begins, how far a batch goes, what is in it.
+
+Knows the log alone; who runs the stream, and reads the files, is another's matter. Spec: STR-1 …
+"""
+
+from __future__ import annotations
+
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.changes.range import Bounds, covered
+from tablefmt.errors import (
+    ChangesExpiredError,
+    InvalidRangeError,
+    LogGapError,
+    SchemaMismatchError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from tablefmt.model.schema import Schema
+from tablefmt.model.times import show_time, to_micros
+from tablefmt.snapshot.load import LogView
+from tablefmt.spark.streams.source_files import FileSet, StreamFiles
+from tablefmt.spark.streams.source_offset import Position, StreamOffset
+from tablefmt.spark.streams.source_options import (
+    EARLIEST,
+    FILES_BY_DEFAULT,
+    LATEST,
+    StreamOptions,
+)
+from tablefmt.spark.streams.source_plan import Allowance
+
+PASSED_OVER_MAX = 100
+"""Versions without rows after which a stream moves on by a batch of nothing: what it stands at may
+expire, and what it would look through at its next start grows."""
+
+
+class StreamSource:
+    """One stream of one table. Not for two threads at once."""
+
+    def __init__(self, view: LogView, options: StreamOptions, pinned: int) -> None:
+        """Take a log.
+
+        Args:
+            view: the log.
+            options: as parsed.
+            pinned: the version whose columns the stream has.
+        """
+        self.view, self.options = view, options
+        self.files = StreamFiles(view, options, pinned)
+        self._until: int | None = None
+        self._clear: tuple[Position, int] | None = None
+        """A position, and the version up to which nothing follows it."""
+        self._verified = False
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the rows, without the change columns."""
+        return self.files.schema
+
+    def stop_at_head(self) -> None:
+        """Read what is there now and no more (Trigger.AvailableNow)."""
+        self.view.refresh()
+        self._until = self.view.head.version
+
+    def beginning(self) -> StreamOffset:
+        """Where a stream that has no checkpoint begins, by its options.
+
+        Raises:
+            VersionNotFoundError: a version or a time that is not in the history.
+            ChangesExpiredError: INC-7. InvalidRangeError: a time that cannot be read.
+        """
+        began = self._begin()
+        return self._offset(began, began)
+
+    def next_offset(self, start: StreamOffset | None, *, limited: bool) -> StreamOffset:
+        """Where the next batch ends: at the start itself if there is nothing new.
+
+        Args:
+            start: where the last one ended; None: there was none.
+            limited: heed the limits of the options.
+
+        Raises:
+            TableReplacedError, LogGapError, ChangesExpiredError: STR-5.
+            UnsupportedFeatureError, SchemaMismatchError: as `StreamFiles.commits`: there is nothing
+            before the commit that stops the stream.
+        """
+        self.view.refresh()
+        began = self._begin() if start is None else start.began
+        position = began if start is None else start.position
+        self._check(start, position)
+        self.files.forget_before(position.version)
+        files, volume = self.options.max_files, self.options.max_bytes
+        allowance = Allowance(files, volume) if limited else Allowance(None, None)
+        end = self._advance(position, allowance)
+        if start is not None and end == start.position:
+            return start
+        return self._offset(end, began)
+
+    def batch(self, start: StreamOffset | None, end: StreamOffset) -> list[FileChanges]:
+        """What is read between two offsets: always the same of the same ones.
+
+        Args:
+            start: exclusive in that all before it was read; None: the stream began with this batch.
+            end: as `next_offset` gave it.
+
+        Raises:
+            As `next_offset`.
+        """
+        if end.position.known > self.view.head.version:
+            self.view.refresh()
+        position, goal = end.began if start is None else start.position, end.position
+        self._check(start, position)
+        self._check(end, goal)
+        if goal < position:
+            raise InvalidRangeError(
+                f"the batch ends at version {goal.version}, and begins after that: the checkpoint "
+                "is damaged. Begin the stream with a new one"
+            )
+        chosen: list[FileChanges] = []
+        if position.snapshot:
+            ends = goal.files if goal.snapshot else None
+            found = self.files.snapshot(position.version)
+            chosen += found.between(_first(position, found), ends)
+            position = Position(position.version + 1)
+        if goal.snapshot:
+            return chosen
+        last = goal.version if goal.files else goal.version - 1
+        for version, of_commit in self.files.commits(position.version, last, None):
+            if of_commit is not None:
+                first = _first(position, of_commit) if version == position.version else 0
+                ends = goal.files if version == goal.version else None
+                chosen += of_commit.between(first, ends)
+        return chosen
+
+    # Where it is
+
+    def _begin(self) -> Position:
+        version, timestamp = self.options.version, self.options.timestamp
+        head = self.view.head.version if self._until is None else self._until
+        timeline = self.view.timeline
+        if version is None and timestamp is None:
+            return Position(head, snapshot=True)
+        if version == LATEST:
+            return Position(head + 1)
+        if version == EARLIEST:
+            return Position(timeline.oldest + 1 if timeline.oldest else 0)
+        bounds = Bounds(starting_timestamp=timestamp)
+        if isinstance(version, int):
+            bounds = Bounds(starting_version=version)
+        begin = covered(bounds, timeline, 0)
+        if timestamp is not None and begin.empty:
+            times = show_time(timeline.earliest), show_time(timeline.time_versions[-1])
+            raise VersionNotFoundError(f"time {show_time(to_micros(timestamp))}", *times)
+        return Position(begin.first)
+
+    def _offset(self, position: Position, began: Position) -> StreamOffset:
+        return StreamOffset(self.view.head.table, position, self._digest(position.known), began)
+
+    def _digest(self, version: int) -> str | None:
+        """Of the entry of a version."""
+        if version < 0:
+            return None
+        if version == self.view.head.version:
+            return self.view.head.digest
+        return self.view.entries_after(version - 1, version)[0].digest
+
+    def _check(self, offset: StreamOffset | None, position: Position) -> None:
+        """Make sure that the log still has what follows a position, and what came before.
+
+        Raises:
+            TableReplacedError: it is the log of another table, or another log of this one.
+            LogGapError: it ends before the position. ChangesExpiredError: what follows is gone.
+        """
+        head, oldest = self.view.head, self.view.head.totals.oldest
+        if offset is not None and offset.table != head.table:
+            raise TableReplacedError(
+                f"the stream has read table {offset.table}, and table {head.table} is at this "
+                "place now; begin the stream with a new checkpoint",
+                rule="STR-5",
+            )
+        if position.known >= 0:
+            self.files.check_columns(min(position.known, head.version))
+        if position.known > head.version:
+            raise LogGapError(head.version + 1, position.known)
+        # What a commit took away was live at the version before it.
+        needed = position.version + 1 if position.snapshot else position.version
+        if oldest and needed <= oldest:
+            raise ChangesExpiredError(position.version, oldest + 1)
+        if self.options.changes and position.files and not position.snapshot:
+            raise InvalidRangeError(
+                f"the stream has read a part of version {position.version}, and with "
+                "readChangeFeed it reads versions whole: start the query as it was before, until "
+                "it is past that version"
+            )
+        if offset is not None and not self._verified:
+            if self._digest(position.known) != offset.entry:
+                raise TableReplacedError(
+                    f"entry {position.known} is another than the one that the stream has read: the "
+                    "log was put in the place of that one; begin the stream with a new checkpoint",
+                    rule="STR-5",
+                )
+            self._verified = True
+
+    # How far it goes
+
+    def _advance(self, start: Position, allowance: Allowance) -> Position:
+        position = start
+        if position.snapshot:
+            found = self.files.snapshot(position.version)
+            position = _taken(position, found, allowance)
+            if position.snapshot:
+                return position
+        last = self.view.head.version if self._until is None else self._until
+        clear = position.version - 1
+        if self._clear is not None and self._clear[0] == start:
+            clear = self._clear[1]
+        first = max(position.version, clear + 1)
+        wanted = allowance.files
+        if wanted is None and allowance.bytes is not None:
+            wanted = FILES_BY_DEFAULT
+        taken = start.snapshot
+        try:
+            for version, of_commit in self.files.commits(first, last, wanted):
+                if of_commit is not None:
+                    at = position if version == position.version else Position(version)
+                    if allowance.is_used_up:
+                        return at
+                    position, taken = _taken(at, of_commit, allowance), True
+                    if position.version == version:
+                        return position
+                clear = version
+        except (UnsupportedFeatureError, SchemaMismatchError):
+            # All before it is read first.
+            if not taken:
+                raise
+            return position
+        if taken or clear + 1 - position.version >= PASSED_OVER_MAX:
+            return Position(clear + 1)
+        self._clear = start, clear
+        return position
+
+
+def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:
+    """After as many files as may be taken."""
+    sizes = found.sizes[_first(position, found) :]
+    count = allowance.take(sizes, whole=found.whole)
+    if count == len(sizes):
+        return Position(position.version + 1)
+    return Position(position.version, position.files + count, position.snapshot)
+
+
+def _first(position: Position, found: FileSet) -> int:
+    """The place of the first file that was not read yet. Raises InvalidRangeError."""
+    if position.files and position.files >= len(found.sizes):
+        raise InvalidRangeError(
+            f"the stream has read {position.files} files of version {position.version}, which has "
+            f"{len(found.sizes)}: the checkpoint is damaged. Begin the stream with a new one"
+        )
+    return position.files

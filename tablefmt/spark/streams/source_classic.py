@@ -1,0 +1,90 @@
+"""A stream's source for a session with a JVM at hand: batches are DataFrames of Spark's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.schema import Schema
+from tablefmt.snapshot.load import LogView
+from tablefmt.spark.backends.base import ChangeRange
+from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime.failures import answered
+from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
+from tablefmt.spark.statements.changes import rows_of_changes
+from tablefmt.spark.streams.source import StreamSource
+from tablefmt.spark.streams.source_offset import StreamOffset
+from tablefmt.spark.streams.source_options import StreamOptions
+
+
+def stream_columns(schema: Schema, options: StreamOptions) -> dict[str, Any]:
+    """The columns of a stream's rows, in Spark's JSON form of a StructType.
+
+    Raises:
+        SchemaMismatchError: INC-3, columns of the table are called like the change columns.
+    """
+    described: dict[str, Any] = to_spark_json(schema)
+    if not options.changes:
+        return described
+    clash = [name for name in schema.names if name.casefold() in CHANGE_COLUMNS.names]
+    if clash:
+        raise SchemaMismatchError(
+            f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
+            "columns; leave readChangeFeed out",
+            clash,
+        )
+    fields = [*described["fields"], *to_spark_json(from_arrow(CHANGE_COLUMNS))["fields"]]
+    return {**described, "fields": fields}
+
+
+def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: int) -> JavaObject:
+    """A source of the JVM; see TableStream.java.
+
+    Args:
+        spark: a classic session.
+        view: the table's log.
+        options: of the stream.
+        pinned: the version whose columns it has.
+    """
+    source = StreamSource(view, options, pinned)
+    columns = stream_columns(source.schema, options)
+    schema = loader.java_schema(spark, json.dumps(columns))
+    stream = loader.new_instance(spark, "TableStream", schema, f"tablefmt[{view.store.uri}]")
+
+    def latest(start: str | None, limited: bool) -> str:
+        return source.next_offset(_read(start), limited=limited).to_json()
+
+    def batch(start: str | None, end: str) -> JavaObject:
+        ends = StreamOffset.from_json(end)
+        files = source.batch(_read(start), ends)
+        return _frame(spark, source, files, [f["name"] for f in columns["fields"]])._jdf
+
+    work: dict[str, Callable[..., Any]] = {
+        "available": source.stop_at_head,
+        "latest": latest,
+        "batch": batch,
+    }
+    stream.setPython(
+        loader.callback(spark, lambda request: answered(work[request[0]], *list(request)[1:]))
+    )
+    return stream
+
+
+def _frame(
+    spark: Session, source: StreamSource, files: Sequence[FileChanges], names: Sequence[str]
+) -> DataFrame:
+    versions = [change.version for change in files] or [source.files.pinned]
+    of = ChangeRange(source.view.head.table, min(versions), max(versions), source.schema)
+    rows = rows_of_changes(spark, source.view.store, of, files)
+    return rows.select(*map(quote_name, names))
+
+
+def _read(offset: str | None) -> StreamOffset | None:
+    return None if offset is None else StreamOffset.from_json(offset)

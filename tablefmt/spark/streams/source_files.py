@@ -1,0 +1,192 @@
+"""The files that a stream reads: of the snapshot it began with, and of each commit. Spec: STR-3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.changes.contents import planned
+from tablefmt.changes.range import Covered
+from tablefmt.changes.schema import widened
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.log.reader import WINDOW_MAX
+from tablefmt.model.entry import Entry
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema_views import nullable, without_comments
+from tablefmt.snapshot.load import LogView
+from tablefmt.spark.streams.source_options import StreamOptions
+from tablefmt.spark.streams.source_plan import is_read, touched_files
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSet:
+    """What there is to read of one version, in an order that never changes."""
+
+    changes: Sequence[FileChanges]
+    whole: bool
+    """All of it goes into one batch."""
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Of the files, bytes."""
+        sizes = [change.files["size"].to_numpy() for change in self.changes]
+        return np.concatenate([np.zeros(0, np.int64), *sizes])
+
+    def between(self, first: int, end: int | None = None) -> list[FileChanges]:
+        """The files from place `first` on, up to `end`, exclusive."""
+        chosen = []
+        for change in self.changes:
+            count = change.files.num_rows
+            last = count if end is None else min(end, count)
+            if first < last:
+                chosen.append(replace(change, files=change.files.slice(first, last - first)))
+            first, end = max(0, first - count), None if end is None else max(0, end - count)
+        return chosen
+
+
+class StreamFiles:
+    """Plans what is read of versions, and keeps what was planned and is not yet read."""
+
+    def __init__(self, view: LogView, options: StreamOptions, pinned: int) -> None:
+        """Take a log.
+
+        Args:
+            view: the log.
+            options: of the stream.
+            pinned: the version in whose columns rows come.
+        """
+        self.view, self.options, self.pinned = view, options, pinned
+        self.schema = nullable(view.metadata_at(pinned).schema)
+        """Of the rows. Those of earlier versions may be NULL in columns that are NOT NULL there."""
+        self._columns = _columns(self.schema)
+        self._planned: dict[int, FileSet] = {}
+        self._snapshot: tuple[int, FileSet] | None = None
+
+    def snapshot(self, version: int) -> FileSet:
+        """All live rows of a version, as `insert`s of that version. Files are in order of ids.
+
+        Raises:
+            CorruptTableError: as `LogView.snapshot`. VersionNotFoundError: ENT-13.
+            SchemaMismatchError: as `check_columns`.
+        """
+        if self._snapshot is None or self._snapshot[0] != version:
+            self.view.check_version(version)
+            self.check_columns(version)
+            every = Covered(version, version, True, is_kept=False)
+            files = planned(self.view, every, "changes", self.schema)
+            self._snapshot = version, FileSet(files, whole=False)
+        return self._snapshot[1]
+
+    def commits(
+        self, first: int, last: int, files_wanted: int | None
+    ) -> Iterator[tuple[int, FileSet | None]]:
+        """What there is to read of each version; None: nothing, it is passed over.
+
+        Args:
+            first: the first version.
+            last: the last one.
+            files_wanted: what is planned at once is about so many files; None: no limit.
+
+        Raises:
+            UnsupportedFeatureError: as `is_read`. SchemaMismatchError: as `check_columns`. Either
+            one only after all versions before that one.
+            CorruptTableError: as `plan_changes`.
+        """
+        for window in range(first, last + 1, WINDOW_MAX):
+            end = min(last, window + WINDOW_MAX - 1)
+            entries = [stored.entry for stored in self.view.entries_after(window - 1, end)]
+            while entries:
+                chunk = _chunk(entries, files_wanted)
+                del entries[: len(chunk)]
+                yield from self._of(chunk)
+
+    def forget_before(self, version: int) -> None:
+        """Let go of what was planned of earlier versions."""
+        self._planned = {v: files for v, files in self._planned.items() if v >= version}
+        if self._snapshot is not None and self._snapshot[0] < version:
+            self._snapshot = None
+
+    def check_columns(self, version: int) -> None:
+        """Make sure that rows of a version can come in the columns of the stream.
+
+        Raises:
+            SchemaMismatchError: the columns are others there than when the stream was begun.
+        """
+        if version <= self.pinned:
+            return
+        metadata = self.view.metadata_at(version)
+        if _columns(nullable(metadata.schema)) == self._columns:
+            return
+        changed = self.view.metadata_version_at(version)
+        theirs = {field.id: field for field in metadata.schema.fields}
+        differing = [f.name for f in self._columns if theirs.get(f.id) != f]
+        raise SchemaMismatchError(
+            f"version {changed} changed the columns of the table, and the stream was begun with "
+            f"those of version {self.pinned}. All before version {changed} was read. Load the "
+            "stream again and start the query: it goes on with the new columns",
+            differing,
+        )
+
+    def _of(self, chunk: Sequence[Entry]) -> Iterator[tuple[int, FileSet | None]]:
+        problem: Exception | None = None
+        read: list[int] = []
+        versions = []
+        for entry in chunk:
+            try:
+                if entry.metadata is not None:
+                    self.check_columns(entry.version)
+                if is_read(entry, self.options):
+                    read.append(entry.version)
+            except Exception as error:
+                problem = error
+                break
+            versions.append(entry.version)
+        self._plan([version for version in read if version not in self._planned])
+        for version in versions:
+            files = self._planned.get(version)
+            yield version, files if files is not None and files.changes else None
+        if problem is not None:
+            raise problem
+
+    def _plan(self, versions: Sequence[int]) -> None:
+        """Plan them, those that follow one another together."""
+        for run in _runs(versions):
+            range_ = Covered(run[0], run[-1], True)
+            if widened(self.view, range_, self.schema) != self.schema:
+                raise SchemaMismatchError(
+                    f"a column had a wider type before version {run[-1]} than it has in version "
+                    f"{self.pinned}, whose columns the stream has; begin the stream later"
+                )
+            by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
+            for change in planned(self.view, range_, "changes", self.schema):
+                by_version[change.version].append(change)
+            for version, changes in by_version.items():
+                self._planned[version] = FileSet(changes, whole=self.options.changes)
+
+
+def _chunk(entries: Sequence[Entry], files_wanted: int | None) -> Sequence[Entry]:
+    """The first ones, as many as have the files that are wanted."""
+    if files_wanted is None:
+        return list(entries)
+    sums = np.cumsum([touched_files(entry) for entry in entries])
+    return entries[: int(np.searchsorted(sums, files_wanted)) + 1]
+
+
+def _runs(versions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Ascending numbers, in runs without a gap."""
+    start = 0
+    for at in range(1, len(versions) + 1):
+        if at == len(versions) or versions[at] != versions[at - 1] + 1:
+            yield versions[start:at]
+            start = at
+
+
+def _columns(schema: Schema) -> tuple[Field, ...]:
+    """What readers see of columns: not what is said of them, nor what writers are told."""
+    return tuple(
+        replace(field, default=None, text=None) for field in without_comments(schema).fields
+    )

@@ -1,0 +1,110 @@
+"""Options of `spark.readStream.format("tablefmt")`. Pure. Spec: STR-1, STR-3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tablefmt.errors import InvalidRangeError
+from tablefmt.model.times import to_micros
+from tablefmt.spark.options import by_name, flag, size_of
+
+STREAM_OPTIONS = {
+    "startingVersion": "begin with this version, inclusive; or earliest, or latest: what is yet to "
+    "come. By default all rows that are there, and then what comes",
+    "startingTimestamp": "or begin with the commits of this time, and after it",
+    "maxFilesPerTrigger": "files a batch; 1000, unless maxBytesPerTrigger is given",
+    "maxBytesPerTrigger": "bytes a batch, about: a file at least; a number, or text such as 128mb",
+    "readChangeFeed": "true: every row that a commit took out or brought, with the change columns",
+    "readChangeData": "the same",
+    "skipChangeCommits": "true: pass over commits that delete or update rows, whatever they add",
+    "ignoreDeletes": "true: pass over commits that only delete rows",
+    "path": "where the table is",
+    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    " with dots for what is nested: storage.client_kwargs.region_name",
+}
+"""Names as people write them: matched with case and underscores ignored."""
+
+FILES_BY_DEFAULT = 1000
+"""As Delta has it."""
+
+EARLIEST, LATEST = "earliest", "latest"
+
+_NAMES = {name.casefold(): name for name in STREAM_OPTIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """What a stream was asked for, checked."""
+
+    path: str | None = None
+    version: int | str | None = None
+    """A number, EARLIEST or LATEST."""
+    timestamp: str | None = None
+    max_files: int | None = FILES_BY_DEFAULT
+    max_bytes: int | None = None
+    changes: bool = False
+    """Rows come with what happened to them."""
+    skip_changes: bool = False
+    ignore_deletes: bool = False
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
+    """Options by name.
+
+    Raises:
+        UnsupportedFeatureError: a name that there is not.
+        InvalidRangeError: a version and a time, or a value that makes no sense.
+    """
+    values, storage = by_name(given, _NAMES)
+    if "startingVersion" in values and "startingTimestamp" in values:
+        raise InvalidRangeError("give startingVersion or startingTimestamp, not both")
+    changes = bool(flag(values, "readChangeFeed") or flag(values, "readChangeData"))
+    skip, ignore = flag(values, "skipChangeCommits"), flag(values, "ignoreDeletes")
+    if changes and (skip or ignore):
+        raise InvalidRangeError(
+            "readChangeFeed gives the rows of every commit; leave skipChangeCommits and "
+            "ignoreDeletes out"
+        )
+    max_bytes = size_of(values, "maxBytesPerTrigger")
+    max_files = None if "maxBytesPerTrigger" in values else FILES_BY_DEFAULT
+    if "maxFilesPerTrigger" in values:
+        max_files = _count(values["maxFilesPerTrigger"])
+    timestamp = values.get("startingTimestamp")
+    if timestamp is not None:
+        to_micros(timestamp)
+    return StreamOptions(
+        path=values.get("path"),
+        version=_version(values.get("startingVersion")),
+        timestamp=timestamp,
+        max_files=max_files,
+        max_bytes=max_bytes,
+        changes=changes,
+        skip_changes=bool(skip),
+        ignore_deletes=bool(ignore),
+        storage_options={**storage, **values.get("storageOptions", {})},
+    )
+
+
+def _version(given: Any) -> int | str | None:
+    text = str(given).strip().casefold()
+    if given is None or text in (EARLIEST, LATEST):
+        return None if given is None else text
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidRangeError(
+            f"startingVersion is {given!r}; it is a whole number, earliest or latest"
+        ) from None
+
+
+def _count(given: Any) -> int:
+    try:
+        number = int(str(given).strip())
+    except ValueError:
+        number = 0
+    if not 0 < number < 1 << 62:
+        raise InvalidRangeError(f"maxFilesPerTrigger is {given!r}; it is a whole number from 1")
+    return number

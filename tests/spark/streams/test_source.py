@@ -1,0 +1,147 @@
+"""STR-1 .. STR-5: `spark.readStream` of a table, in a session with a JVM at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tests.spark.streams.draining import drain
+
+Load = Callable[..., Any]
+
+
+@pytest.fixture
+def table(uri: str) -> tablefmt.Table:
+    """Versions 1 to 3 append two rows each."""
+    table = tablefmt.create(uri, "id BIGINT, v STRING")
+    for at in range(3):
+        table.append({"id": [at, at + 10], "v": ["a", None]})
+    return table
+
+
+@pytest.fixture
+def load(spark: Any, catalog: None, uri: str) -> Load:
+    """A stream of the table, with options."""
+    return lambda **options: spark.readStream.format("tablefmt").options(**options).load(uri)
+
+
+def pair(at: int) -> list[tuple[Any, ...]]:
+    return sorted([(at, "a"), (at + 10, None)], key=repr)
+
+
+def test_a_stream_gives_what_is_there_and_then_what_comes(
+    table: tablefmt.Table, load: Load, tmp_path: Path
+) -> None:
+    """By limits, and on from where the query before it stopped; a compaction is not seen."""
+    first = drain(load(maxFilesPerTrigger=2), tmp_path / "c")
+    table.append({"id": [3, 13], "v": ["a", None]})
+    table.compact("major")
+    second = drain(load(), tmp_path / "c")
+    table.compact("major")
+    nothing = drain(load(), tmp_path / "c")
+
+    assert first == [sorted(pair(0) + pair(1), key=repr), pair(2)]
+    assert second == [pair(3)]
+    assert nothing == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingVersion": 2, "maxFilesPerTrigger": 1}, [pair(1), pair(2)]),
+        ({"startingVersion": "earliest", "maxBytesPerTrigger": "1b"}, [pair(0), pair(1), pair(2)]),
+        ({"startingVersion": "latest"}, [[]]),
+    ],
+)
+def test_a_stream_begins_where_it_is_told(
+    table: tablefmt.Table, load: Load, tmp_path: Path, options: dict[str, Any], expected: Any
+) -> None:
+    assert drain(load(**options), tmp_path / "c") == expected
+
+
+def test_a_commit_that_changes_rows_stops_a_stream_or_is_passed_over_or_told(
+    table: tablefmt.Table, load: Load, tmp_path: Path
+) -> None:
+    table.delete("id = 0")
+    table.append({"id": [3], "v": ["b"]})
+    table.update({"v": "'c'"}, "id = 3")
+    table.restore(version=3)
+    whole = {"startingVersion": 3, "maxFilesPerTrigger": 1}
+
+    with pytest.raises(UnsupportedFeatureError, match=r"version 4 .*readChangeFeed.*ignoreDelete"):
+        drain(load(**whole), tmp_path / "c")
+    with pytest.raises(UnsupportedFeatureError, match=r"version 6 \(UPDATE\).*skipChangeCommits"):
+        drain(load(**whole, ignoreDeletes="true"), tmp_path / "c")
+    assert drain(load(**whole, skipChangeCommits="true"), tmp_path / "c") == []
+    assert drain(load(**whole, skipChangeCommits="true"), tmp_path / "d") == [pair(2), [(3, "b")]]
+    told = drain(load(**whole, readChangeFeed="true").drop("_commit_timestamp"), tmp_path / "e")
+    assert told == [
+        [(*row, "insert", 3) for row in pair(2)],
+        [(0, "a", "delete", 4)],
+        [(3, "b", "insert", 5)],
+        [(3, "b", "update_preimage", 6), (3, "c", "update_postimage", 6)],
+        [(0, "a", "insert", 7), (3, "c", "delete", 7)],
+    ]
+
+
+def test_other_columns_stop_a_stream_until_it_is_loaded_again(
+    table: tablefmt.Table, load: Load, tmp_path: Path
+) -> None:
+    before = load()
+    table.append({"id": [3], "v": ["b"]})
+    table.alter.add_column("w", "INT")
+    table.append({"id": [4], "v": ["b"], "w": [1]})
+
+    with pytest.raises(SchemaMismatchError, match="version 5 changed the columns") as stopped:
+        drain(before, tmp_path / "c")
+    assert stopped.value.columns == []
+    with pytest.raises(SchemaMismatchError, match="Load the stream again"):
+        drain(before, tmp_path / "c")
+    assert drain(load(), tmp_path / "d") == [
+        sorted([(*row, None) for at in range(3) for row in pair(at)]
+               + [(3, "b", None), (4, "b", 1)], key=repr)
+    ]  # fmt: skip
+
+
+def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
+    spark: Any, table: tablefmt.Table, load: Load, uri: str, tmp_path: Path
+) -> None:
+    spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')")
+    reader = spark.readStream.option("startingVersion", 2).option("maxFilesPerTrigger", 1)
+
+    assert drain(reader.table("t"), tmp_path / "c") == [pair(1), pair(2)]
+    with pytest.raises(UnsupportedFeatureError, match="give the path to"):
+        spark.readStream.table(f"tablefmt.`{uri}`")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"failOnDataLoss": "false"}, UnsupportedFeatureError, "no option 'failOnDataLoss'"),
+        ({"versionAsOf": 1}, UnsupportedFeatureError, "no option 'versionAsOf'"),
+        ({"maxFilesPerTrigger": 0}, InvalidRangeError, "maxFilesPerTrigger is '0'"),
+        ({"maxBytesPerTrigger": "much"}, InvalidRangeError, "maxBytesPerTrigger is 'much'"),
+        ({"startingVersion": "first"}, InvalidRangeError, "startingVersion is 'first'"),
+        ({"startingTimestamp": "soon"}, InvalidRangeError, "soon"),
+        (
+            {"startingVersion": 1, "startingTimestamp": "2020-01-01"},
+            InvalidRangeError,
+            "not both",
+        ),
+        (
+            {"readChangeFeed": "true", "skipChangeCommits": "true"},
+            InvalidRangeError,
+            "leave skipChangeCommits",
+        ),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_when_a_stream_is_loaded(
+    table: tablefmt.Table, load: Load, options: dict[str, Any], error: type, words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        load(**options)
