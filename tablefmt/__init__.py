@@ -19,6 +19,7 @@ gc.disable()
 try:
     from tablefmt import errors
     from tablefmt.maintenance.maintain import maintain_uri as maintain
+    from tablefmt.pipes.pipe import PipeRun, pipe
     from tablefmt.session.receipt import Commit
     from tablefmt.table import Table, create, drop, exists, open, write
 finally:
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Commit",
+    "PipeRun",
     "Table",
     "__version__",
     "create",
@@ -37,6 +39,7 @@ __all__ = [
     "exists",
     "maintain",
     "open",
+    "pipe",
     "write",
 ]
 

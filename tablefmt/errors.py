@@ -85,10 +85,15 @@ class ChangesExpiredError(TablefmtError):
 
     kind = "changes_expired"
 
-    def __init__(self, requested: int, earliest_version: int) -> None:
+    def __init__(
+        self,
+        requested: int,
+        earliest_version: int,
+        advice: str = "Start there, or read a full snapshot first.",
+    ) -> None:
         super().__init__(
             f"changes from version {requested} are past retention; the earliest that can still be "
-            f"read is {earliest_version}. Start there, or read a full snapshot first."
+            f"read is {earliest_version}. {advice}"
         )
         self.requested = requested
         self.earliest_version = earliest_version
@@ -271,10 +276,12 @@ class CorruptTableError(TablefmtError):
         "Do not write to the table; run `tablefmt verify`, and restore the object from a copy."
     )
 
-    def __init__(self, message: str, *, key: str = "", rule: str = "") -> None:
+    def __init__(
+        self, message: str, *, key: str = "", rule: str = "", advice: str | None = None
+    ) -> None:
         where = f"{key}: " if key else ""
         why = f" (rule {rule})" if rule else ""
-        super().__init__(f"{where}{message}{why}. {self.default_advice}")
+        super().__init__(f"{where}{message}{why}. {advice or self.default_advice}")
         self.key = key
         self.rule = rule
         self.detail = message

@@ -47,7 +47,14 @@ class Changes(BatchSource):
         columns: Sequence[str] | None = None,
         where: Condition = None,
         refresh: bool = True,
+        marks: pa.Schema | None = None,
     ) -> None:
+        """As of `Table.changes`.
+
+        Args:
+            refresh: look for newer versions first.
+            marks: which change columns there are; None: all that the content has.
+        """
         self._again = partial(
             Changes,
             view,
@@ -72,7 +79,8 @@ class Changes(BatchSource):
         """The table's columns at one end of the range. Other rows may be NULL in columns that are
         NOT NULL there."""
         self.columns = chosen_columns(self.table_schema, columns)
-        marks = APPEND_COLUMNS if content == "append" else CHANGE_COLUMNS
+        if marks is None:
+            marks = APPEND_COLUMNS if content == "append" else CHANGE_COLUMNS
         clash = [f.name for f in self.columns if f.name.casefold() in marks.names]
         if clash:
             raise SchemaMismatchError(

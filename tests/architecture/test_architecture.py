@@ -30,6 +30,7 @@ LINES = [
     ["session"],
     ["operations", "changes"],
     ["maintenance"],
+    ["pipes"],
     ["table", ""],
     ["engines"],
     ["duckdb", "polars"],
@@ -293,6 +294,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
     """`tablefmt.__all__`."""
     assert sorted(tablefmt.__all__) == [
         "Commit",
+        "PipeRun",
         "Table",
         "__version__",
         "create",
@@ -301,6 +303,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "exists",
         "maintain",
         "open",
+        "pipe",
         "write",
     ]
     assert all(hasattr(tablefmt, name) for name in tablefmt.__all__)

@@ -1,0 +1,237 @@
+"""Net changes as a MERGE by keys: rows that are new or have new values, and rows that are gone.
+
+Keys tell rows of the source apart. Spec: PIP-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.changes.commit_rows import INSERT
+from tablefmt.data.batch_source import BatchSource
+from tablefmt.data.row_keys import row_keys
+from tablefmt.data.spool import Kept
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidRangeError,
+    MergeCardinalityError,
+    SchemaMismatchError,
+)
+from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.pipes.rows import CHANGE, Taken, Transform, counted, pieces, transformed
+
+GONE = "__tablefmt_gone"
+"""A column of the source of the MERGE: the row of this key is gone."""
+
+SHOWN = 10
+"""Most keys that an error names."""
+
+
+def known_keys(keys: str | Sequence[str]) -> list[str]:
+    """Names of columns, at least one. Raises InvalidRangeError."""
+    names = [keys] if isinstance(keys, str) else list(keys)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidRangeError(f"keys={keys!r} names no columns")
+    return names
+
+
+def merge_by(keys: Sequence[str], columns: Sequence[str]) -> MergeStatement:
+    """The MERGE of rows with the column GONE.
+
+    Args:
+        keys: columns that tell rows apart, as they are called in `columns`.
+        columns: of the rows, GONE not among them.
+    """
+    on = " AND ".join(f"t.{quote_name(k)} = s.{quote_name(k)}" for k in keys)
+    values = {quote_name(name): f"s.{quote_name(name)}" for name in columns}
+    news = {quote_name(n): f"s.{quote_name(n)}" for n in columns if n not in keys}
+    gone = f"s.{quote_name(GONE)}"
+    clauses = [Clause(Side.MATCHED, Action.DELETE, gone)]
+    if news:
+        clauses.append(Clause(Side.MATCHED, Action.UPDATE, None, news))
+    clauses.append(Clause(Side.NOT_MATCHED, Action.INSERT, f"NOT {gone}", values))
+    return MergeStatement(on=on, clauses=tuple(clauses))
+
+
+def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns that the keys are, as the rows call them. Raises SchemaMismatchError."""
+    by_name = {name.casefold(): name for name in names}
+    missing = [key for key in keys if key.casefold() not in by_name]
+    if missing:
+        raise SchemaMismatchError(
+            f"the keys {', '.join(map(repr, missing))} are no columns of the rows; there are "
+            f"{', '.join(map(repr, names))}",
+            missing,
+        )
+    return [by_name[key.casefold()] for key in keys]
+
+
+@dataclass(slots=True)
+class _Keys:
+    """Keys that went by, and their bytes."""
+
+    columns: list[str]
+    tables: list[pa.Table] = field(default_factory=list)
+    bytes: list[pa.LargeBinaryArray] = field(default_factory=list)
+
+    def take(self, piece: pa.Table) -> None:
+        """Note the keys of some rows. Raises ConstraintViolationError: one is NULL."""
+        keys = piece.select(self.columns)
+        for name, column in zip(keys.column_names, keys.columns, strict=True):
+            if column.null_count:
+                raise ConstraintViolationError(
+                    f"the key {name!r} is NULL in {column.null_count} rows: a row without a key "
+                    "cannot be told from others. Leave such rows out with `where` or `transform`"
+                )
+        arrays = [_plain(column) for column in keys.columns]
+        self.tables.append(keys)
+        self.bytes.append(row_keys(arrays, keys.num_rows))
+
+    def all(self) -> pa.ChunkedArray:
+        """The bytes of all of them."""
+        return pa.chunked_array(self.bytes, pa.large_binary())
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """One array, in which zero is zero: -0.0 equals 0.0 in a condition."""
+    values = column.combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+@contextmanager
+def upserts(
+    rows: BatchSource, transform: Transform | None, keys: Sequence[str], empty: pa.Schema | None
+) -> Iterator[tuple[Taken, list[str]]]:
+    """Rows for `merge_by`, while the block lasts, and the columns that the keys are.
+
+    The rows are kept, on disk beyond a limit, and their keys in memory.
+
+    Args:
+        rows: inserts; with the column CHANGE deletes before them.
+        transform: as of `transformed`; asked of deletes and of inserts by themselves.
+        keys: columns of what it gives.
+        empty: as of `transformed`.
+
+    Raises:
+        ConstraintViolationError: a key is NULL. MergeCardinalityError: two inserts have one key.
+        As `transformed`.
+    """
+    gone, new = _apart(rows)
+    taken = transformed(new, transform, empty)
+    names = named(keys, taken.reader.schema.names)
+    here = _Keys(names)
+    with Kept(taken.reader) as kept:
+        for piece in pieces(kept.reader(), kept.schema):
+            here.take(piece)
+        if kept.lost:
+            raise OSError("the disk is full: the rows of the pipe could not be kept")
+        _check_distinct(here)
+        lost = _without(gone, transform, here, kept.schema)
+        schema = kept.schema.append(pa.field(GONE, pa.bool_(), nullable=False))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in kept.reader():
+                yield _flagged(batch, schema, gone=False)
+            for piece in lost:
+                yield from _padded(piece, schema)
+
+        yield counted(schema, batches()), names
+
+
+class _Part(BatchSource):
+    """The deletes, or the inserts, of rows that say which they are."""
+
+    def __init__(self, rows: BatchSource, *, inserts: bool) -> None:
+        self._rows, self._inserts = rows, inserts
+        self._schema = rows.schema.remove(rows.schema.get_field_index(CHANGE))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Without CHANGE."""
+        return self._schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Those rows alone."""
+        for batch in self._rows.to_batches():
+            kind = batch.column(batch.schema.get_field_index(CHANGE))
+            mask = pc.equal(kind, INSERT)
+            chosen = batch.filter(mask if self._inserts else pc.invert(mask))
+            if chosen.num_rows:
+                yield chosen.select(self._schema.names)
+
+
+def _apart(rows: BatchSource) -> tuple[BatchSource | None, BatchSource]:
+    if CHANGE not in rows.schema.names:
+        return None, rows
+    return _Part(rows, inserts=False), _Part(rows, inserts=True)
+
+
+def _without(
+    gone: BatchSource | None, transform: Transform | None, here: _Keys, schema: pa.Schema
+) -> list[pa.Table]:
+    """The keys of rows that are gone and did not come with other values, each once."""
+    if gone is None:
+        return []
+    left = _Keys(here.columns)
+    taken = transformed(gone, transform, schema)
+    shape = pa.schema([schema.field(name) for name in here.columns])
+    for piece in pieces(taken.reader, taken.reader.schema):
+        left.take(_as_keys(piece, shape))
+    if not left.tables:
+        return []
+    keys, known = left.all().combine_chunks(), here.all()
+    places = pc.index_in(keys.unique(), value_set=keys)
+    places = places.filter(pc.invert(pc.is_in(keys.take(places), value_set=known)))
+    return [pa.concat_tables(left.tables).take(places)] if len(places) else []
+
+
+def _as_keys(piece: pa.Table, shape: pa.Schema) -> pa.Table:
+    try:
+        return piece.select(shape.names).cast(shape.with_metadata(None))
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise SchemaMismatchError(
+            "the transform gave other keys of rows that are gone than of rows that came: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+
+
+def _check_distinct(here: _Keys) -> None:
+    keys = here.all()
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return
+    counts = pc.value_counts(keys.combine_chunks())
+    twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[:SHOWN]
+    places = pc.index_in(twice, value_set=keys.combine_chunks())
+    shown = pa.concat_tables(here.tables).take(places).to_pylist()
+    raise MergeCardinalityError(
+        f"several rows that are new have one key, {', '.join(here.columns)}: the keys of a pipe "
+        "tell the rows of its source apart",
+        shown,
+    )
+
+
+def _flagged(batch: pa.RecordBatch, schema: pa.Schema, *, gone: bool) -> pa.RecordBatch:
+    flag = pa.repeat(pa.scalar(gone), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, flag], schema=schema)
+
+
+def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Rows with keys alone, all else NULL."""
+    nullable = pa.schema([f.with_nullable(True) for f in schema])
+    columns = [
+        keys[f.name].cast(f.type) if f.name in keys.column_names else pa.nulls(len(keys), f.type)
+        for f in nullable
+    ]
+    columns[-1] = pa.repeat(pa.scalar(True), len(keys))
+    return [
+        pa.RecordBatch.from_arrays(b.columns, schema=schema)
+        for b in pa.Table.from_arrays(columns, schema=nullable).to_batches()
+    ]

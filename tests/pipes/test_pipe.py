@@ -1,0 +1,436 @@
+"""Pipes: what is new in a table goes into another. What goes, what comes of it, what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    ChangesExpiredError,
+    ConstraintViolationError,
+    InvalidPredicateError,
+    InvalidRangeError,
+    MergeCardinalityError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    TableReplacedError,
+)
+from tablefmt.log.names import entry_key
+from tablefmt.pipes import rows as rows_of_pipes
+from tablefmt.store.wrap import CountingStore
+from tablefmt.table import Table
+from tests.oracle import logdump
+from tests.tables import behind, handle, memory
+
+Row = tuple[Any, ...]
+
+
+def shown(table: Table) -> list[Row]:
+    """All rows of the newest version, sorted."""
+    return sorted((tuple(r.values()) for r in table.refresh().to_arrow().to_pylist()), key=repr)
+
+
+def source() -> Table:
+    """Versions 1 and 2: three rows."""
+    table = tablefmt.create(memory().uri, "id BIGINT, v STRING")
+    table.append({"id": [1, 2], "v": ["a", "b"]})
+    table.append({"id": [3], "v": ["c"]})
+    return table
+
+
+def place() -> str:
+    """Where no table is."""
+    return memory().uri
+
+
+def change(table: Table) -> None:
+    """Versions 3 to 5: a row that is new, one that changes, one that goes."""
+    table.append({"id": [4], "v": ["d"]})
+    table.update({"v": "'x'"}, "id = 1")
+    table.delete("id = 2")
+
+
+def test_the_first_run_takes_all_there_is_and_the_next_what_is_new() -> None:
+    """PIP-1, PIP-4, PIP-6: of appends, rows that are new or have a new value."""
+    here, there = source(), place()
+    here.delete("id = 2")
+    run = tablefmt.pipe(here).into(there)
+    target = tablefmt.open(there)
+    assert (run.first_version, run.last_version, run.rows, run.commit.version) == (0, 3, 2, 1)
+    assert shown(target) == [(1, "a"), (3, "c")]
+    assert target.schema.names == ["id", "v"]
+    change(here)
+    run = tablefmt.pipe(here).into(target)
+    assert (run.first_version, run.last_version, run.rows, run.commit.version) == (4, 5, 2, 2)
+    assert shown(target) == [(1, "a"), (1, "x"), (3, "c"), (4, "d")]
+    entry = logdump.read(there)["entries"][2]["entry"]
+    newest = here.context.store.get(entry_key(5))
+    assert entry["derived_from"] == {
+        "source": here.id,
+        "name": "",
+        "from": 3,
+        "to": 5,
+        "digest": hashlib.sha256(newest).hexdigest(),
+        "location": here.uri,
+    }
+
+
+def test_nothing_new_is_a_request_of_each_table_and_no_commit() -> None:
+    """PIP-3."""
+    here = source()
+    tablefmt.pipe(here).into(there := place())
+    target = tablefmt.open(there)
+    one, two = CountingStore(here.context.store), CountingStore(target.context.store)
+    run = tablefmt.pipe(behind(here, one)).into(behind(target, two))
+    assert run.commit.no_op
+    assert (run.first_version, run.last_version, run.rows, run.commit.version) == (3, 2, 0, 1)
+    assert [verb for verb, _ in [*one.requests, *two.requests]] == ["get", "get"]
+    assert target.refresh().version == 1
+
+
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_what_leaves_nothing_moves_the_cursor(keys: str | None) -> None:
+    """PIP-3: an empty entry; by a condition, by a function, or since rows were only moved."""
+    here, there = source(), place()
+
+    def run(**how: Any) -> tablefmt.PipeRun:
+        return tablefmt.pipe(here, **how).into(there, keys=keys)
+
+    run()
+    here.append({"id": [5], "v": ["e"]})
+    assert run(where="id > 100").rows == 0
+    here.append({"id": [6], "v": ["f"]})
+    assert run(transform=lambda piece: piece.slice(0, 0)).rows == 0
+    here.compact()
+    assert run().rows == 0
+    target = tablefmt.open(there)
+    assert (target.version, shown(target)) == (4, [(1, "a"), (2, "b"), (3, "c")])
+    assert run().commit.no_op
+
+
+def test_changes_and_net_come_with_what_happened() -> None:
+    """PIP-4, INC-3, INC-6: the same rows as the change feed of the same range."""
+    for content in ("changes", "net"):
+        here, there = source(), place()
+        pipe = tablefmt.pipe(here, content=content)
+        pipe.into(there)
+        first = here.changes(starting_version=0, content=content).to_arrow()
+        assert tablefmt.open(there).to_arrow().to_pylist() == first.to_pylist()
+        change(here)
+        assert pipe.into(there).rows == {"changes": 4, "net": 4}[content]
+        more = here.changes(after_version=2, content=content).to_arrow()
+        expected = [*first.to_pylist(), *more.to_pylist()]
+        assert tablefmt.open(there).to_arrow().to_pylist() == expected
+
+
+def test_a_feed_can_be_piped_on() -> None:
+    """PIP-4: columns that are called like those of a feed are columns like others."""
+    here, feed, copy = source(), place(), place()
+    tablefmt.pipe(here, content="changes").into(feed)
+    tablefmt.pipe(feed).into(copy)
+    change(here)
+    tablefmt.pipe(here, content="changes").into(feed)
+    tablefmt.pipe(feed).into(copy)
+    assert shown(tablefmt.open(copy)) == shown(tablefmt.open(feed))
+    assert len(shown(tablefmt.open(copy))) == 7
+
+
+def test_with_keys_the_target_is_the_source() -> None:
+    """PIP-5: rows that come, change and go; a restore of the source too."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there, keys="id")
+    change(here)
+    run = tablefmt.pipe(here).into(there, keys=["ID"])
+    assert run.rows == 3
+    target = tablefmt.open(there)
+    assert shown(target) == shown(here) == [(1, "x"), (3, "c"), (4, "d")]
+    here.update({"id": "id + 10"})
+    tablefmt.pipe(here).into(target, keys="id")
+    assert shown(target) == shown(here)
+    here.restore(version=2)
+    tablefmt.pipe(here).into(target, keys="id")
+    assert shown(target) == shown(here) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_keys_go_through_the_function_and_the_condition() -> None:
+    """PIP-5: a row that no longer matches goes; keys are those of what the function gives."""
+    here, there = source(), place()
+
+    def renamed(piece: pa.Table) -> pa.Table:
+        return pa.table({"key part": pc.negate(piece["id"]), "V": piece["v"]})
+
+    pipe = tablefmt.pipe(here, transform=renamed, where="v <> 'x'")
+    pipe.into(there, keys="key part")
+    change(here)
+    pipe.into(there, keys="key part")
+    assert shown(tablefmt.open(there)) == [(-3, "c"), (-4, "d")]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a b", "a`b", "ß", "select", 'q"'])
+def test_keys_of_any_name(name: str) -> None:
+    """PIP-5, SCH-11."""
+    here = tablefmt.create(place(), pa.schema({name: pa.float64(), "v": pa.int64()}))
+    here.append({name: [0.0, float("nan"), 2.0], "v": [1, 2, 3]})
+    tablefmt.pipe(here).into(there := place(), keys=name)
+    here.update({"v": "v + 1"})
+    here.delete("v = 4")
+    tablefmt.pipe(here).into(there, keys=name)
+    assert str(shown(tablefmt.open(there))) == str(shown(here)) == "[(0.0, 2), (nan, 3)]"
+
+
+def test_keys_that_are_none_are_refused() -> None:
+    """PIP-5: NULL, one key twice, a column that is not there; and nothing was committed."""
+    here = tablefmt.create(place(), "id BIGINT, v STRING")
+    here.append({"id": [1, 1, 2, None], "v": ["a", "b", "c", "d"]})
+    there = place()
+    with pytest.raises(ConstraintViolationError, match="NULL in 1 rows"):
+        tablefmt.pipe(here).into(there, keys="id")
+    with pytest.raises(MergeCardinalityError) as caught:
+        tablefmt.pipe(here, where="id IS NOT NULL").into(there, keys="id")
+    assert caught.value.keys == [{"id": 1}]
+    for keys in ("nope", ["id", "nope"]):
+        with pytest.raises(SchemaMismatchError, match="nope"):
+            tablefmt.pipe(here, where="id = 2").into(there, keys=keys)
+    for bad in ([], [1]):
+        with pytest.raises(InvalidRangeError, match="names no columns"):
+            tablefmt.pipe(here).into(there, keys=bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRangeError, match="net changes"):
+        tablefmt.pipe(here, content="changes").into(there, keys="id")
+    assert not tablefmt.exists(there)
+
+
+def test_the_function_gets_pieces_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PIP-4: no piece is empty, small commits come together, what it gives may be of any kind."""
+    monkeypatch.setattr(rows_of_pipes, "PIECE_ROWS", 4)
+    here = tablefmt.create(place(), "id BIGINT")
+    for number in range(10):
+        here.append({"id": [number]})
+    there = place()
+    sizes: list[int] = []
+
+    def twice(piece: pa.Table) -> Any:
+        sizes.append(piece.num_rows)
+        return {"twice": [2 * value for value in piece["id"].to_pylist()]}
+
+    assert tablefmt.pipe(here, transform=twice).into(there).rows == 10
+    assert shown(tablefmt.open(there)) == sorted(((2 * n,) for n in range(10)), key=repr)
+    assert sum(sizes) == 10
+    assert all(size >= 1 for size in sizes)
+    assert len(sizes) <= 4
+
+
+def test_a_target_is_made_with_the_functions_columns_though_no_row_is_left() -> None:
+    """PIP-6."""
+    here, there = source(), place()
+    shape = pa.schema({"day": pa.date32(), "n": pa.int32()})
+    tablefmt.pipe(here, transform=lambda piece: shape.empty_table()).into(there)
+    target = tablefmt.open(there)
+    assert (target.schema.names, target.version, shown(target)) == (["day", "n"], 1, [])
+
+
+def test_a_target_is_partitioned_as_asked() -> None:
+    """PIP-6."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there, partition_by="v")
+    assert tablefmt.open(there).partition_by == ["v"]
+    here.append({"id": [9], "v": ["z"]})
+    with pytest.raises(SchemaMismatchError, match="partition"):
+        tablefmt.pipe(here).into(there, partition_by="id")
+    tablefmt.pipe(here).into(there, partition_by=["v"])
+    assert tablefmt.open(there).count() == 4
+
+
+def test_columns_that_come_are_refused_or_merged() -> None:
+    """PIP-6: into a target that is there, as of an append."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there)
+    here.alter.add_column("w", "INT")
+    here.append({"id": [9], "v": ["z"], "w": [1]})
+    with pytest.raises(SchemaMismatchError, match="w"):
+        tablefmt.pipe(here).into(there)
+    tablefmt.pipe(here).into(there, merge_schema=True)
+    assert shown(tablefmt.open(there))[-1] == (9, "z", 1)
+    with pytest.raises(InvalidRangeError, match="merge_schema"):
+        tablefmt.pipe(here).into(there, keys="id", merge_schema=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (None, "None"),
+        (7, "tabular"),
+    ],
+)
+def test_a_function_that_gives_no_table(made: Any, message: str) -> None:
+    """PIP-4."""
+    here, there = source(), place()
+    with pytest.raises(SchemaMismatchError, match=message):
+        tablefmt.pipe(here, transform=lambda piece: made).into(there)
+    assert not tablefmt.exists(there)
+
+
+def test_a_function_that_gives_other_columns_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PIP-4: nothing is committed, and no file stays."""
+    monkeypatch.setattr(rows_of_pipes, "PIECE_ROWS", 1)
+    here, there = source(), place()
+    target = tablefmt.create(there, "id BIGINT, v STRING")
+    seen: list[int] = []
+
+    def moody(piece: pa.Table) -> pa.Table:
+        seen.append(1)
+        return piece if len(seen) == 1 else piece.rename_columns(["id", "w"])
+
+    with pytest.raises(SchemaMismatchError, match="same columns each time"):
+        tablefmt.pipe(here, transform=moody).into(target)
+
+    def failing(piece: pa.Table) -> pa.Table:
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        tablefmt.pipe(here, transform=failing).into(target)
+    assert target.refresh().version == 0
+    assert list(target.context.store.list_after("data/")) == []
+
+
+def test_pipes_between_the_same_tables_have_names() -> None:
+    """PIP-1: each has a cursor of its own."""
+    here, there = source(), place()
+    tablefmt.pipe(here, where="id = 1", name="ones").into(there)
+    tablefmt.pipe(here, where="id = 2", name="twos").into(there)
+    here.append({"id": [1, 2, 3], "v": ["p", "q", "r"]})
+    tablefmt.pipe(here, where="id = 1", name="ones").into(there)
+    assert shown(tablefmt.open(there)) == [(1, "a"), (1, "p"), (2, "b")]
+    tablefmt.pipe(here, where="id = 2", name="twos").into(there)
+    assert shown(tablefmt.open(there)) == [(1, "a"), (1, "p"), (2, "b"), (2, "q")]
+
+
+def test_several_sources_fill_one_table() -> None:
+    """PIP-1."""
+    one, two, there = source(), source(), place()
+    tablefmt.pipe(one).into(there)
+    tablefmt.pipe(two).into(there)
+    one.append({"id": [7], "v": ["z"]})
+    tablefmt.pipe(two).into(there)
+    tablefmt.pipe(one).into(there)
+    assert len(shown(tablefmt.open(there))) == 7
+
+
+def test_a_source_that_was_moved_goes_on(tmp_path: Path) -> None:
+    """PIP-7: by the id, and by the digest of what was taken."""
+    here = tablefmt.create(str(tmp_path / "a"), "id BIGINT")
+    here.append({"id": [1]})
+    there = str(tmp_path / "t")
+    tablefmt.pipe(here).into(there)
+    moved = (tmp_path / "a").rename(tmp_path / "b")
+    tablefmt.open(moved).append({"id": [2]})
+    assert tablefmt.pipe(moved).into(there).rows == 1
+    assert shown(tablefmt.open(there)) == [(1,), (2,)]
+
+
+@pytest.mark.broken_tables
+def test_a_source_that_was_set_back_is_refused() -> None:
+    """PIP-7: its log is another one by now, whether it is shorter or has grown again."""
+    here, there = source(), place()
+    store = here.context.store
+    here.append({"id": [4], "v": ["d"]})
+    tablefmt.pipe(here).into(there)
+    store.delete_many(["_log/00000000000000000003.json"])
+    back = handle(store)
+    with pytest.raises(TableReplacedError, match="ends at version 2, and 3 was taken") as caught:
+        tablefmt.pipe(back).into(there)
+    assert "another name" in str(caught.value)
+    back.append({"id": [5], "v": ["e"]})
+    for _ in range(2):
+        with pytest.raises(TableReplacedError, match="version 3 is not the one"):
+            tablefmt.pipe(handle(store)).into(there)
+        back.append({"id": [6], "v": ["f"]})
+    assert len(shown(tablefmt.open(there))) == 4
+
+
+def test_a_source_that_was_made_anew_is_refused() -> None:
+    """PIP-7, ENT-14: another table at the place of the one that rows came from."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there)
+    tablefmt.drop(here.uri)
+    with pytest.raises(TableNotFoundError):
+        tablefmt.pipe(here.uri).into(there)
+    again = tablefmt.create(here.uri, "id BIGINT, v STRING")
+    again.append({"id": [1], "v": ["a"]})
+    with pytest.raises(TableReplacedError, match="another one is there") as caught:
+        tablefmt.pipe(again).into(there)
+    assert caught.value.rule == "PIP-7"
+    assert tablefmt.pipe(again, name="again").into(there).rows == 1
+
+
+def test_changes_that_are_not_kept_are_refused() -> None:
+    """PIP-7, ENT-13; and the first run, which needs none of them, is not."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there)
+    here.delete("id = 1")
+    here.overwrite({"id": [8], "v": ["h"]})
+    here.vacuum(retention="0 seconds", dry_run=False, breaks_running_transactions=True)
+    assert here.oldest_version == 4
+    with pytest.raises(ChangesExpiredError, match="another name") as caught:
+        tablefmt.pipe(here).into(there)
+    assert caught.value.earliest_version == 5
+    for content in ("append", "changes", "net"):
+        tablefmt.pipe(here, content=content).into(other := place())
+        assert [row[:2] for row in shown(tablefmt.open(other))] == [(8, "h")]
+
+
+def test_a_table_does_not_feed_itself(tmp_path: Path) -> None:
+    """PIP-7: nor its copy."""
+    here = source()
+    for target in (here, here.uri):
+        with pytest.raises(InvalidRangeError, match="same table"):
+            tablefmt.pipe(here).into(target)
+
+
+def test_a_restored_target_is_filled_again() -> None:
+    """RET-3: the cursor goes back with the rows."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there)
+    target = tablefmt.open(there)
+    here.append({"id": [4], "v": ["d"]})
+    tablefmt.pipe(here).into(there)
+    target.restore(version=1)
+    assert tablefmt.pipe(here).into(there).first_version == 3
+    assert shown(target) == shown(here)
+    target.restore(version=0)
+    assert tablefmt.pipe(here).into(there).first_version == 0
+    assert shown(target) == shown(here)
+
+
+def test_bad_input() -> None:
+    """PIP-1, PIP-4: names, contents, keywords, conditions, places."""
+    here, there = source(), place()
+    for name in ("x" * 1025, 7, "\ud800"):
+        with pytest.raises(InvalidRangeError, match="name="):
+            tablefmt.pipe(here, name=name)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRangeError, match="content"):
+        tablefmt.pipe(here, content="all")
+    with pytest.raises(InvalidRangeError, match="cursor"):
+        tablefmt.pipe(here).into(there, application=("a", 1))
+    with pytest.raises(InvalidRangeError, match="unknown argument"):
+        tablefmt.pipe(here).into(there, nonsense=1)  # type: ignore[call-arg]
+    with pytest.raises(InvalidPredicateError):
+        tablefmt.pipe(here, where="id >").into(there)
+    with pytest.raises(TableNotFoundError):
+        tablefmt.pipe(place())
+    assert not tablefmt.exists(there)
+
+
+def test_a_pipe_can_be_run_again_and_again() -> None:
+    """PIP-1: what is said once, is asked of the tables each time."""
+    here, there = source(), place()
+    pipe = tablefmt.pipe(here)
+    for number in range(3):
+        assert pipe.into(there).last_version == 2 + number
+        here.append({"id": [10 + number], "v": ["n"]})
+    assert len(shown(tablefmt.open(there))) == 5
