@@ -83,9 +83,15 @@ def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[St
 
     Raises: as `read_range`.
     """
+    read = read_packed(store, first, last, packed_to)
+    return list(read_range(store, first, last)) if read is None else read
+
+
+def read_packed(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry] | None:
+    """The same; None where blocks are not worth it, or one is missing or damaged."""
     objects = list(cover(first, last, packed_to)) if last - first >= FEW else []
     if len(objects) + 1 >= last - first + 1 or not objects:
-        return list(read_range(store, first, last))
+        return None
     anchored = [entry_key(last)] if objects[-1][0] < objects[-1][1] else []
     keys = [entry_key(a) if a == b else block_key(a, b) for a, b in objects]
     try:
@@ -97,7 +103,7 @@ def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[St
     except (TablefmtError, KeyError) as error:
         # They are copies: what the entries themselves are, only they say.
         logger.info("entries %d to %d are read one by one: %s", first, last, error)
-        return list(read_range(store, first, last))
+        return None
 
 
 def _bodies(

@@ -187,19 +187,28 @@ def first_look(store: Store) -> FirstLook:
 
 
 def read_whole(
-    store: Store, look: FirstLook, progress: Progress | None = None
+    store: Store,
+    look: FirstLook,
+    progress: Progress | None = None,
+    packed: Sequence[StoredEntry] = (),
 ) -> list[StoredEntry]:
     """All entries, in two rounds after the first (LOG-5).
+
+    Args:
+        store: the table's root.
+        look: the first round.
+        progress: told of entries read.
+        packed: the first entries, which are known already.
 
     Raises:
         LogGapError: LOG-2. CorruptEntryError: the codec's rules.
     """
-    known = dict(look.known)
+    known = {version: body for version, body in look.known.items() if version >= len(packed)}
     # Even if the log seems to end here: a gap would hide whatever is above it.
     hinted = 0 if look.hint is None else look.hint.version
-    _look_further(store, hinted, known, progress, look.listed)
-    bodies = _contiguous(store, known, 0)
-    return [decode(body, version) for version, body in enumerate(bodies)]
+    _look_further(store, hinted, known, progress, look.listed, len(packed))
+    bodies = _contiguous(store, known, len(packed))
+    return [*packed, *(decode(body, version) for version, body in enumerate(bodies, len(packed)))]
 
 
 def is_unbroken(known: Mapping[int, bytes]) -> bool:
@@ -299,20 +308,23 @@ def _look_further(
     known: dict[int, bytes],
     progress: Progress | None,
     listed: Sequence[int] | None,
+    first: int,
 ) -> None:
-    """Rounds two and three: what the hint promises, and what a listing after it names."""
-    promised = range(FIRST_WINDOW, min(hint, PROMISED_MAX) + 2)
+    """Rounds two and three: what the hint promises, and what a listing after it names. Entries
+    below `first` are not asked for.
+    """
+    promised = range(max(FIRST_WINDOW, first), min(hint, PROMISED_MAX + first) + 2)
     if promised:
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(_listed, store, promised[-1] - 1)
             _get_into(store, promised, known, progress)
             listed = listing.result()
     elif listed is None:
-        listed = _listed(store, FIRST_WINDOW - 1)
-    top = max([*listed, *known])
+        listed = _listed(store, max(FIRST_WINDOW, first) - 1)
+    top = max([*listed, *known, first - 1])
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
     asked = top + 1 < FIRST_WINDOW or top + 1 in promised
-    versions = range(top + 1 if asked else top + 2)
+    versions = range(first, top + 1 if asked else top + 2)
     _get_into(store, [v for v in versions if v not in known], known, progress)
 
 

@@ -10,6 +10,7 @@ from tablefmt.maintenance.ages import now_of
 from tablefmt.maintenance.listing import listed
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
+from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.operations.drop import NAME
 from tablefmt.operations.drop import drop as end_table
@@ -42,7 +43,7 @@ def _delete_data(context: TableContext) -> None:
     """Remove the files that entries name, and others that are too old to be a new table's."""
     store = context.store
     listing = listed(store, FOLDERS[:1])
-    view = LogView.open(store, whole=True, ended=True)
+    view = whole_view(store, ended=True)
     head = view.head
     if not head.ended or not listing.num_rows:
         return

@@ -26,6 +26,7 @@ from tablefmt.maintenance.checkpoint import verified
 from tablefmt.maintenance.horizon import commit_horizon
 from tablefmt.maintenance.listing import bytes_of
 from tablefmt.maintenance.vacuum import check_place, remove
+from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.entry import (
     KeptCheckpoint,
     LogHorizon,
@@ -119,7 +120,7 @@ def expire_log(
     """
     store = context.store
     check_place(store)
-    view = LogView.open(store, whole=True)
+    view = whole_view(store)
     seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
     now_us = now_of(context, view)
     start = version_kept_from(view.timeline, now_us, seconds)

@@ -25,6 +25,7 @@ from tablefmt.maintenance.horizon import commit_horizon
 from tablefmt.maintenance.listing import bytes_of, listed
 from tablefmt.maintenance.named import Named
 from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed
+from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.session.context import TableContext
@@ -114,7 +115,7 @@ def vacuum(
     """
     store = context.store
     check_place(store)
-    view = LogView.open(store, whole=True)
+    view = whole_view(store)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
     listing = listed(store, (*FOLDERS, *derived.FOLDERS))
     # What landed since the log was read is in the listing, and not to be taken for left over.

@@ -6,7 +6,7 @@ Spec: LOG-5, CKP-5, CKP-6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tablefmt.errors import (
@@ -20,6 +20,7 @@ from tablefmt.log.codec import decode
 from tablefmt.log.gaps import gap_error, no_state
 from tablefmt.log.hint import Hint, write_hint
 from tablefmt.log.names import VERSION_MAX, root_version
+from tablefmt.log.packed import read_packed
 from tablefmt.log.reader import (
     FIRST_WINDOW,
     FirstLook,
@@ -55,13 +56,20 @@ class Opened:
     """Those after the base, up to the head."""
 
 
-def open_log(store: Store, progress: Progress | None = None, *, whole: bool = False) -> Opened:
+def open_log(
+    store: Store,
+    progress: Progress | None = None,
+    *,
+    whole: bool = False,
+    packed: bool = False,
+) -> Opened:
     """The log up to its head.
 
     Args:
         store: the table's root.
         progress: told of entries read, where the whole log is.
         whole: read all entries, whatever checkpoints there are.
+        packed: of these, take from blocks what was put together (HIS-2).
 
     Raises:
         TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
@@ -85,12 +93,22 @@ def open_log(store: Store, progress: Progress | None = None, *, whole: bool = Fa
             if isinstance(gap, VersionNotFoundError):
                 raise gap
             # Otherwise they were perhaps written meanwhile.
-        return Opened(look.hint, NOTHING, read_whole(store, look, progress))
+        first = _packed(store, look, 0) if packed and missing is None else []
+        return Opened(look.hint, NOTHING, read_whole(store, look, progress, first))
     except VersionNotFoundError as gap:
-        return _expired(store, look, gap, whole)
+        return _expired(store, look, gap, whole, packed)
 
 
-def _expired(store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bool) -> Opened:
+def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
+    """Entries from one on up to the checkpoint that the hint names, if they are put together."""
+    key = None if look.hint is None else look.hint.checkpoint
+    last = -1 if key is None else root_version(key) or 0
+    return read_packed(store, first, last, last) or []
+
+
+def _expired(
+    store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bool, packed: bool
+) -> Opened:
     """A log whose beginning was removed: at the newest checkpoint of use, or for the whole of it at
     one that is not above the oldest version that is kept (LOG-8).
 
@@ -99,12 +117,13 @@ def _expired(store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bo
     """
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
     for base in usable_bases(store, oldest if whole else newest):
+        known = _packed(store, look, base.version + 1) if packed else []
         try:
-            bodies, _ = read_from(store, base.version + 1, newest)
+            bodies, _ = read_from(store, base.version + 1 + len(known), newest)
         except VersionNotFoundError:
             continue
-        if base.version + len(bodies) >= newest:
-            return _opened(look, base, bodies)
+        if base.version + len(known) + len(bodies) >= newest:
+            return _opened(look, base, bodies, known)
     raise no_state(oldest)
 
 
@@ -174,6 +193,10 @@ def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> 
         write_hint(store, head.table, Hint(version, known))
 
 
-def _opened(look: FirstLook, base: Base, bodies: list[bytes]) -> Opened:
-    entries = [decode(body, version) for version, body in enumerate(bodies, base.version + 1)]
-    return Opened(look.hint, base, entries)
+def _opened(
+    look: FirstLook, base: Base, bodies: list[bytes], known: Sequence[StoredEntry] = ()
+) -> Opened:
+    """The log on a base: entries that are known, and the bytes of those that follow."""
+    first = base.version + 1 + len(known)
+    later = (decode(body, version) for version, body in enumerate(bodies, first))
+    return Opened(look.hint, base, [*known, *later])

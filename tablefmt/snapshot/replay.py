@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tablefmt.log.packed import read_entries
+from tablefmt.log.packed import SIZES, read_entries
 from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.log.side_files import read_sides
 from tablefmt.model.entry import StoredEntry
@@ -38,7 +38,9 @@ def replay(store: Store, files: FileHistory, version: int, packed_to: int = -1) 
     """
     while files.version < version:
         first = files.version + 1
-        last = min(version, first + WINDOW_MAX - 1)
+        # No block is read twice.
+        together = WINDOW_MAX if first > packed_to else SIZES[0] - first % SIZES[0]
+        last = min(version, first + together - 1)
         entries = read_entries(store, first, last, packed_to)
         files = bounded(fold_stored(store, files, entries))
     return files

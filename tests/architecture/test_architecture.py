@@ -81,6 +81,12 @@ PURE_MODULES = {
     "tablefmt.log.codec",
     "tablefmt.log.columns",
     "tablefmt.log.names",
+    "tablefmt.maintenance.derived_plan",
+    "tablefmt.maintenance.vacuum_plan",
+    "tablefmt.operations.compact_plan",
+    "tablefmt.snapshot.checkpoints.layout",
+    "tablefmt.snapshot.checkpoints.root",
+    "tablefmt.commit.restoring",
 }
 IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subprocess", "pathlib"}
 

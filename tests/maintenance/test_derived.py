@@ -18,6 +18,7 @@ from tablefmt.log.names import (
     block_key,
     block_range,
     entry_key,
+    entry_version,
     part_key,
     root_key,
     root_version,
@@ -30,7 +31,7 @@ from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_of
 from tablefmt.snapshot.checkpoints.read import listed_roots
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.maintenance.test_expire import DAY, parts_of
 from tests.maintenance.test_vacuum import NOW, Dated, removed
@@ -343,3 +344,51 @@ def test_it_is_said_of_stores_in_memory_too() -> None:
     table.append(rows(1))
     assert table.vacuum().files.num_rows == 0
     assert LogView.open(store).head.version == 1
+
+
+def test_a_long_log_is_read_by_what_was_put_together() -> None:
+    """HIS-2, RET-5: a vacuum and an expiry read blocks, and each entry once; verify reads the
+    entries themselves."""
+    clock = Clock(NOW)
+    store = Dated(clock)
+    table = new_table(store, clock=clock)
+    for number in range(1, 300):
+        table.append(rows(number))
+        clock.forward(DAY)
+        if number == 100:
+            table.overwrite(rows(7))
+    table.checkpoint()
+    for number in range(5):
+        table.append(rows(number))
+    expected = [table.vacuum().files.to_pylist(), table.expire_log().entries.to_pylist()]
+    assert [len(found) for found in expected] == [100, 270]
+    packed = CountingStore(store)
+    runs: list[Any] = [behind(table, packed).vacuum, behind(table, packed).expire_log]
+    for again, found in zip(runs, expected, strict=True):
+        packed.requests.clear()
+        assert again().to_arrow().to_pylist() == found
+        asked = [key for verb, key in packed.requests if verb == "get"]
+        # The hint once more, and whether there is an entry after the last.
+        assert len(asked) <= len({*asked}) + 2
+        assert len(asked) < 40
+    # The vacuum after it reads what is left, in part from blocks as well.
+    table.expire_log(dry_run=False)
+    table.checkpoint()
+    packed.requests.clear()
+    whole = behind(table, packed).vacuum(dry_run=False)
+    assert whole.deleted >= 100
+    assert_sound(store)
+    entries = {key for verb, key in packed.requests if verb == "get" and entry_version(key)}
+    assert len(entries) < 40
+    # What blocks say otherwise is not believed.
+    block = max(
+        (o.key for o in store.list_after(HISTORY)), key=lambda key: block_range(key) or (0, 0)
+    )
+    store.put(block, b"x")
+    assert handle(store, clock).vacuum().files.num_rows >= 0
+    store.delete(block)
+    body = store.get(entry_key(290))
+    store.put(entry_key(290), body[:-9] + b"0" * 8 + body[-1:])
+    assert not handle(store, clock).verify().ok
+    store.put(entry_key(290), body)
+    assert handle(store, clock).verify().ok
