@@ -18,6 +18,7 @@ from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import AnalyzedCondition, kept_text
+from tablefmt.spark.columns.column_text import text_of
 from tablefmt.spark.runtime.frames import functions_of
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
     except AnalysisException as error:
         if len(given) == 1:
             if _condition(error) in _OF_SEVERAL:
-                raise of_several_rows(given[0][0], _text_of(given[0][1])) from None
+                raise of_several_rows(given[0][0], text_of(given[0][1], rows.columns)) from None
             return
         for each in given:
             check_by_row(rows, [each])
@@ -213,10 +214,6 @@ def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
 def _condition(error: AnalysisException) -> str:
     """The name that Spark gives to a refusal, without what narrows it down."""
     return (error.getCondition() or "").partition(".")[0]
-
-
-def _text_of(column: Column) -> str:
-    return str(column).removeprefix("Column<'").removesuffix("'>")
 
 
 def bound(rows: DataFrame, column: Column) -> Column:

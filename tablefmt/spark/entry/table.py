@@ -13,6 +13,7 @@ from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.expire import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
+from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -22,6 +23,7 @@ from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
 from tablefmt.spark.columns.assignment import new_column
+from tablefmt.spark.columns.column_text import text_of
 from tablefmt.spark.columns.conditions import (
     analyzed_text,
     as_column,
@@ -232,7 +234,7 @@ class SparkTable(LayoutVerbs):
                 self._where(where),
                 values,
                 parse_options(options),
-                set_fingerprint(set),
+                set_fingerprint({n: _text(value, schema) for n, value in set.items()}),
                 by_row=all(map(is_plain, set.values())),
             )
 
@@ -280,7 +282,8 @@ class SparkTable(LayoutVerbs):
             return SparkCondition(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
         return SparkCondition(
-            AnalyzedCondition(kept_text(str(given)), None, None, False, reasoned=False), column
+            AnalyzedCondition(kept_text(_text(column, schema)), None, None, False, reasoned=False),
+            column,
         )
 
     @property
@@ -310,6 +313,10 @@ class SparkTable(LayoutVerbs):
 def _column(spark: Session, given: str | Column) -> Column:
     """SQL text, or a Column, as a Column."""
     return as_column(functions_of(spark), given)
+
+
+def _text(given: str | Column, schema: Schema) -> str:
+    return given if isinstance(given, str) else text_of(given, schema.names)
 
 
 def open(

@@ -173,3 +173,16 @@ def test_files_are_put_together_and_rows_in_order(connect: Any, table: Any) -> N
     assert list(zip(*ordered, strict=True)) == sorted(expected, key=lambda r: (r[1], r[0]))
     assert table.table.verify(deep=True).ok
     assert connect.getTags() == set()
+
+
+def test_a_lambda_that_is_written_again_is_the_same_statement(connect: Any, table: Any) -> None:
+    """Its variables are counted by PySpark, and have another name each time."""
+    from pyspark.sql.connect import functions as F
+
+    def condition() -> Any:
+        return F.exists(F.array("id"), lambda each: each == F.lit(3))
+
+    first = table.delete(condition(), txnAppId="job", txnVersion=1)
+    again = table.delete(condition(), txnAppId="job", txnVersion=1)
+    assert (again.already_applied, again.version) == (True, first.version)
+    assert rows(table) == [row for row in ROWS if row[0] != 3]
