@@ -6,10 +6,11 @@ Spark's Python workers. Importing this package imports no PySpark; its functions
 
 from __future__ import annotations
 
+from tablefmt.spark.entry.pipe import pipe
 from tablefmt.spark.entry.read import read
 from tablefmt.spark.entry.register import register, sync
 from tablefmt.spark.entry.session import session
 from tablefmt.spark.entry.table import SparkTable, create, open
 from tablefmt.spark.entry.write import write
 
-__all__ = ["SparkTable", "create", "open", "read", "register", "session", "sync", "write"]
+__all__ = ["SparkTable", "create", "open", "pipe", "read", "register", "session", "sync", "write"]

@@ -1,0 +1,271 @@
+"""`tablefmt.spark.pipe`: what is new in one table goes into another, by Spark.
+
+Nothing of the rows comes to the driver. Spec: PIP-1 .. PIP-7 (spec/pipes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import INSERT
+from tablefmt.changes.range import Bounds
+from tablefmt.changes.read import Changes
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidRangeError,
+    MergeCardinalityError,
+    SchemaMismatchError,
+)
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.entry import DerivedFrom
+from tablefmt.model.schema_views import nullable
+from tablefmt.operations.create import definition
+from tablefmt.operations.first_rows import Partitions, check_partitioning
+from tablefmt.pipes.keyed import GONE, SHOWN, known_keys, merge_by, named
+from tablefmt.pipes.pipe import PipeRun, check_content, known_name, next_of, nothing_new
+from tablefmt.pipes.rows import CHANGE, known_content
+from tablefmt.session.context import TableContext
+from tablefmt.session.handle import Handle
+from tablefmt.session.receipt import Commit
+from tablefmt.spark.columns.conditions import as_column, bound, without_filters
+from tablefmt.spark.columns.projection import check_frame
+from tablefmt.spark.entry.table import SparkTable
+from tablefmt.spark.entry.write import append_rows, write_first
+from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
+from tablefmt.spark.runtime.statement_errors import statement_errors
+from tablefmt.spark.statements.changes import changes_frame
+from tablefmt.spark.statements.merge import merge_rows
+from tablefmt.spark.statements.merge_text import merge_of
+from tablefmt.spark.statements.open_logs import open_context, open_if_there
+from tablefmt.spark.statements.snapshots import read_at
+from tablefmt.store.open import Uri, open_store
+from tablefmt.store.protocol import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Transform = Callable[[DataFrame], DataFrame]
+
+Place = SparkTable | Handle | Uri
+"""A table, or where one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPipe:
+    """What is to be taken of which table. `into` takes it."""
+
+    spark: Session
+    source: TableContext
+    content: str
+    transform: Transform | None
+    where: str | Column | None
+    name: str
+
+    def into(
+        self,
+        target: Place,
+        *,
+        keys: str | Sequence[str] | None = None,
+        partition_by: Partitions = None,
+        **options: Unpack[WriteKeywords],
+    ) -> PipeRun:
+        """Take all that is new since the last run, in one commit of the target (PIP-2).
+
+        Arguments and errors as of `tablefmt.pipes.pipe.Pipe.into`; `options` are those of
+        `tablefmt.spark.write`, without an application. Spark's own exceptions if a query fails.
+        """
+        parsed = parse_options(options)
+        if parsed.commit.application is not None:
+            raise InvalidRangeError(
+                "a pipe takes no application: it is the cursor that makes it exactly once"
+            )
+        if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
+            raise InvalidRangeError("a pipe appends or merges; it takes no options of overwriting")
+        columns = None if keys is None else known_keys(keys)
+        check_content(self.content, columns)
+        if columns is not None and parsed.merge_schema:
+            raise InvalidRangeError("mergeSchema means nothing with keys: alter the table first")
+        failures.install()
+        store, context = _target(target, parsed.storage_options)
+        if context is not None:
+            check_partitioning(context.view.head.metadata, partition_by)
+        derived = next_of(self.source, store, context, self.name)
+        if derived is None:
+            assert context is not None
+            return nothing_new(self.source, context)
+        parsed = replace(parsed, commit=replace(parsed.commit, derived_from=derived))
+        run = _Run(self, store, context, parsed, derived, partition_by)
+        with statement_errors():
+            done = run.append() if columns is None else run.merge(columns)
+        first = 0 if derived.start is None else derived.start + 1
+        went = done.metrics.get("numSourceRows", done.metrics.get("numOutputRows", 0))
+        return PipeRun(first, derived.to, went, done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run that has something to take."""
+
+    pipe: SparkPipe
+    store: Store
+    target: TableContext | None
+    options: WriteOptions
+    derived: DerivedFrom
+    partition_by: Partitions
+
+    def append(self) -> Commit:
+        """Rows that are new, or what happened to rows."""
+        rows = self._made(self._taken(self.pipe.content))
+        return self._make(rows) if self.target is None else self._append(self.target, rows)
+
+    def merge(self, keys: Sequence[str]) -> Commit:
+        """The net changes, by keys."""
+        rows = self._taken("net")
+        news = self._made(rows)
+        if CHANGE in rows.columns:
+            plain = [name for name in rows.columns if name not in CHANGE_COLUMNS.names]
+            new, gone = (
+                rows.where(f"{CHANGE} {sign} '{INSERT}'").select(*map(quote_name, plain))
+                for sign in ("=", "<>")
+            )
+            news, source = self._joined(new, gone, keys)
+        else:
+            source = news.withColumn(GONE, functions_of(news).lit(False))
+        names = named(keys, news.columns)
+        kept = source.persist()
+        try:
+            _check_keys(kept, names)
+            if self.target is None:
+                return self._make(kept.where(f"NOT {GONE}").drop(GONE))
+            spark = self.pipe.spark
+            statement = merge_of(spark, merge_by(names, news.columns), kept)
+            return merge_rows(self.target, spark, statement, self.options)
+        finally:
+            kept.unpersist()
+
+    def _joined(
+        self, new: DataFrame, gone: DataFrame, keys: Sequence[str]
+    ) -> tuple[DataFrame, DataFrame]:
+        """Rows that come, and all together with the keys of those that go and do not come."""
+        functions = functions_of(new)
+        news, left = self._made(new), self._made(gone)
+        names = named(keys, news.columns)
+        chosen = [quote_name(name) for name in names]
+        without = left.select(*chosen).distinct().join(news.select(*chosen), names, "left_anti")
+        lost = without.withColumn(GONE, functions.lit(True))
+        came = news.withColumn(GONE, functions.lit(False))
+        return news, came.unionByName(lost, allowMissingColumns=True)
+
+    def _taken(self, content: str) -> DataFrame:
+        """What is new, as rows of the source; without change columns those of "append"."""
+        pipe, derived = self.pipe, self.derived
+        functions = functions_of(pipe.spark)
+        if derived.start is None and (content == "append" or pipe.content != content):
+            schema = pipe.source.view.metadata_at(derived.to).schema
+            rows = read_at(pipe.spark, pipe.source, derived.to, None)
+            if pipe.where is None:
+                return rows
+            return rows.where(
+                bound(rows, as_column(functions, without_filters(pipe.where, schema)))
+            )
+        first = derived.start is None
+        begin = {"starting_version": 0} if first else {"after_version": derived.start}
+        changes = Changes(
+            pipe.source.view,
+            pipe.source.environment,
+            Bounds(**begin, ending_version=derived.to),
+            content=content,
+            expired="snapshot" if first else "error",
+            refresh=False,
+        )
+        rows = changes_frame(pipe.spark, changes, pipe.where)
+        if content != "append":
+            return rows
+        return rows.select(*(quote_name(f.name) for f in changes.columns))
+
+    def _made(self, rows: DataFrame) -> DataFrame:
+        """What the caller's function makes of rows. Raises SchemaMismatchError."""
+        if self.pipe.transform is None:
+            return rows
+        made = self.pipe.transform(rows)
+        if made is None:
+            raise SchemaMismatchError("the transform gave None; it is to give a DataFrame")
+        check_frame(made)
+        return made
+
+    def _append(self, target: TableContext, rows: DataFrame) -> Commit:
+        return append_rows(target, rows, self.options)
+
+    def _make(self, rows: DataFrame) -> Commit:
+        metadata = definition(nullable(schema_from(rows.schema)), self.partition_by or (), {})
+        return write_first(rows, self.store, metadata, self.options, exist_ok=True)
+
+
+def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
+    """Refuse keys that tell nothing apart (PIP-5). At most SHOWN rows come to the driver.
+
+    Raises:
+        ConstraintViolationError: one is NULL. MergeCardinalityError: two rows that come have one.
+    """
+    chosen = [quote_name(key) for key in keys]
+    absent = " OR ".join(f"{key} IS NULL" for key in chosen)
+    if rows.where(absent).limit(1).count():
+        raise ConstraintViolationError(
+            f"a key, {', '.join(keys)}, is NULL: a row without a key cannot be told from others. "
+            "Leave such rows out with `where` or `transform`"
+        )
+    came = rows.where(f"NOT {GONE}").groupBy(*chosen).count().where("count > 1")
+    twice = [row.asDict() for row in came.select(*chosen).limit(SHOWN).collect()]
+    if twice:
+        raise MergeCardinalityError(
+            f"several rows that are new have one key, {', '.join(keys)}: the keys of a pipe tell "
+            "the rows of its source apart",
+            twice,
+        )
+
+
+def pipe(
+    spark: Session,
+    source: Place,
+    *,
+    content: str = "append",
+    transform: Transform | None = None,
+    where: str | Column | None = None,
+    name: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> SparkPipe:
+    """What is new in a table, on its way into another, by Spark:
+    `tablefmt.spark.pipe(spark, a).into(b)`.
+
+    All as of `tablefmt.pipe`, on DataFrames: `transform` gives of a DataFrame another one, once a
+    run (with keys twice: of rows that come, and of rows that go), so it may look at several rows of
+    a run; `where` is SQL text that Spark takes, a Column, or filter tuples. A pipe may be run here
+    and there by turns: the cursor is the same.
+
+    Raises:
+        InvalidRangeError: a content or a name that is none.
+        TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
+    """
+    known_content(content)
+    if isinstance(source, SparkTable):
+        context = source.table.context
+    elif isinstance(source, Handle):
+        context = source.context
+    else:
+        context = open_context(open_store(source, storage_options))
+    return SparkPipe(spark, context, content, transform, where, known_name(name))
+
+
+def _target(target: Place, storage_options: Mapping[str, Any]) -> tuple[Store, TableContext | None]:
+    if isinstance(target, SparkTable | Handle):
+        context = target.table.context if isinstance(target, SparkTable) else target.context
+        context.view.refresh()
+        return context.store, context
+    store = open_store(target, storage_options)
+    return store, open_if_there(store)

@@ -1,0 +1,161 @@
+"""Pipes by Spark bring what pipes by Arrow bring, and go on where those were left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import (
+    ConcurrentTransactionException,
+    ConstraintViolationError,
+    InvalidPredicateError,
+    InvalidRangeError,
+    MergeCardinalityError,
+    SchemaMismatchError,
+)
+from tests.races import race
+from tests.spark.looking import rows_of
+
+Row = tuple[Any, ...]
+
+
+@pytest.fixture
+def source(uri: str) -> tablefmt.Table:
+    """Versions 1 and 2."""
+    table = tablefmt.create(f"{uri}-source", "id BIGINT, v STRING")
+    table.append({"id": [1, 2], "v": ["a", "b"]})
+    table.append({"id": [3], "v": ["c"]})
+    return table
+
+
+def change(table: tablefmt.Table) -> None:
+    """Versions 3 to 5: a row that is new, one that changes, one that goes."""
+    table.append({"id": [4], "v": ["d"]})
+    table.update({"v": "'x'"}, "id = 1")
+    table.delete("id = 2")
+
+
+def shown(table: tablefmt.Table | str) -> list[Row]:
+    opened = tablefmt.open(table) if isinstance(table, str) else table.refresh()
+    return sorted((tuple(r.values()) for r in opened.to_arrow().to_pylist()), key=repr)
+
+
+@pytest.mark.parametrize("content", ["append", "changes", "net"])
+def test_spark_brings_what_arrow_brings(
+    spark: Any, uri: str, source: tablefmt.Table, content: str
+) -> None:
+    """PIP-1, PIP-4, PIP-6: first and later runs, by turns too, with a condition."""
+    where = "v <> 'c'"
+    one, two = f"{uri}-one", f"{uri}-two"
+    by_spark = tablefmt.spark.pipe(spark, source, content=content, where=where)
+    by_arrow = tablefmt.pipe(source, content=content, where=where)
+    for number in range(3):
+        ran, other = by_spark.into(one), by_arrow.into(two)
+        took = (ran.first_version, ran.last_version, ran.rows)
+        assert took == (other.first_version, other.last_version, other.rows)
+        assert rows_of(tablefmt.open(one).to_arrow()) == rows_of(tablefmt.open(two).to_arrow())
+        if number == 0:
+            change(source)
+        else:
+            source.append({"id": [9], "v": ["z"]})
+    assert by_arrow.into(one).rows == 1
+    assert by_spark.into(one).commit.no_op
+    assert by_spark.into(two).rows == 1
+    assert shown(one) == shown(two)
+
+
+def test_with_keys_the_target_is_the_source(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-5: rows that come, change and go; keys of the function's."""
+    target = f"{uri}-target"
+    table = tablefmt.spark.open(spark, source.uri)
+    tablefmt.spark.pipe(spark, table).into(target, keys="id")
+    change(source)
+    run = tablefmt.spark.pipe(spark, table).into(target, keys=["ID"])
+    assert (run.rows, run.commit.operation) == (3, "MERGE")
+    assert shown(target) == shown(source) == [(1, "x"), (3, "c"), (4, "d")]
+    source.restore(version=2)
+    opened = tablefmt.spark.open(spark, target)
+    tablefmt.spark.pipe(spark, source.uri).into(opened, keys="id")
+    assert shown(target) == shown(source) == [(1, "a"), (2, "b"), (3, "c")]
+
+    def renamed(rows: Any) -> Any:
+        return rows.selectExpr("-id AS `key part`", "v")
+
+    other = f"{uri}-other"
+    pipe = tablefmt.spark.pipe(spark, source, transform=renamed, where="v <> 'x'")
+    pipe.into(other, keys="key part")
+    source.update({"v": "'x'"}, "id = 1")
+    source.delete("id = 3")
+    pipe.into(other, keys="key part")
+    assert shown(other) == [(-2, "b")]
+
+
+def test_what_leaves_nothing_moves_the_cursor(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-3: by a condition, with and without keys."""
+    target = f"{uri}-target"
+    tablefmt.spark.pipe(spark, source).into(target)
+    for keys in (None, "id"):
+        source.append({"id": [5], "v": ["e"]})
+        run = tablefmt.spark.pipe(spark, source, where="id > 100").into(target, keys=keys)
+        assert (run.rows, run.commit.no_op) == (0, False)
+    source.compact()
+    assert tablefmt.spark.pipe(spark, source).into(target).rows == 0
+    assert tablefmt.spark.pipe(spark, source).into(target).commit.no_op
+    assert len(shown(target)) == 3
+
+
+def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
+    """PIP-5, PIP-4."""
+    here = tablefmt.create(f"{uri}-source", "id BIGINT, v STRING")
+    here.append({"id": [1, 1, 2, None], "v": ["a", "b", "c", "d"]})
+    target = f"{uri}-target"
+    with pytest.raises(ConstraintViolationError, match="NULL"):
+        tablefmt.spark.pipe(spark, here).into(target, keys="id")
+    with pytest.raises(MergeCardinalityError) as caught:
+        tablefmt.spark.pipe(spark, here, where="id IS NOT NULL").into(target, keys="id")
+    assert caught.value.keys == [{"id": 1}]
+    with pytest.raises(SchemaMismatchError, match="nope"):
+        tablefmt.spark.pipe(spark, here).into(target, keys="nope")
+    for options in ({"txnAppId": "a", "txnVersion": 1}, {"replaceWhere": "id = 1"}):
+        with pytest.raises(InvalidRangeError, match="a pipe"):
+            tablefmt.spark.pipe(spark, here).into(target, **options)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRangeError, match="net changes"):
+        tablefmt.spark.pipe(spark, here, content="changes").into(target, keys="id")
+    with pytest.raises(SchemaMismatchError, match="None"):
+        tablefmt.spark.pipe(spark, here, transform=lambda rows: None).into(target)
+    with pytest.raises(InvalidPredicateError):
+        tablefmt.spark.pipe(spark, here, where="nope = 1").into(target)
+    with pytest.raises(InvalidRangeError, match="same table"):
+        tablefmt.spark.pipe(spark, here).into(here)
+    assert not tablefmt.exists(target)
+
+
+def test_of_two_runs_at_once_one_commits(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-2, CFL-24: whoever runs them."""
+    target = f"{uri}-target"
+    tablefmt.pipe(source).into(target)
+    change(source)
+    one, two = race(
+        lambda: tablefmt.spark.pipe(spark, source).into(tablefmt.open(target)),
+        lambda: tablefmt.pipe(source).into(tablefmt.open(target)),
+    )
+    assert one.error is None
+    assert isinstance(two.error, ConcurrentTransactionException)
+    assert shown(target) == [(1, "a"), (1, "x"), (2, "b"), (3, "c"), (4, "d")]
+    assert tablefmt.spark.pipe(spark, source).into(target).commit.no_op
+
+
+def test_a_function_may_look_at_several_rows(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-4: here it gets all rows of a run at once."""
+    target = f"{uri}-target"
+
+    def summed(rows: Any) -> Any:
+        return rows.groupBy().agg({"id": "sum"}).withColumnRenamed("sum(id)", "total")
+
+    tablefmt.spark.pipe(spark, source, transform=summed).into(target)
+    source.append({"id": [10, 20], "v": ["p", "q"]})
+    tablefmt.spark.pipe(spark, source, transform=summed).into(target)
+    assert shown(target) == [(30,), (6,)]
