@@ -121,7 +121,7 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
         tablefmt.spark.pipe(spark, here).into(target, keys="nope")
     for options in ({"txnAppId": "a", "txnVersion": 1}, {"replaceWhere": "id = 1"}):
         with pytest.raises(InvalidRangeError, match="a pipe"):
-            tablefmt.spark.pipe(spark, here).into(target, **options)  # type: ignore[arg-type]
+            tablefmt.spark.pipe(spark, here).into(target, **options)
     with pytest.raises(InvalidRangeError, match="net changes"):
         tablefmt.spark.pipe(spark, here, content="changes").into(target, keys="id")
     with pytest.raises(SchemaMismatchError, match="None"):
