@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tablefmt.errors import (
 from tablefmt.spark.backends.native import s3
 from tests.s3server import S3Server
 from tests.spark.s3.test_native import keys, uploads
+from tests.spark.streams.queries import Feed, ended
 
 
 @pytest.fixture(params=["native", "arrow"])
@@ -145,3 +147,24 @@ def test_files_that_the_committer_did_not_publish_are_missed(
     assert "commitProtocolClass" in str(caught.value)
     assert keys(s3_server, root) == before
     assert tablefmt.open(root, storage_options=s3_server.options).version == version
+
+
+def test_batches_of_a_stream_are_there_once(
+    spark: Any, sql: Any, s3_server: S3Server, root: str, plane: str, tmp_path: Path
+) -> None:
+    """STR-10, STR-11: by path, and in the catalog, which alone has the credentials then."""
+    feed = Feed(spark, tmp_path / "feed")
+    feed.put(1, 2)
+    query = feed.run(root, **storage(s3_server))
+    sql(f"CREATE TABLE t USING tablefmt OPTIONS ({in_sql(root, storage(s3_server))})")
+    feed.put(3)
+    ended(lambda: feed.writer().toTable("t"))
+    feed.forget(1)
+    ended(lambda: feed.writer().toTable("t"))
+    table = tablefmt.open(root, storage_options=s3_server.options)
+    assert sorted(tuple(r.values()) for r in table.to_arrow().to_pylist()) == feed.rows
+    known = table.context.view.head.applications
+    assert {name: each.version for name, (each, _) in known.items()} == {query.id: 1}
+    named = table.context.view.snapshot().files["path"].to_pylist()
+    assert [key for key in keys(s3_server, root) if key.startswith("data/")] == sorted(named)
+    assert uploads(s3_server, root) == []

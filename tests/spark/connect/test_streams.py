@@ -1,0 +1,87 @@
+"""A stream into a table over Spark Connect, where Spark names no query to the sink."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    InvalidRangeError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from tests.spark.looking import data_files
+from tests.spark.streams.queries import Feed
+
+
+@pytest.fixture
+def feed(connect: Any, tmp_path: Path) -> Feed:
+    return Feed(connect, tmp_path / "feed")
+
+
+def rows(uri: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r.values()) for r in tablefmt.open(uri).to_arrow().to_pylist())
+
+
+def applied(uri: str) -> dict[str, int]:
+    known = tablefmt.open(uri).context.view.head.applications
+    return {name: each.version for name, (each, _) in known.items()}
+
+
+def assert_no_other_files(uri: str) -> None:
+    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
+    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
+
+
+def test_batches_are_there_once_under_the_id_that_is_given(feed: Feed, uri: str) -> None:
+    """STR-11, STR-13: the first makes the table; one without rows says its number."""
+    feed.put(1, 2, 3)
+    feed.run(uri, txnAppId="orders", partitionBy="p")
+    feed.put()
+    feed.put(4)
+    feed.run(uri, txnAppId="orders")
+    assert tablefmt.open(uri).partition_by == ["p"]
+    assert rows(uri) == feed.rows
+    assert applied(uri) == {"orders": 2}
+    feed.forget(2)
+    feed.run(uri, txnAppId="orders")
+    assert rows(uri) == feed.rows
+    assert tablefmt.open(uri).version == 3
+    assert_no_other_files(uri)
+
+
+def test_complete_mode_gives_the_whole_table(feed: Feed, uri: str) -> None:
+    """STR-13."""
+    for ids in ((1, 2, 3), (4,)):
+        feed.put(*ids)
+        counts = feed.batches().groupBy("p").count()
+        feed.run(uri, mode="complete", frame=counts, txnAppId="counts")
+    assert rows(uri) == [("a", 2), ("b", 2)]
+    assert applied(uri) == {"counts": 1}
+
+
+def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
+    """STR-10, STR-11, STR-14."""
+    feed.put(1)
+    with pytest.raises(UnsupportedFeatureError, match="txnAppId"):
+        feed.run(uri)
+    with pytest.raises(InvalidRangeError, match="append replaces nothing"):
+        feed.run(uri, txnAppId="a", replaceWhere="id = 1")
+    assert not Path(uri).exists()
+    feed.run(uri, txnAppId="a")
+    feed.put(2)
+    with pytest.raises(SchemaMismatchError, match="'q'"):
+        feed.run(uri, frame=feed.batches().selectExpr("id", "p AS q"), txnAppId="a")
+    with pytest.raises(TableReplacedError, match="knows no batch"):
+        feed.run(uri, txnAppId="b")
+    assert rows(uri) == [(1, "b")]
+    assert_no_other_files(uri)
+    shutil.rmtree(uri)
+    with pytest.raises(TableNotFoundError, match="batch 1"):
+        feed.run(uri, txnAppId="a")
