@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 240
 
 
 def queries(spark: Any, folder: Path) -> list[Any]:
-    """Appended, counted, merged: every stream of all files."""
+    """Appended, counted, merged: streams of all files; and what is appended, copied."""
     files = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1)
     target = tablefmt.spark.open(spark, str(folder / "merged"))
 
@@ -39,7 +39,10 @@ def queries(spark: Any, folder: Path) -> list[Any]:
     counted = stream().groupBy("p").count().writeStream.format("tablefmt").outputMode("complete")
     counted = counted.option("path", str(folder / "counted"))
     merged = stream().writeStream.foreachBatch(merge)
-    writers = {"appended": appended, "counted": counted, "merged": merged}
+    of_table = spark.readStream.format("tablefmt").option("maxFilesPerTrigger", 1)
+    copied = of_table.load(str(folder / "appended")).writeStream.format("tablefmt")
+    copied = copied.option("path", str(folder / "copied"))
+    writers = {"appended": appended, "counted": counted, "merged": merged, "copied": copied}
     return [
         writer.option("checkpointLocation", str(folder / f"checkpoint of {name}"))
         for name, writer in writers.items()
@@ -65,8 +68,9 @@ def main(folder: Path, batches: int, seconds: float) -> None:
     tablefmt.spark.register(spark)
     writers = queries(spark, folder)
     if not batches:
-        for query in [writer.trigger(availableNow=True).start() for writer in writers]:
-            query.awaitTermination()
+        # The last one reads what the first one writes.
+        for writer in writers:
+            writer.trigger(availableNow=True).start().awaitTermination()
         return
     running = [writer.trigger(processingTime="0 seconds").start() for writer in writers]
     killer = threading.Thread(target=kill_after, args=(running, batches, seconds))

@@ -49,10 +49,13 @@ def rows(uri: Path) -> Counter[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.soak)])
 def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path, kills: int) -> None:
-    """STR-11, STR-13: appended batches, whole tables of a count, and a MERGE of each batch."""
+    """STR-11, STR-13: appended batches, whole tables of a count, a MERGE of each batch, and a table
+    as the source of another one.
+    """
     chosen = random.Random(SEED + kills)
     feed = Feed(None, tmp_path)
     tablefmt.create(str(tmp_path / "merged"), "p STRING, count BIGINT")
+    tablefmt.create(str(tmp_path / "appended"), "id BIGINT, p STRING")
     for number in range(kills):
         for _ in range(4):
             first = len(feed.rows)
@@ -63,6 +66,6 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path, kills: int
     feed.put(*range(len(feed.rows), len(feed.rows) + 3))
     assert job(tmp_path, 0, 0) == 0, (tmp_path / "job.log").read_text()[-4000:]
     counts = Counter(list(Counter(p for _, p in feed.rows).items()))
-    assert rows(tmp_path / "appended") == Counter(feed.rows)
+    assert rows(tmp_path / "appended") == rows(tmp_path / "copied") == Counter(feed.rows)
     assert rows(tmp_path / "counted") == counts
     assert rows(tmp_path / "merged") == counts
