@@ -17,7 +17,6 @@ from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.maintenance.drop import drop_at
-from tablefmt.maintenance.handle import MaintainedHandle
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -34,6 +33,7 @@ from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.operations.write import write as write_rows
+from tablefmt.pipes.handle import DerivedHandle
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Table(MaintainedHandle):
+class Table(DerivedHandle):
     """A handle on one table, at one version.
 
     Scans see the handle's version until `refresh()` or a write of its own moves it; writes,

@@ -110,6 +110,7 @@ WORDS: dict[str, str] = {
     "PIP-4": "rows content function transform piece changes net",
     "PIP-5": "key",
     "PIP-6": "first target made begin",
+    "PIP-8": "lag behind",
     "PIP-7": "refuse source replaced another log digest",
     "CKP-1": "checkpoint state whole log version",
     "CKP-2": "root checkpoint",

@@ -17,6 +17,7 @@ from tablefmt.cli.arguments import debug_option
 from tablefmt.cli.changes import changes, diff
 from tablefmt.cli.check import checkpoint, maintain, verify
 from tablefmt.cli.demonstration import demo
+from tablefmt.cli.lag import lag
 from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import WRONG, escape_controls
@@ -142,6 +143,7 @@ for command in (
     partitions,
     changes,
     diff,
+    lag,
     verify,
     checkpoint,
     maintain,

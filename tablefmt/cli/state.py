@@ -16,6 +16,7 @@ from tablefmt.expressions.ddl import to_ddl, to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT, say_values
 from tablefmt.maintenance.due import due
 from tablefmt.model.times import show_time
+from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.table import Table
 
@@ -54,6 +55,12 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "writerFeatures": list(head.protocol.writer),
         "schema": to_ddl(snapshot.schema),
     }
+    derived = [
+        {"source": source, "name": name, "location": c.location, "taken": c.to, "at": c.at}
+        for (source, name), c in sorted(cursors_at(table.context.view, snapshot.version).items())
+    ]
+    if derived:
+        shown["derivedFrom"] = derived
     if as_of is None:
         waiting = {one.work: one.reason for one in due(table.context)}
         shown["maintenance"] = waiting if as_json or waiting else "nothing is due"

@@ -1,0 +1,184 @@
+"""How far a table is behind the tables that it is derived from. Spec: PIP-8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.errors import InvalidRangeError, TablefmtError
+from tablefmt.maintenance.ages import now_of
+from tablefmt.pipes.taking import check_digest, left_at
+from tablefmt.session.context import TableContext
+from tablefmt.snapshot.cursors import Cursor, Cursors, Key
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.open import Uri, open_store
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """One pipe into a table. What is not known, since the source cannot be read, is None."""
+
+    source: str
+    """The id of the source."""
+    name: str
+    """Of the pipe."""
+    location: str | None
+    """Where the source was looked for."""
+    taken: int | None
+    """The last version of the source that is in the table; None: none is."""
+    moved_at: int
+    """The version of the table that moved the cursor last."""
+    newest: int | None = None
+    """The newest version of the source."""
+    versions: int | None = None
+    """How many versions of the source are missing."""
+    seconds: float | None = None
+    """How long ago the first of those was committed; 0 if none is missing. None too if its entry
+    is not kept any more."""
+    problem: str | None = None
+    """Why the next run of the pipe would be refused, or why nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """`print` says how far each pipe is behind; `to_arrow` has a row for each."""
+
+    uri: str
+    version: int
+    sources: tuple[SourceLag, ...]
+
+    @property
+    def ok(self) -> bool:
+        """All sources can be read, and taken from."""
+        return all(one.problem is None for one in self.sources)
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each pipe: the fields of SourceLag."""
+        return pa.Table.from_pylist([asdict(one) for one in self.sources], _SCHEMA)
+
+    def __str__(self) -> str:
+        head = f"{self.uri}: version {self.version}, {len(self.sources)} pipes"
+        return "\n".join([head, *(f"  {_line(one)}" for one in self.sources)])
+
+
+_SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("name", pa.string()),
+        ("location", pa.string()),
+        ("taken", pa.int64()),
+        ("moved_at", pa.int64()),
+        ("newest", pa.int64()),
+        ("versions", pa.int64()),
+        ("seconds", pa.float64()),
+        ("problem", pa.string()),
+    ]
+)
+
+
+def lag(
+    context: TableContext,
+    sources: Sequence[Uri] = (),
+    storage_options: Mapping[str, Any] | None = None,
+) -> LagReport:
+    """Look for every source of a table, and say how far the table is behind it.
+
+    Args:
+        context: the table.
+        sources: where sources are, if not where they were when they were taken from last.
+        storage_options: of sources, those whose addresses have the scheme of the table's. None:
+            none.
+
+    Raises:
+        InvalidRangeError: one of `sources` is a table that nothing was taken of. What opening one
+            of them raises. CorruptTableError: the table's own log.
+    """
+    context.view.refresh()
+    head = context.view.read_head
+    options = dict(storage_options or {})
+    views: dict[str, LogView] = {}
+    known = {source for source, _ in head.cursors}
+    for uri in sources:
+        view = _opened(uri, context.store.uri, options)
+        if view.head.table not in known:
+            raise InvalidRangeError(f"nothing was taken of the table at {view.store.uri}")
+        views[view.head.table] = view
+    found = [
+        _lag_of(context, head.cursors, key, cursor, views, options)
+        for key, cursor in sorted(head.cursors.items())
+    ]
+    return LagReport(context.store.uri, head.version, tuple(found))
+
+
+def _lag_of(
+    context: TableContext,
+    cursors: Cursors,
+    key: Key,
+    cursor: Cursor,
+    views: dict[str, LogView],
+    options: Mapping[str, Any],
+) -> SourceLag:
+    table, name = key
+    one = SourceLag(table, name, cursor.location, cursor.to, cursor.at)
+    view = views.get(table)
+    try:
+        if view is None:
+            if cursor.location is None:
+                return replace(one, problem="where the source is was not said; name it")
+            view = _opened(cursor.location, context.store.uri, options)
+            if view.head.table != table:
+                there = f"another table is there, {view.head.table}"
+                return replace(one, problem=f"{there}; name the place of the source if it moved")
+            views[table] = view
+        one = replace(one, location=view.store.uri)
+        return _behind(one, context, view, cursors)
+    except TablefmtError as error:
+        return replace(one, problem=" ".join(str(error).split()))
+
+
+def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Cursors) -> SourceLag:
+    """How far, as the log of the source says."""
+    head = view.head
+    first = 0 if one.taken is None else one.taken + 1
+    one = replace(one, newest=head.version, versions=max(0, head.version + 1 - first))
+    if one.taken is not None and one.taken == head.version:
+        one = replace(one, seconds=0.0)
+    problem, digest = None, head.digest
+    try:
+        left = left_at(head, view.store.uri, cursors, one.name)
+        if one.taken is not None and one.taken < head.version:
+            (after,) = view.entries_after(one.taken, first)
+            digest = str(after.entry.previous)
+        check_digest(left, None if one.taken is None else digest)
+    except TablefmtError as error:
+        problem = " ".join(str(error).split())
+    if one.seconds is None and first <= head.version and problem is None:
+        since = view.timestamp_at(max(first, head.totals.oldest))
+        one = replace(one, seconds=max(0.0, (now_of(context, view) - since) / _MICROS))
+    return replace(one, problem=problem)
+
+
+def _opened(uri: Uri, beside: str, options: Mapping[str, Any]) -> LogView:
+    mine = _scheme(str(uri)) == _scheme(beside)
+    return LogView.open(open_store(uri, options if mine else None))
+
+
+def _scheme(uri: str) -> str:
+    scheme = uri.partition("://")[0] if "://" in uri else "file"
+    return "s3" if scheme == "s3a" else scheme
+
+
+def _line(one: SourceLag) -> str:
+    where = one.location or one.source
+    pipe = f"{where} ({one.name})" if one.name else where
+    if one.problem is not None:
+        return f"{pipe}: {one.problem}"
+    if not one.versions:
+        return f"{pipe}: up to date, at version {one.newest}"
+    old = "" if one.seconds is None else f", the oldest of them {one.seconds:.0f} s old"
+    return f"{pipe}: {one.versions} versions behind version {one.newest}{old}"

@@ -1,0 +1,167 @@
+"""How far a table is behind its sources: versions, times, and what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import tablefmt
+from tablefmt.cli.main import main
+from tablefmt.errors import InvalidRangeError
+from tablefmt.operations.create import create
+from tablefmt.store.local import LocalStore
+from tablefmt.table import Table
+from tests.tables import Clock, behind, handle
+
+
+def made(folder: Path, clock: Clock) -> Table:
+    return Table(create(LocalStore(folder), "id BIGINT", environment=clock.environment()))
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["lag", *arguments])
+    return result.exit_code, result.output
+
+
+def numbers(report: Any) -> list[tuple[Any, ...]]:
+    return [(s.name, s.taken, s.newest, s.versions, s.seconds, s.problem) for s in report.sources]
+
+
+def test_versions_and_the_age_of_what_is_missing(tmp_path: Path) -> None:
+    """PIP-8: by pipe; a metadata change and a compaction are versions too."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    tablefmt.pipe(here).into(there)
+    clock.forward(100)
+    tablefmt.pipe(here, name="late").into(there)
+    assert numbers(there.lag()) == [("", 1, 1, 0, 0.0, None), ("late", 1, 1, 0, 0.0, None)]
+    here.append({"id": [2]})
+    tablefmt.pipe(here, name="late").into(there)
+    clock.forward(50)
+    here.append({"id": [3]})
+    here.compact()
+    clock.forward(7)
+    report = there.lag()
+    assert numbers(report) == [("", 1, 4, 3, 57.0, None), ("late", 2, 4, 2, 7.0, None)]
+    assert [(s.source, s.location, s.moved_at) for s in report.sources] == [
+        (here.id, here.uri, 1),
+        (here.id, here.uri, 3),
+    ]
+    assert report.ok
+    assert "3 versions behind version 4, the oldest of them 57 s old" in str(report)
+    assert report.to_arrow()["versions"].to_pylist() == [3, 2]
+
+
+def test_a_table_without_pipes_has_no_lag(tmp_path: Path) -> None:
+    """PIP-8."""
+    table = made(tmp_path / "t", Clock())
+    report = table.lag()
+    assert (report.sources, report.ok, report.to_arrow().num_rows) == ((), True, 0)
+
+
+def test_a_restored_table_is_behind_by_what_went(tmp_path: Path) -> None:
+    """PIP-8, RPL-7: a cursor that went back to nothing."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    tablefmt.pipe(here).into(there)
+    clock.forward(10)
+    there.restore(version=0)
+    assert numbers(there.lag()) == [("", None, 1, 2, 10.0, None)]
+
+
+def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
+    """PIP-8: until the next run of the pipe says where it is."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    tablefmt.pipe(here).into(there)
+    moved = (tmp_path / "here").rename(tmp_path / "moved")
+    (one,) = there.lag().sources
+    assert one.problem is not None
+    assert "no table at" in one.problem
+    assert (one.newest, one.versions, one.seconds) == (None, None, None)
+    assert numbers(there.lag([str(moved)])) == [("", 1, 1, 0, 0.0, None)]
+    with pytest.raises(InvalidRangeError, match="nothing was taken"):
+        there.lag([str(tmp_path / "there")])
+    tablefmt.create(str(tmp_path / "here"), "id BIGINT")
+    (one,) = there.lag().sources
+    assert "another table is there" in str(one.problem)
+    handle(LocalStore(moved)).append({"id": [2]})
+    tablefmt.pipe(moved).into(there)
+    assert numbers(there.lag()) == [("", 2, 2, 0, 0.0, None)]
+
+
+@pytest.mark.broken_tables
+def test_a_pipe_that_would_be_refused_says_so(tmp_path: Path) -> None:
+    """PIP-8, PIP-7: a source that was set back, and one whose changes are not kept."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    tablefmt.pipe(here).into(there)
+    here.delete("id = 1")
+    here.append({"id": [5]})
+    here.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+    (one,) = there.lag().sources
+    assert "past retention" in str(one.problem)
+    assert (one.newest, one.seconds) == (here.version, None)
+    for version in range(1, here.version + 1):
+        (tmp_path / "here" / "_log" / f"{version:020d}.json").unlink()
+    (one,) = there.lag().sources
+    assert "ends at version 0, and 1 was taken" in str(one.problem)
+    assert not there.lag().ok
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """PIP-8: text, JSON, and the exit code."""
+    here = tablefmt.create(tmp_path / "here", "id BIGINT")
+    here.append({"id": [1]})
+    target = str(tmp_path / "there")
+    tablefmt.pipe(here).into(target)
+    assert command(target) == (
+        0,
+        f"{target}: version 1, 1 pipes\n  {here.uri}: up to date, at version 1\n",
+    )
+    here.append({"id": [2]})
+    code, text = command(target, "--json")
+    document = json.loads(text)
+    (source,) = document["sources"]
+    assert (code, document["ok"], source["versions"], source["taken"]) == (0, True, 1, 1)
+    assert 0 <= source["seconds"] < 3600
+    moved = (tmp_path / "here").rename(tmp_path / "moved")
+    assert command(target)[0] == 1
+    assert command(target, "--source", str(moved))[0] == 0
+    assert command(target, "--source", target)[0] == 2
+    assert command(str(tmp_path / "nowhere"))[0] == 3
+    described = CliRunner().invoke(main, ["describe", target, "--json"])
+    (derived,) = json.loads(described.output)["derivedFrom"]
+    assert (derived["source"], derived["taken"], derived["at"]) == (here.id, 1, 1)
+
+
+def test_secrets_are_not_recorded(tmp_path: Path) -> None:
+    """STO-13, ENT-15: of the source's address and options nothing but the place."""
+    here = tablefmt.create(tmp_path / "here", "id BIGINT")
+    here.append({"id": [1]})
+    target = tmp_path / "there"
+    tablefmt.pipe(str(tmp_path / "here"), storage_options={"unsafe_single_writer": True}).into(
+        str(target)
+    )
+    entry = json.loads((target / "_log" / f"{1:020d}.json").read_bytes())
+    assert entry["derived_from"]["location"] == str(tmp_path / "here")
+
+
+def test_a_source_is_opened_once(tmp_path: Path) -> None:
+    """PIP-8: whatever the number of its pipes; and nothing is written."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    for name in ("a", "b", "c"):
+        tablefmt.pipe(here, name=name).into(there)
+    before = there.version
+    assert [s.versions for s in behind(there, there.context.store).lag().sources] == [0, 0, 0]
+    assert there.refresh().version == before
