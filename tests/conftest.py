@@ -16,11 +16,11 @@ from hypothesis import settings
 # Its assertions are the ones that fail after a test; they have to say what differs.
 pytest.register_assert_rewrite("tests.oracle")
 
-from tests.oracle import every_table_agrees  # noqa: E402
+from tests.oracle import every_table_agrees, no_objects_are_left_in_memory  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
 from tests.scheduling import ADDRESS, OneSession, path_of, rank  # noqa: E402
 
-__all__ = ["every_table_agrees", "s3_server", "s3_uri"]
+__all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "s3_uri"]
 
 # JVMs of tests live for seconds: one that compiles quickly and has one collector needs half the
 # time of one that is made for days. Whoever has other wishes has set the variable.

@@ -49,7 +49,8 @@ class MemoryStore:
     def __init__(self, name: str, *, unsafe_single_writer: bool = False) -> None:
         self._root = "/" + name.strip("/")
         self.uri = f"memory:/{self._root}"
-        self.identity = self.probe_scope = self.uri
+        self.identity = self.uri
+        self.probe_scope = "memory:"
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
         self._files = _SharedMemory()

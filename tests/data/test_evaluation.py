@@ -166,7 +166,7 @@ def check_same(text: str, rows: list[dict[str, Any]]) -> str:
     return "same"
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(text=st.one_of(NUMBER, CONDITION, TEXT), rows=st.lists(ROW, min_size=1, max_size=3))
 def test_what_arrow_makes_of_it_the_engine_makes_of_it(text: str, rows: list[Any]) -> None:
     """SQL-1: random expressions over values at the ends of every type."""

@@ -493,7 +493,7 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return st.none() | plain[kind]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data(), kind=TYPES)
 def test_any_nested_values_come_back(data: st.DataObject, kind: pa.DataType) -> None:
     """SCH-5, for random types up to several levels."""

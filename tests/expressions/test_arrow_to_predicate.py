@@ -218,7 +218,7 @@ def test_a_chain_of_twelve_comparisons_is_read() -> None:
 REAL = [bytes(e.to_substrait(ARROW)) for e, _ in EXACT]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_bytes_make_it_fail(data: st.DataObject) -> None:
     """Anything at all, and real messages cut, doubled and with bytes changed."""
@@ -348,7 +348,7 @@ def described(files: list[pa.Table], schema: Schema, nans_known: bool) -> pa.Tab
     return pa.table(arrays)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(), st.booleans())
 def test_pruning_loses_no_row_of_arrows_own_filter(
     case: tuple[Schema, list[list[dict[int, Any]]], pc.Expression], nans_known: bool

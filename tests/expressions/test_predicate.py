@@ -53,7 +53,7 @@ def conditions(draw: st.DrawFn) -> tuple[Schema, Predicate]:
     return schema, draw(predicates(schema))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(conditions(), st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York", "-03:00"]))
 def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
     case: tuple[Schema, Predicate], time_zone: str
@@ -67,7 +67,7 @@ def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
     assert fields(again) == fields(predicate)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(conditions(), st.data())
 def test_conjuncts_are_together_the_whole(
     case: tuple[Schema, Predicate], data: st.DataObject
@@ -308,7 +308,7 @@ TEXT = """
 WORDS = st.sampled_from(TEXT.split())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30))
 def test_any_text_is_read_or_refused_with_our_errors(text: str) -> None:
     """PRN-3: no foreign error escapes, and what is read can be written and read again."""

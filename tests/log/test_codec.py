@@ -576,7 +576,7 @@ def test_constraints_are_told_apart_and_name_columns_that_are_there() -> None:
     assert encode(decoded.entry) == signed(found)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_are_refused_by_name(body: bytes) -> None:
     """ENT-1: plain, and with a checksum that is right."""
@@ -596,7 +596,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_value_in_any_place_is_read_or_refused_by_name(data: st.DataObject) -> None:
     """ENT-3 to ENT-8, SCH-1 to SCH-4, ADD-1: no other error, and what is read is kept."""

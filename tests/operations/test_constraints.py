@@ -95,7 +95,7 @@ def test_null_passes_a_check_as_in_sql() -> None:
     assert table.scan().count() == len(good)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=6),
     low=st.integers(-3, 3),

@@ -114,7 +114,7 @@ def sets(values: dict[str, Value]) -> dict[str, Term]:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(tables, assignments(), st.booleans())
 def test_an_update_of_parts_keeps_the_others(
     given_rows: list[tuple[Any, Any]], values: dict[str, Value], every: bool

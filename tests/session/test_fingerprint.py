@@ -204,7 +204,7 @@ HELD: dict[str, Callable[[pa.Table], pa.Table]] = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(tables())
 def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> None:
     """CFL-7: the digest is of values."""
@@ -214,7 +214,7 @@ def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> No
         assert digest(other) == expected, name
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_digests_are_equal_exactly_where_rows_are(data: st.DataObject) -> None:
     """CFL-7: compared in Python."""
@@ -438,7 +438,7 @@ def by_the_page(table: pa.Table, *texts: str) -> str:
     return "rows:" + hashlib.sha256(raw + "\0".join(texts).encode()).hexdigest()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(tables(), st.lists(st.sampled_from(["", "WRITE", "é", "a = 1"]), max_size=2))
 def test_who_has_only_the_page_makes_the_same_digest(table: pa.Table, texts: list[str]) -> None:
     """CFL-23: every byte of it."""

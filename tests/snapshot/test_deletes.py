@@ -132,7 +132,7 @@ def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
     return rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 9))
 def test_every_version_is_what_the_model_says(chance: random.Random, steps: int) -> None:
     """RPL-1, RPL-2, RPL-3, RPL-6, DEL-1, DEL-3, DEL-4, LIN-1, LIN-2, PRN-1: by scan, by condition
@@ -163,7 +163,7 @@ def test_every_version_is_what_the_model_says(chance: random.Random, steps: int)
     assert fresh.verify().findings == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 6))
 def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) -> None:
     """DEL-1: what a DELETE will name, with conditions and without, gone rows left out."""

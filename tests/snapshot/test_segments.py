@@ -31,7 +31,7 @@ def together(files: pa.Table) -> HeldColumns:
     return HeldColumns(ids, ids, files)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(cases())
 def test_a_segment_with_a_file_that_may_match_may_match(
     case: tuple[Schema, list[Rows], int | None, Predicate],

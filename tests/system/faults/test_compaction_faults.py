@@ -58,7 +58,9 @@ def assert_whole(store: Store, work: Work) -> int:
 
 
 @pytest.mark.parametrize("name", WORKS)
-@pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
+@pytest.mark.parametrize(
+    "fault", ["kill_after", pytest.param("kill_before", marks=pytest.mark.soak)]
+)
 def test_killed_at_any_request_all_rows_are_there(name: str, fault: Any) -> None:
     """CMP-4, CMT-1, ADD-5: before and after each request is applied."""
     versions: list[int] = []
@@ -82,7 +84,9 @@ def test_killed_at_any_request_all_rows_are_there(name: str, fault: Any) -> None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "batches" else [pytest.mark.soak]) for n in WORKS]
+)
 def test_a_process_that_is_killed_leaves_all_rows_on_a_local_disk(
     name: str, tmp_path: Path
 ) -> None:

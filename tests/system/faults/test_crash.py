@@ -68,8 +68,12 @@ def assert_all_or_nothing(store: Store, work: Callable[[Store], None], after: li
     return applied
 
 
+FAULTS = ["kill_after", pytest.param("kill_before", marks=pytest.mark.soak)]
+"""Killed before a request is killed after the one before it, but for the first."""
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_an_operation_killed_at_any_request_is_whole_or_absent(name: str, fault: Any) -> None:
     """CMT-1, ADD-5, STO-3: every request of it, before and after it is applied."""
     work, after = OPERATIONS[name]
@@ -90,12 +94,13 @@ def test_an_operation_killed_at_any_request_is_whole_or_absent(name: str, fault:
     assert len(applied) >= 3
 
 
-@pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_creation_killed_at_any_request_is_whole_or_absent(fault: Any) -> None:
     """CMT-1, STO-12, LOG-7: the probe included."""
     outcomes: list[bool] = []
     for at in range(100):
         store = memory()
+        store.probe_scope = store.uri
         killer = FaultyStore(store, lambda i, verb, key, at=at: fault if i == at else None)
         try:
             create(killer, "id BIGINT, p STRING")

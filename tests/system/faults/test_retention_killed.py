@@ -99,6 +99,15 @@ WORKS: dict[str, tuple[Callable[[Store], None], Callable[[Store], bool], list[in
 }
 
 
+FAULTS = [
+    "kill_after",
+    "lost_answer",
+    # What is killed before a request is as if killed after the one before it.
+    pytest.param("kill_before", marks=pytest.mark.soak),
+    pytest.param("refused", marks=pytest.mark.soak),
+]
+
+
 def all_keys(store: Store) -> set[str]:
     """Of everything."""
     return {one.key for one in store.list_after("")}
@@ -122,7 +131,7 @@ def finish(store: Store, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKS)
-@pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer", "refused"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
     """RET-1, RET-5, CMT-1: every request of it."""
     work, check, _ = WORKS[name]
@@ -146,7 +155,9 @@ def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize(
+    "name", ["restore", "vacuum", pytest.param("expiry", marks=pytest.mark.soak)]
+)
 def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None:
     """RET-5, STO-1: a real process, a real signal, a real disk."""
     work, check, _ = WORKS[name]

@@ -218,4 +218,4 @@ class Operations(RuleBasedStateMachine):
 
 
 TestOperations = Operations.TestCase
-TestOperations.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestOperations.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)

@@ -23,7 +23,7 @@ def check_lists(lists: Lists, count: int) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_lists_of_interleaved_transactions_have_no_cycle(level: str) -> None:
     """CFL-8, CFL-10, CFL-13, CFL-14: reads are prefixes, places are taken once."""
-    check_lists(play(7, 150, isolationLevel=level), 150)
+    check_lists(play(7, 80, isolationLevel=level), 80)
 
 
 @pytest.mark.soak

@@ -34,7 +34,7 @@ KINDS = (
     *("append", "append", "overwrite", "truncate", "delete", "delete", "update", "update"),
     *("update", "merge", "copy", "copy", "scan_delete", "scan_overwrite", *COMPACTIONS),
 )
-EVERYDAY = 60
+EVERYDAY = 30
 SOAK, BLOCK = 2_000, 250
 """Histories for each level and granularity, and how many one test of them plays."""
 

@@ -35,10 +35,8 @@ _numbers = itertools.count()
 
 
 def memory() -> MemoryStore:
-    """A store nobody else has. One probe answers for all of them: they are one piece of code."""
-    store = MemoryStore(f"transactions-{next(_numbers)}")
-    store.probe_scope = "memory://transactions"
-    return store
+    """A store nobody else has."""
+    return MemoryStore(f"transactions-{next(_numbers)}")
 
 
 def forget(store: MemoryStore) -> None:
