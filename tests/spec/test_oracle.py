@@ -129,7 +129,7 @@ def test_it_is_asked_after_every_test(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage that a test leaves behind fails that test; tables that are gone are passed over."""
-    guard = every_table_agrees.__wrapped__(request, monkeypatch)  # type: ignore[attr-defined]
+    guard = every_table_agrees.__wrapped__(request, monkeypatch, None)  # type: ignore[attr-defined]
     next(guard)
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     table.append(ROWS)

@@ -31,6 +31,11 @@ from tablefmt.testing.faults import FaultyStore, Killed
 from tests.s3server import S3Server
 
 
+@pytest.fixture(autouse=True)
+def nothing_was_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tablefmt.store.probe._SAFE", set())
+
+
 @pytest.fixture
 def store() -> MemoryStore:
     return MemoryStore(uuid.uuid4().hex)

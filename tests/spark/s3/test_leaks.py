@@ -15,7 +15,7 @@ from tests.spark.s3 import leaks_job
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("jars", ["native", "arrow"])
+@pytest.mark.parametrize("jars", ["native", pytest.param("arrow", marks=pytest.mark.soak)])
 def test_credentials_show_nowhere(jars: str, tmp_path: Path) -> None:
     """Plans, SQL's descriptions, logs of both languages, entries, errors, the UI's REST answers."""
     done = subprocess.run(
