@@ -13,6 +13,23 @@ VERSION = -2
 """The place of `_commit_version` among the columns of a batch."""
 
 
+class Followed(tuple[pa.RecordBatch, int]):
+    """A batch and the version to go on from, as a pair; and whether it is of a snapshot."""
+
+    snapshot: int | None
+    """None: row changes. Else the changes of versions up to this one have expired, and batches with
+    this number hold all rows at it: who meets another number than before forgets all rows of
+    before (INC-7)."""
+
+    def __new__(
+        cls, batch: pa.RecordBatch, last_version: int, snapshot: int | None = None
+    ) -> Followed:
+        """The pair, and its mark."""
+        pair = super().__new__(cls, (batch, last_version))
+        pair.snapshot = snapshot
+        return pair
+
+
 def with_cursors(
     batches: Iterable[pa.RecordBatch], before: int, last: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import CONTENTS, planned
-from tablefmt.changes.follow import seconds, with_cursors
+from tablefmt.changes.follow import Followed, seconds, with_cursors
 from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.changes.schema import schema_of_range, without_columns
@@ -144,7 +145,7 @@ class Changes(BatchSource):
         with told_if_given_up(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
 
-    def follow(self, poll: float = 1.0) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def follow(self, poll: float = 1.0) -> Iterator[Followed]:
         """The rows of the range, and then of every commit as it lands, for ever. Spec: INC-8.
 
         The columns are those of the moment: a later batch may have others. While nothing is new,
@@ -156,7 +157,10 @@ class Changes(BatchSource):
         Yields:
             A batch, and the version to pass on as the next `after_version` once it was dealt with:
             nothing is lost then, nor doubled where that version is kept together with what was made
-            of the rows. It stays where it was until the last row of a commit has come.
+            of the rows. It stays where it was until the last row of a commit has come. With
+            `expired="snapshot"` a pair has `snapshot`, not None where it is no change: all rows at
+            that version take the place of those of before; if there are none, a batch of no rows
+            says so.
 
         Raises:
             InvalidRangeError: the range has an end; a time that is none. While it goes on, what
@@ -166,13 +170,22 @@ class Changes(BatchSource):
             raise InvalidRangeError("who follows changes gives no end: leave ending_… out")
         return self._follow(seconds(poll))
 
-    def _follow(self, wait: float) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _followed(self) -> Iterator[Followed]:
+        """The rows of the range for who follows."""
+        pairs = with_cursors(self.to_batches(), self.first_version - 1, self.last_version)
+        if not self.is_snapshot:
+            yield from (Followed(*pair) for pair in pairs)
+            return
+        first = next(pairs, (pa.RecordBatch.from_pylist([], self.schema), self.last_version))
+        for batch, last_version in chain([first], pairs):
+            yield Followed(batch, last_version, self.last_version)
+
+    def _follow(self, wait: float) -> Iterator[Followed]:
         window, seen = self, self.last_version
         bounds = self._bounds
         while True:
             if not window.range.empty:
-                batches = window.to_batches()
-                yield from with_cursors(batches, window.first_version - 1, window.last_version)
+                yield from window._followed()
                 bounds = Bounds(after_version=window.last_version)
             self.view.refresh()
             while self.view.head.version <= seen:

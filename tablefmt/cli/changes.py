@@ -8,6 +8,7 @@ import click
 import pyarrow.compute as pc
 
 from tablefmt.changes.contents import CONTENTS
+from tablefmt.changes.range import EXPIRED
 from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import file_records
@@ -36,6 +37,12 @@ ROWS_AT_ONCE = 1000
 @click.option(
     "--follow", is_flag=True, help="Go on with commits as they land; of JSON, a line each."
 )
+@click.option(
+    "--expired",
+    type=click.Choice(EXPIRED),
+    default="error",
+    help="Of what is not kept any more: refuse, or give all rows at its end.",
+)
 @click.option("--poll", type=float, default=1.0, help="Seconds between two looks of --follow.")
 def changes(
     uri: str,
@@ -46,6 +53,7 @@ def changes(
     until: Point,
     content: str,
     follow: bool,
+    expired: str,
     poll: float,
 ) -> None:
     """Print the rows that a range of versions took out and brought.
@@ -54,7 +62,7 @@ def changes(
     """
     if (after is None) == (since is None):
         raise click.UsageError("give --after or --since, and not both")
-    bounds: Json = {"content": content}
+    bounds: Json = {"content": content, "expired": expired}
     for name, point in (("after", after), ("starting", since), ("ending", until)):
         if point is not None:
             bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
@@ -67,6 +75,8 @@ def changes(
         "last_version": row_changes.last_version,
         "settled": row_changes.settled,
     }
+    if row_changes.is_snapshot:
+        covered["snapshot"] = row_changes.last_version
     names = row_changes.schema.names
     if not as_json:
         print_pairs(covered)
@@ -84,12 +94,19 @@ def changes(
 def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
     """Batches as they come, until somebody stops it."""
     names: list[str] = []
+    snapshot: int | None = None
     try:
-        for batch, last_version in row_changes.follow(poll):
+        for pair in row_changes.follow(poll):
+            batch, last_version = pair
             if as_json:
                 line = {"last_version": last_version, "changes": list(records(batch))}
+                if pair.snapshot is not None:
+                    line["snapshot"] = pair.snapshot
                 click.echo(json_text(line))
                 continue
+            if pair.snapshot not in (None, snapshot):
+                click.echo(f"all rows at version {pair.snapshot}, in place of those of before:")
+            snapshot = pair.snapshot
             head = names != batch.schema.names
             names = batch.schema.names
             rows = [list(row.values()) for row in records(batch)]

@@ -99,3 +99,33 @@ def test_a_time_to_wait_is_a_number_of_seconds(poll: Any) -> None:
         table.changes(after_version=0).follow(poll)
     with pytest.raises(InvalidRangeError, match="end"):
         table.changes(after_version=0, ending_version=0).follow()
+
+
+def test_rows_in_the_place_of_what_expired_are_marked() -> None:
+    """INC-7, INC-8: two snapshots in a row have two numbers; an empty one is told too."""
+    store, clock = memory(), Clock()
+    table = new_table(store, clock=clock)
+    table.append(rows(1, 2))
+
+    def give_up(*ids: int) -> None:
+        table.overwrite(rows(*ids)) if ids else table.truncate()
+        table.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+
+    give_up(3, 4)
+    follower = behind(table, store)
+    steps = iter([lambda: give_up(5), lambda: give_up(), lambda: table.append(rows(6))])
+    object.__setattr__(follower.context.environment, "sleep", lambda _: next(steps)())
+    following = follower.changes(after_version=0, expired="snapshot").follow()
+    seen = []
+    while not seen or seen[-1][2] is not None:
+        pair = next(following)
+        seen.append((*described(pair), pair.snapshot))
+    versions = [snapshot for _, _, snapshot in seen[:-1]]
+    assert [changes for changes, _, _ in seen] == [
+        [("insert", 3), ("insert", 4)],
+        [("insert", 5)],
+        [],
+        [("insert", 6)],
+    ]
+    assert len({*versions}) == 3
+    assert [last for _, last, _ in seen[:-1]] == versions

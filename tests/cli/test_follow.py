@@ -58,3 +58,16 @@ def test_net_is_printed_and_an_end_goes_with_no_following(table: tablefmt.Table,
     refused = run("changes", uri, "--after", "0", "--until", "1", "--follow")
     assert refused.code == 2
     assert "end" in refused.err
+
+
+def test_what_has_expired_is_marked(tmp_path: Path) -> None:
+    """INC-7: refused, or all rows at the end with the number of that version."""
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, "id BIGINT")
+    table.append({"id": [1]})
+    table.overwrite({"id": [2]})
+    table.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+    assert run("changes", uri, "--after", "0", "--json").code == 3
+    found = run("changes", uri, "--after", "0", "--expired", "snapshot", "--json").document
+    assert [c["id"] for c in found["changes"]] == [2]
+    assert found["snapshot"] == found["last_version"] == table.refresh().version
