@@ -118,12 +118,13 @@ class StreamFiles:
         """
         if version <= self.pinned:
             return
-        metadata = self.view.metadata_at(version)
-        if _columns(nullable(metadata.schema)) == self._columns:
+        theirs = _columns(nullable(self.view.metadata_at(version).schema))
+        if theirs == self._columns:
             return
         changed = self.view.metadata_version_at(version)
-        theirs = {field.id: field for field in metadata.schema.fields}
-        differing = [f.name for f in self._columns if theirs.get(f.id) != f]
+        known = {f.id for f in self._columns}
+        differing = [f.name for f in self._columns if f not in theirs]
+        differing += [f.name for f in theirs if f.id not in known]
         raise SchemaMismatchError(
             f"version {changed} changed the columns of the table, and the stream was begun with "
             f"those of version {self.pinned}. All before version {changed} was read. Load the "
