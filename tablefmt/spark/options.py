@@ -116,7 +116,8 @@ READ_OPTIONS = {
 }
 """Options of `spark.read.format("tablefmt")`, matched in the same way."""
 
-_OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
+OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
+"""Options that streams alone have."""
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
@@ -127,7 +128,7 @@ _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {name.casefold(): name for name in OPTIONS}
 _READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
-_LATER = {name.casefold(): name for name in _OF_STREAMS}
+_LATER = {name.casefold(): name for name in OF_STREAMS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +213,7 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
         InvalidRangeError: a version and a timestamp, or a value that makes no sense.
     """
     for written in given:
-        later = _LATER.get(_folded(written))
+        later = _LATER.get(folded(written))
         if later is not None:
             raise UnsupportedFeatureError(
                 f"{later} is an option of streams: give it to spark.readStream",
@@ -299,7 +300,7 @@ def by_name(
             key = written[len(_PREFIX) :]
             add_text_option(storage, _HADOOPS_NAMES.get(key.casefold(), key), value)
             continue
-        name = names.get(_folded(written))
+        name = names.get(folded(written))
         if name is None:
             raise UnsupportedFeatureError(
                 f"there is no option {written!r}; there are {', '.join(names.values())}",
@@ -310,7 +311,8 @@ def by_name(
     return values, storage
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """A name as it is compared."""
     return name.casefold().replace("_", "")
 
 

@@ -159,6 +159,7 @@ KNOWS_A_BACKEND = {
     ("tablefmt.spark.entry.session", "native.s3"),
     ("tablefmt.spark.entry.python_source", "arrow.changes"),  # Spark calls it for Arrow batches
     ("tablefmt.spark.entry.python_source", "arrow.tasks"),
+    ("tablefmt.spark.entry.python_stream", "arrow.changes"),
     ("tablefmt.spark.entry.python_writer", "arrow.tasks"),
 }
 """Modules that need something of one backend alone, and what."""

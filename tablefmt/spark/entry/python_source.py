@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tablefmt.changes.read import Changes
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema_views import nullable, without_comments
@@ -35,6 +35,7 @@ from tablefmt.spark.backends.arrow.tasks import (
     unpacked,
 )
 from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
+from tablefmt.spark.entry.python_stream import StreamReader, stream_reader, stream_schema
 from tablefmt.spark.entry.python_writer import TablefmtWriter, make_writer, source_store
 from tablefmt.spark.options import parse_read_options
 from tablefmt.spark.runtime import failures
@@ -75,13 +76,24 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         with carrying():
             if "provider" in self.options:
                 raise UnsupportedFeatureError(_NO_CATALOG, ["spark:catalog-table"])
-            changes = self._changes()
-            if changes is not None:
-                self.pinned = changes.last_version
-                return StructType.fromJson(to_spark_json(from_arrow(changes.schema)))
-            _, snapshot = self._snapshot()
-            self.pinned = snapshot.version
-            return StructType.fromJson(to_spark_json(snapshot.schema))
+            try:
+                return self._columns()
+            except TablefmtError:
+                # Spark does not say whether it is for a stream: then the reader is another.
+                stream = stream_schema(self.options)
+                if stream is None:
+                    raise
+                columns, self.pinned = stream
+                return columns
+
+    def _columns(self) -> StructType:
+        changes = self._changes()
+        if changes is not None:
+            self.pinned = changes.last_version
+            return StructType.fromJson(to_spark_json(from_arrow(changes.schema)))
+        _, snapshot = self._snapshot()
+        self.pinned = snapshot.version
+        return StructType.fromJson(to_spark_json(snapshot.schema))
 
     def reader(self, schema: StructType) -> TablefmtReader | ChangesReader:
         """A reader of the pinned version; for a catalog's table, of the newest there is now."""
@@ -97,6 +109,11 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         """A writer of one transaction."""
         with carrying():
             return make_writer(dict(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        """A reader of a stream in the columns of the pinned version."""
+        with carrying():
+            return stream_reader(self.options, schema, self.pinned)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TablefmtStreamWriter:
         """A writer of one batch; Spark asks for another one to commit it."""

@@ -13,7 +13,8 @@ from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.entry.callers import path_of, place, session_of
 from tablefmt.spark.runtime.frames import JavaObject
 from tablefmt.spark.statements.open_logs import open_context
-from tablefmt.spark.streams.source_classic import java_stream, stream_columns
+from tablefmt.spark.streams.source_classic import java_stream
+from tablefmt.spark.streams.source_columns import stream_columns
 from tablefmt.spark.streams.source_options import StreamOptions, parse_stream_options
 from tablefmt.store.open import open_store
 

@@ -62,14 +62,25 @@ class StreamSource:
         self.view.refresh()
         self._until = self.view.head.version
 
-    def beginning(self) -> StreamOffset:
+    def end_of_log(self) -> StreamOffset:
+        """Behind everything that there is."""
+        self.view.refresh()
+        head = Position(self.view.head.version + 1)
+        return self._offset(head, head)
+
+    def beginning(self, head: int | None = None) -> StreamOffset:
         """Where a stream that has no checkpoint begins, by its options.
+
+        Args:
+            head: the newest version that it knows; by default the one that there is now.
 
         Raises:
             VersionNotFoundError: a version or a time that is not in the history.
             ChangesExpiredError: INC-7. InvalidRangeError: a time that cannot be read.
         """
-        began = self._begin()
+        if head is None:
+            self.view.refresh()
+        began = self._begin(head)
         return self._offset(began, began)
 
     def next_offset(self, start: StreamOffset | None, *, limited: bool) -> StreamOffset:
@@ -134,9 +145,10 @@ class StreamSource:
 
     # Where it is
 
-    def _begin(self) -> Position:
+    def _begin(self, known: int | None = None) -> Position:
         version, timestamp = self.options.version, self.options.timestamp
         head = self.view.head.version if self._until is None else self._until
+        head = head if known is None else known
         timeline = self.view.timeline
         if version is None and timestamp is None:
             return Position(head, snapshot=True)

@@ -6,13 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.schema import Schema
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.jvm import loader
@@ -20,28 +15,9 @@ from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 from tablefmt.spark.statements.changes import rows_of_changes
 from tablefmt.spark.streams.source import StreamSource
+from tablefmt.spark.streams.source_columns import stream_columns
 from tablefmt.spark.streams.source_offset import StreamOffset
 from tablefmt.spark.streams.source_options import StreamOptions
-
-
-def stream_columns(schema: Schema, options: StreamOptions) -> dict[str, Any]:
-    """The columns of a stream's rows, in Spark's JSON form of a StructType.
-
-    Raises:
-        SchemaMismatchError: INC-3, columns of the table are called like the change columns.
-    """
-    described: dict[str, Any] = to_spark_json(schema)
-    if not options.changes:
-        return described
-    clash = [name for name in schema.names if name.casefold() in CHANGE_COLUMNS.names]
-    if clash:
-        raise SchemaMismatchError(
-            f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
-            "columns; leave readChangeFeed out",
-            clash,
-        )
-    fields = [*described["fields"], *to_spark_json(from_arrow(CHANGE_COLUMNS))["fields"]]
-    return {**described, "fields": fields}
 
 
 def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: int) -> JavaObject:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidRangeError
 from tablefmt.model.times import to_micros
-from tablefmt.spark.options import by_name, flag, size_of
+from tablefmt.spark.options import OF_STREAMS, by_name, flag, folded, size_of
 
 STREAM_OPTIONS = {
     "startingVersion": "begin with this version, inclusive; or earliest, or latest: what is yet to "
@@ -31,6 +31,7 @@ FILES_BY_DEFAULT = 1000
 
 EARLIEST, LATEST = "earliest", "latest"
 
+_OF_STREAMS = frozenset(map(folded, OF_STREAMS))
 _NAMES = {name.casefold(): name for name in STREAM_OPTIONS}
 
 
@@ -86,6 +87,11 @@ def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
         ignore_deletes=bool(ignore),
         storage_options={**storage, **values.get("storageOptions", {})},
     )
+
+
+def is_of_stream(given: Mapping[str, Any]) -> bool:
+    """Whether there are options among these that streams alone have."""
+    return any(folded(name) in _OF_STREAMS for name in given)
 
 
 def _version(given: Any) -> int | str | None:

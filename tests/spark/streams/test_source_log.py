@@ -129,7 +129,7 @@ def test_appended_rows_of_a_random_history_are_those_of_the_model(seed: int) -> 
     history = History(seed).run(14)
     if narrowed(history):
         pytest.skip("another test tells what becomes of it")
-    options = {"startingVersion": 0, "skipChangeCommits": "true", "maxFilesPerTrigger": 2}
+    options: Any = {"startingVersion": 0, "skipChangeCommits": "true", "maxFilesPerTrigger": 2}
 
     found = sum((rows for _, rows in batches(history.table, **options)), Counter())
 

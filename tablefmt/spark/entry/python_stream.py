@@ -1,0 +1,213 @@
+"""The source of a stream where there is no JVM at hand: Arrow batches of Spark's Python workers.
+
+Spark keeps one reader as long as a query runs, and asks it for offsets and for what tasks read; the
+copies that travel to tasks know nothing. Before 4.2 it says neither where a batch begins nor how
+much there may be in it. Spec: STR-1 .. STR-6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from tablefmt.changes.answer import Answer
+from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.errors import SchemaMismatchError, TablefmtError
+from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.schema_views import nullable, without_comments
+from tablefmt.spark.backends.arrow.changes import ChangesTask, Part, parts_of
+from tablefmt.spark.entry.python_writer import source_store
+from tablefmt.spark.runtime.failures import carrying
+from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.spark.streams.source import StreamSource
+from tablefmt.spark.streams.source_columns import stream_columns
+from tablefmt.spark.streams.source_offset import StreamOffset
+from tablefmt.spark.streams.source_options import is_of_stream, parse_stream_options
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+    KNOWS_LIMITS = False
+else:
+    KNOWS_LIMITS = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTask:
+    """Reads a part of a batch; travels to the workers."""
+
+    task: ChangesTask
+    shape: pa.Schema
+    """Of the rows, as Spark was told."""
+    part: Part
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows. Raises CorruptDataError, SchemaMismatchError: NULL where Spark knows of none."""
+        for batch in self.task.batches(self.part):
+            for column, field in zip(batch.columns, self.shape, strict=True):
+                if column.null_count and not field.nullable:
+                    with carrying():
+                        raise SchemaMismatchError(
+                            f"column {field.name!r} is NOT NULL now, and earlier rows have NULL "
+                            "there; begin the stream later, or without startingVersion",
+                            [field.name],
+                        )
+            yield pa.RecordBatch.from_arrays(batch.columns, names=self.shape.names).cast(self.shape)
+
+
+class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Reads one stream. Nothing is opened until somebody asks for an offset."""
+
+    def __init__(self, options: Mapping[str, str], columns: StructType, pinned: int | None) -> None:
+        self._options, self._columns, self._pinned = dict(options), columns, pinned
+        self._opened: StreamSource | None = None
+        self._began: StreamOffset | None = None
+        self._last: StreamOffset | None = None
+        self._first_head: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a task reads travels with its partition."""
+        return {}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a stream begins that has no checkpoint."""
+        with carrying():
+            if self._began is None:
+                self._began = self._source().beginning()
+            return _plain(self._began)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """A part of the batch each."""
+        with carrying():
+            source, ends = self._source(), _offset(end)
+            changes = source.batch(_offset(start), ends)
+            self._last = ends
+            fields = source.schema.fields
+            marks = CHANGE_COLUMNS if source.options.changes else pa.schema([])
+            task = ChangesTask(Answer(source.view.store, source.schema, fields, marks))
+            shape = pa.schema([*to_arrow(schema_from(self._columns))])
+            return [InputPartition(StreamTask(task, shape, part)) for part in parts_of(changes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part. Raises as `StreamTask.batches`."""
+        yield from partition.value.batches()
+
+    def _next(self, start: StreamOffset, *, limited: bool) -> dict[str, Any]:
+        return _plain(self._source().next_offset(start, limited=limited))
+
+    def _source(self) -> StreamSource:
+        if self._opened is None:
+            options = parse_stream_options(self._options)
+            view = open_context(source_store(options.path, options.storage_options)).view
+            pinned = view.head.version if self._pinned is None else self._pinned
+            self._opened = StreamSource(view, options, pinned)
+            self._check_columns(self._opened)
+        return self._opened
+
+    def _check_columns(self, source: StreamSource) -> None:
+        """Refuse columns that somebody gave and that are not the stream's."""
+        told = json.loads(self._columns.json())["fields"]
+        marks = len(CHANGE_COLUMNS) if source.options.changes else 0
+        table = StructType.fromJson({"type": "struct", "fields": told[: len(told) - marks]})
+        ours, theirs = (
+            to_spark_json(without_comments(nullable(each)))
+            for each in (source.schema, schema_from(table))
+        )
+        if ours != theirs:
+            raise SchemaMismatchError(
+                f"the stream was told {self._columns.simpleString()}, and the table has "
+                f"{StructType.fromJson(ours).simpleString()}; leave schema() out",
+                source.schema.names,
+            )
+
+
+class UnlimitedReader(StreamReader):
+    """For a Spark that says nothing of where a batch begins: what is there is one batch."""
+
+    def latestOffset(self) -> dict[str, Any]:
+        """All that there is now; from where the last batch ended, if this reader knows."""
+        with carrying():
+            source = self._source()
+            if self._last is None:
+                self._last = source.end_of_log()
+                self._first_head = source.view.head.version
+            else:
+                self._last = source.next_offset(self._last, limited=False)
+            return _plain(self._last)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Spark asks for it after it has asked for the end of the first batch."""
+        with carrying():
+            return _plain(self._source().beginning(self._first_head))
+
+
+if KNOWS_LIMITS:
+
+    class LimitedReader(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+        """For a Spark that says where a batch begins."""
+
+        def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+            """Where the next batch ends."""
+            with carrying():
+                limited = not isinstance(limit, ReadAllAvailable)
+                return self._next(_offset(start), limited=limited)
+
+        def getDefaultReadLimit(self) -> Any:
+            """That there is one: which, the options say."""
+            return ReadMaxFiles(1)
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """Read what is there now and no more."""
+            with carrying():
+                self._source().stop_at_head()
+
+
+def stream_reader(
+    options: Mapping[str, str], columns: StructType, pinned: int | None
+) -> StreamReader:
+    """A reader of a stream for this release of Spark.
+
+    Args:
+        options: of the source.
+        columns: as Spark knows them.
+        pinned: the version whose columns these are; None: somebody gave them.
+    """
+    return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned)
+
+
+def stream_schema(options: Mapping[str, str]) -> tuple[StructType, int] | None:
+    """The columns of a stream with these options, and the version that has them; None: they are
+    not those of a stream.
+
+    Raises:
+        InvalidRangeError, UnsupportedFeatureError: an option that streams alone have is none.
+    """
+    try:
+        asked = parse_stream_options(options)
+    except TablefmtError:
+        if is_of_stream(options):
+            raise
+        return None
+    head = open_context(source_store(asked.path, asked.storage_options)).view.head
+    columns = stream_columns(nullable(head.metadata.schema), asked)
+    return StructType.fromJson(columns), head.version
+
+
+def _plain(offset: StreamOffset) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(offset.to_json())
+    return values
+
+
+def _offset(values: dict[str, Any]) -> StreamOffset:
+    return StreamOffset.from_json(json.dumps(values))
