@@ -53,7 +53,11 @@ class StreamTask:
     part: Part
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows. Raises CorruptDataError, SchemaMismatchError: NULL where Spark knows of none."""
+        """The rows.
+
+        Raises:
+            CorruptDataError: DAT-5. SchemaMismatchError: NULL where Spark knows of none.
+        """
         for batch in self.task.batches(self.part):
             for column, field in zip(batch.columns, self.shape, strict=True):
                 if column.null_count and not field.nullable:
