@@ -22,6 +22,7 @@ from tablefmt.expressions.predicate import fields
 from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.session.scan import Scan
 from tablefmt.store.local import LocalStore
 from tablefmt.store.open import Uri
@@ -44,7 +45,8 @@ def relation(
 ) -> Any:
     """The live rows of one version as a DuckDBPyRelation, which reads them when it is run.
 
-    A relation stays at the version that it was made for. What it selects by `where` leaves out
+    A relation stays at the version that it was made for: once that is given up and vacuumed, DuckDB
+    says of a file that it is not there. What it selects by `where` leaves out
     files by the log and the rest by DuckDB; conditions put on it afterwards are DuckDB's alone.
 
     Args:
@@ -69,7 +71,8 @@ def relation(
     connection = duckdb.default_connection() if connection is None else connection
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
-    live, query = _query(connection, scan, where, _BITS)
+    with told_if_given_up(scan.store, scan.version):
+        live, query = _query(connection, scan, where, _BITS)
     return _over(connection, query, live.gone)
 
 
@@ -114,7 +117,8 @@ def attach(
     # ignore the case of ASCII.
     prefix = f"tablefmt:{name.encode().lower().hex()}:"
     gone_name = f"{prefix}{uuid.uuid4().hex}"
-    live, query = _query(connection, scan, None, f"temp.{quoted(gone_name)}")
+    with told_if_given_up(scan.store, scan.version):
+        live, query = _query(connection, scan, None, f"temp.{quoted(gone_name)}")
     if live.gone.num_rows:
         _keep(connection, live.gone, gone_name)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {query}")

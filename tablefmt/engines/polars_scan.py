@@ -19,12 +19,13 @@ from tablefmt.data.layouts import AlikeFiles, alike_files, sorted_out
 from tablefmt.data.read import read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.engines.polars_columns import column, is_read_exactly
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import CorruptDataError, UnsupportedFeatureError
 from tablefmt.expressions.polars_to_predicate import implied_by, is_conjunction, is_passing_hint
 from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.session.scan import Scan, first_files
 from tablefmt.store.local import LocalStore
 from tablefmt.store.open import Uri
@@ -99,7 +100,24 @@ class _Reader:
     def frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
     ) -> Iterator[polars.DataFrame]:
-        """Rows of these columns for which the condition is true; of the first so many of all."""
+        """Rows of these columns for which the condition is true; of the first so many of all.
+
+        Raises:
+            VersionNotFoundError: the version was given up since it was chosen.
+            CorruptDataError: DAT-5.
+        """
+        store = self._pinned.store
+        with told_if_given_up(store, self._pinned.version):
+            try:
+                yield from self._frames(wanted, condition, limit)
+            except FileNotFoundError as error:
+                # Polars says so of a file that was there when it was looked at.
+                key = str(error).rpartition(f"{store.uri}/")[2]
+                raise CorruptDataError("it is missing", key=key, rule="DAT-5") from None
+
+    def _frames(
+        self, wanted: list[str], condition: polars.Expr | None, limit: int | None
+    ) -> Iterator[polars.DataFrame]:
         snapshot = self._pinned.snapshot
         condition, predicate = _understood(condition, self._pinned)
         read = set(wanted) | set([] if condition is None else condition.meta.root_names())

@@ -172,6 +172,26 @@ def test_a_frame_stays_at_its_version(tmp_path: Path) -> None:
         tablefmt.polars.scan(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_version_that_was_given_up_is_told_as_that(collected: bool, tmp_path: Path) -> None:
+    """ENT-13: whether polars had looked at the files before or not; and another is damage."""
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    for number in (1, 2):
+        table.overwrite(pa.table({"id": [number]}))
+    old, new = (tablefmt.polars.scan(table.uri, version=version) for version in (1, 2))
+    if collected:
+        assert [lazy.collect().rows() for lazy in (old, new)] == [[(1,)], [(2,)]]
+    table.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+    with pytest.raises(errors.VersionNotFoundError, match=r"version 1 is .* from 2 to 3"):
+        old.collect()
+    assert new.collect().rows() == [(2,)]
+    (path,) = table.scan().files()["path"].to_pylist()
+    (tmp_path / "t" / path).rename(tmp_path / "kept")
+    with pytest.raises(errors.CorruptDataError, match="it is missing"):
+        new.collect()
+    (tmp_path / "kept").rename(tmp_path / "t" / path)
+
+
 def test_tables_on_s3(s3_uri: str, s3_server: S3Server) -> None:
     """By ranges; what a condition rules out is not asked for."""
     options = s3_server.options

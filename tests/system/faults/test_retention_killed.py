@@ -4,14 +4,16 @@ run again it does the rest.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tablefmt.errors import TablefmtError
 from tablefmt.log.names import CHECKPOINTS, entry_key
 from tablefmt.maintenance.expire import expire_log
 from tablefmt.maintenance.vacuum import vacuum
@@ -178,3 +180,38 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
         assert os.WTERMSIG(status) == signal.SIGKILL
         killed += 1
     assert killed >= 3
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_a_disk_that_fills_up_harms_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STO-6, RET-5: at whichever write; with room again it does the rest."""
+    work, check, _ = WORKS[name]
+    write, told = os.write, list[str]()
+    for at in range(50):
+        root = tmp_path / str(at)
+        prepare(LocalStore(root), name)
+        writes = iter(range(at))
+
+        def full(fd: int, body: Any, writes: Iterator[int] = writes) -> int:
+            if next(writes, None) is None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(fd, body)
+
+        monkeypatch.setattr(os, "write", full)
+        try:
+            work(LocalStore(root))
+        except TablefmtError as error:
+            told.append(str(error))
+        else:
+            # Hints and blocks alone are not needed, and nobody fails for them.
+            at = 50
+        monkeypatch.setattr(os, "write", write)
+        assert [p for p in root.rglob("*") if p.name.startswith(".tmp")] == []
+        check(LocalStore(root))
+        finish(LocalStore(root), name)
+        if at == 50:
+            break
+    assert told
+    assert all("disk is full" in text for text in told)
