@@ -200,6 +200,33 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
 
 
+def sql_statements(spark: Any, uri: str) -> dict[str, Any]:
+    """Statements in SQL, some that differ in numbers alone, and what keeps the table in order."""
+    tablefmt.spark.register(spark)
+    spark.sql(f"CREATE TABLE t (id BIGINT, p INT, s STRING) USING tablefmt OPTIONS (path '{uri}')")
+    spark.sql("INSERT INTO t SELECT id, id % 3, concat('s', id) FROM range(0, 3000, 1, 4)")
+    for number in (7, 8, 2999):
+        spark.sql(f"DELETE FROM t WHERE id = {number} AND s = 's{number}'")
+        spark.sql(f"UPDATE t SET p = {number}, s = 'new' WHERE id = {number - 5}")
+    spark.sql(
+        "MERGE INTO t USING (SELECT id AS k FROM range(2998, 3002)) ON id = k "
+        "WHEN MATCHED THEN UPDATE SET p = -1 "
+        "WHEN NOT MATCHED THEN INSERT (id, p, s) VALUES (k, 0, 'merged')"
+    )
+    spark.sql("OPTIMIZE t WHERE id < 100000")
+    spark.sql("OPTIMIZE t ZORDER BY (id)")
+    version = tablefmt.open(uri).version
+    spark.sql("DELETE FROM t WHERE id > 3")
+    few = [list(row) for row in spark.sql("SELECT * FROM t ORDER BY id").collect()]
+    spark.sql(f"RESTORE t TO VERSION AS OF {version}")
+    rows = tablefmt.open(uri).to_arrow().sort_by("id")
+    return {
+        "few": few,
+        "rows": [list(row) for row in zip(*rows.to_pydict().values(), strict=True)],
+        "history": [row.operation for row in spark.sql("DESCRIBE HISTORY t LIMIT 4").collect()],
+    }
+
+
 def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
     """The session is stopped while a write runs. Comes last."""
     return stopped(spark, uri, lambda frame: tablefmt.spark.write(frame, uri))
@@ -282,6 +309,7 @@ SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
         slow_attempt,
         slow_merge,
         slow_delete,
+        sql_statements,
         stopped_session,
         stopped_format,
         first_write,

@@ -46,7 +46,7 @@ def answers(process: subprocess.Popen[str]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One application for all tests: its executors take long to start."""
-    names = ("core", "killed_executor", "failing_task", "stopped_session")
+    names = ("core", "killed_executor", "failing_task", "sql_statements", "stopped_session")
     return answers(start(LOCAL_CLUSTER, tmp_path_factory.mktemp("cluster"), *names))
 
 
@@ -80,6 +80,20 @@ def test_a_task_that_fails_for_good_leaves_no_version_and_orphans_at_most(
     clustered: dict[str, Any],
 ) -> None:
     assert clustered["failing_task"] == {"raised": True, "strays": []}
+
+
+def test_statements_in_sql_work(clustered: dict[str, Any]) -> None:
+    """Their numbers are handed to code that executors make; every row as a plain model has it."""
+    model = {i: [i, i % 3, f"s{i}"] for i in range(3000)}
+    for number in (7, 8, 2999):
+        del model[number]
+        model[number - 5] = [number - 5, number, "new"]
+    model[2998][1] = -1
+    model |= {i: [i, 0, "merged"] for i in (2999, 3000, 3001)}
+    found = clustered["sql_statements"]
+    assert found["rows"] == [model[i] for i in sorted(model)]
+    assert found["few"] == [model[i] for i in range(4)]
+    assert found["history"] == ["RESTORE", "DELETE", "CLUSTER", "COMPACT MINOR"]
 
 
 STOPPED = {
