@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tablefmt.spark.entry.callers import catalog_table
+
 
 def install() -> None:
     """Have `insertInto` with options say that a table of ours is one. Once a process is enough."""
@@ -33,11 +35,9 @@ def _is_ours(spark: Any, name: str) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    state = spark._jsparkSession.sessionState()
     try:
-        table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+        found = catalog_table(spark, name)
     except (Py4JError, PySparkException):
-        # Spark itself says what is wrong with the name; a path has its format in it.
-        return name.casefold().startswith("tablefmt.")
-    provider = table.provider()
-    return bool(provider.isDefined() and provider.get().casefold() == "tablefmt")
+        found = None
+    # Spark itself says what is wrong with a path.
+    return found is not None or name.casefold().startswith("tablefmt.")

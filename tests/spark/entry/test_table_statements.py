@@ -16,6 +16,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tablefmt.spark.entry import insert_options
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
@@ -186,6 +187,10 @@ def test_names_of_another_catalog_are_not_ours(
             elsewhere.sql(text)
     with pytest.raises(InvalidRangeError, match="no table t"):
         tablefmt.spark.sync(elsewhere, "t")
+    assert [insert_options._is_ours(session, "t") for session in (spark, elsewhere)] == [
+        True,
+        False,
+    ]
     assert tablefmt.open(t).version == 4
     elsewhere.sql("RESTORE SPARK_CATALOG.default.t TO VERSION AS OF 1")
     assert ids(spark) == list(range(10))
