@@ -24,6 +24,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arrow_types import arrow_type, from_arrow_field
 from tablefmt.pipes.rows import CHANGE, Taken, Transform, counted, pieces, transformed
 
 GONE = "__tablefmt_gone"
@@ -82,7 +83,7 @@ class _Keys:
 
     def take(self, piece: pa.Table) -> None:
         """Note the keys of some rows. Raises ConstraintViolationError: one is NULL."""
-        keys = piece.select(self.columns)
+        keys = _typed(piece.select(self.columns))
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             if column.null_count:
                 raise ConstraintViolationError(
@@ -98,19 +99,43 @@ class _Keys:
         return pa.chunked_array(self.bytes, pa.large_binary())
 
 
+def _typed(keys: pa.Table) -> pa.Table:
+    """The same in the types that columns of tables have. Raises SchemaMismatchError."""
+    types = [arrow_type(from_arrow_field(field).type) for field in keys.schema]
+    shape = [pa.field(name, kind) for name, kind in zip(keys.column_names, types, strict=True)]
+    return keys.cast(pa.schema(shape))
+
+
 def _plain(column: pa.ChunkedArray) -> pa.Array:
     """One array, in which zero is zero: -0.0 equals 0.0 in a condition."""
     values = column.combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+@dataclass(frozen=True, slots=True)
+class Upserts:
+    """Rows that come, and the keys of those that go, in one stream."""
+
+    taken: Taken
+    """With the column GONE at the end."""
+    columns: pa.Schema
+    """Of rows that come."""
+    keys: list[str]
+
+    def came(self) -> Taken:
+        """The stream where no row goes, since none is there: without GONE."""
+        batches = (
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.columns)
+            for batch in self.taken.reader
+        )
+        return counted(self.columns, batches)
 
 
 @contextmanager
 def upserts(
     rows: BatchSource, transform: Transform | None, keys: Sequence[str], empty: pa.Schema | None
-) -> Iterator[tuple[Taken, list[str]]]:
-    """Rows for `merge_by`, while the block lasts, and the columns that the keys are.
+) -> Iterator[Upserts]:
+    """Rows for `merge_by`, while the block lasts.
 
     The rows are kept, on disk beyond a limit, and their keys in memory.
 
@@ -135,7 +160,9 @@ def upserts(
             raise OSError("the disk is full: the rows of the pipe could not be kept")
         _check_distinct(here)
         lost = _without(gone, transform, here, kept.schema)
-        schema = kept.schema.append(pa.field(GONE, pa.bool_(), nullable=False))
+        # Of a row that is gone there is nothing but its key.
+        nullable = pa.schema([field.with_nullable(True) for field in kept.schema])
+        schema = nullable.append(pa.field(GONE, pa.bool_()))
 
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in kept.reader():
@@ -143,7 +170,7 @@ def upserts(
             for piece in lost:
                 yield from _padded(piece, schema)
 
-        yield counted(schema, batches()), names
+        yield Upserts(counted(schema, batches()), kept.schema, names)
 
 
 class _Part(BatchSource):
@@ -182,9 +209,8 @@ def _without(
         return []
     left = _Keys(here.columns)
     taken = transformed(gone, transform, schema)
-    shape = pa.schema([schema.field(name) for name in here.columns])
     for piece in pieces(taken.reader, taken.reader.schema):
-        left.take(_as_keys(piece, shape))
+        left.take(_as_keys(piece, here))
     if not left.tables:
         return []
     keys, known = left.all().combine_chunks(), here.all()
@@ -193,9 +219,11 @@ def _without(
     return [pa.concat_tables(left.tables).take(places)] if len(places) else []
 
 
-def _as_keys(piece: pa.Table, shape: pa.Schema) -> pa.Table:
+def _as_keys(piece: pa.Table, here: _Keys) -> pa.Table:
+    """The keys of rows that are gone, as those of rows that came."""
     try:
-        return piece.select(shape.names).cast(shape.with_metadata(None))
+        keys = _typed(piece.select(here.columns))
+        return keys.cast(here.tables[0].schema) if here.tables else keys
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise SchemaMismatchError(
             "the transform gave other keys of rows that are gone than of rows that came: "
@@ -225,13 +253,9 @@ def _flagged(batch: pa.RecordBatch, schema: pa.Schema, *, gone: bool) -> pa.Reco
 
 def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Rows with keys alone, all else NULL."""
-    nullable = pa.schema([f.with_nullable(True) for f in schema])
     columns = [
         keys[f.name].cast(f.type) if f.name in keys.column_names else pa.nulls(len(keys), f.type)
-        for f in nullable
+        for f in schema
     ]
     columns[-1] = pa.repeat(pa.scalar(True), len(keys))
-    return [
-        pa.RecordBatch.from_arrays(b.columns, schema=schema)
-        for b in pa.Table.from_arrays(columns, schema=nullable).to_batches()
-    ]
+    return list(pa.Table.from_arrays(columns, schema=schema).to_batches())

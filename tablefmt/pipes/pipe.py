@@ -17,7 +17,7 @@ from tablefmt.errors import InvalidRangeError, TableNotFoundError
 from tablefmt.log.cursors_json import NAME_BYTES_MAX
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import DerivedFrom
-from tablefmt.operations.append import append
+from tablefmt.operations.append import append_statement
 from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.merge import merge
@@ -26,7 +26,6 @@ from tablefmt.pipes.rows import (
     KINDS,
     Taken,
     Transform,
-    counted,
     known_content,
     taken_rows,
     transformed,
@@ -36,6 +35,7 @@ from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import autocommit
 from tablefmt.snapshot.cursors import NO_CURSORS
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import Uri, open_store
@@ -140,20 +140,19 @@ class _Run:
         taken = transformed(rows, pipe.transform, self._columns)
         if self.target is None:
             return self._make(taken, partition_by)
-        done = append(self.target, taken.reader, self.options, merge_schema=merge_schema)
-        return self._ran(taken, done)
+        statement = append_statement(taken.reader, merge_schema=merge_schema)
+        # The newest version was looked for just now; what came since is judged at the commit.
+        return self._ran(taken, autocommit(self.target, statement, self.options, refresh=False))
 
     def merge(self, keys: Sequence[str], partition_by: Partitions) -> PipeRun:
         pipe = self.pipe
         rows = taken_rows(pipe.source, self.derived, "net", pipe.where, KINDS)
-        with upserts(rows, pipe.transform, keys, self._columns) as (taken, names):
+        with upserts(rows, pipe.transform, keys, self._columns) as new:
             if self.target is None:
-                # Nothing is there that could go.
-                shape = taken.reader.schema.remove(len(taken.reader.schema) - 1)
-                came = (batch.select(shape.names) for batch in taken.reader)
-                return self._make(counted(shape, came), partition_by)
-            statement = merge_by(names, taken.reader.schema.names[:-1])
-            return self._ran(taken, merge(self.target, taken.reader, statement, self.options))
+                return self._make(new.came(), partition_by)
+            statement = merge_by(new.keys, new.columns.names)
+            done = merge(self.target, new.taken.reader, statement, self.options)
+            return self._ran(new.taken, done)
 
     @property
     def _columns(self) -> pa.Schema | None:

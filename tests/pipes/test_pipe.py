@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -434,3 +435,64 @@ def test_a_pipe_can_be_run_again_and_again() -> None:
         assert pipe.into(there).last_version == 2 + number
         here.append({"id": [10 + number], "v": ["n"]})
     assert len(shown(tablefmt.open(there))) == 5
+
+
+def test_requests_of_a_run_that_brings_something() -> None:
+    """PIP-3: a look at each table, the entry that is new, its file; a file and an entry are put."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there)
+    target = tablefmt.open(there)
+    one, two = CountingStore(here.context.store), CountingStore(target.context.store)
+    warm, into = behind(here, one), behind(target, two)
+    tablefmt.open(here.uri).append({"id": [4], "v": ["d"]})
+    one.reset()
+    two.reset()
+    assert tablefmt.pipe(warm).into(into).rows == 1
+    assert Counter(verb for verb, _ in two.requests) == {"get": 1, "put": 1, "put_if_absent": 1}
+    logs = Counter(key for _, key in one.requests if key.startswith("_log/"))
+    assert set(logs) <= {entry_key(version) for version in range(3, 15)}
+    assert logs[entry_key(3)] == 1
+
+
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_a_target_that_is_made_has_the_sources_definition_of_columns(keys: str | None) -> None:
+    """PIP-6, PIP-5: NOT NULL, nested, variant; and rows that go though columns are NOT NULL."""
+    columns = "id BIGINT NOT NULL, v STRING NOT NULL, n STRUCT<a: INT, b: ARRAY<STRING>>, x VARIANT"
+    here = tablefmt.create(place(), columns)
+    here.append({"id": [1, 2, 3], "v": ["a", "b", "c"], "n": [{"a": 1, "b": ["x"]}, None, None]})
+    there = place()
+    tablefmt.pipe(here).into(there, keys=keys)
+    assert tablefmt.open(there).schema.equals(here.schema)
+    here.delete("id = 1")
+    here.update({"v": "'z'"}, "id = 3")
+    tablefmt.pipe(here).into(there, keys=keys)
+    if keys is None:
+        assert [row[:2] for row in shown(tablefmt.open(there))] == [
+            (1, "a"), (2, "b"), (3, "c"), (3, "z")
+        ]  # fmt: skip
+    else:
+        assert shown(tablefmt.open(there)) == shown(here)
+
+
+@pytest.mark.parametrize("keys", [None, "v"])
+@pytest.mark.parametrize("form", ["dictionary", "polars", "pandas", "reader", "rows", "views"])
+def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) -> None:
+    """PIP-4, PIP-5: and keys of any such type tell rows apart."""
+    polars = pytest.importorskip("polars")
+    views = pa.schema({"id": pa.int64(), "v": pa.string_view()})
+    forms: dict[str, Any] = {
+        "dictionary": lambda t: t.set_column(1, "v", t["v"].dictionary_encode()),
+        "polars": polars.from_arrow,
+        "pandas": lambda t: t.to_pandas(),
+        "reader": lambda t: t.to_reader(),
+        "rows": lambda t: t.to_pylist(),
+        "views": lambda t: t.cast(views),
+    }
+    here, there = source(), place()
+    pipe = tablefmt.pipe(here, transform=forms[form])
+    pipe.into(there, keys=keys)
+    here.update({"v": "concat(v, '1')"}, "id < 3")
+    here.append({"id": [9], "v": ["z"]})
+    pipe.into(there, keys=keys)
+    now = [(1, "a1"), (2, "b1"), (3, "c"), (9, "z")]
+    assert shown(tablefmt.open(there)) == sorted(now if keys else [*now, (1, "a"), (2, "b")])
