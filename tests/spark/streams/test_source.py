@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 import tablefmt
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import (
+    ChangesExpiredError,
+    InvalidRangeError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from tests.log.test_horizon import raise_horizon
 from tests.spark.streams.draining import drain
 
 Load = Callable[..., Any]
@@ -145,3 +151,51 @@ def test_options_that_make_no_sense_are_refused_when_a_stream_is_loaded(
 ) -> None:
     with pytest.raises(error, match=words):
         load(**options)
+
+
+def test_a_query_that_ended_goes_on_though_what_it_read_has_expired(
+    table: tablefmt.Table, load: Load, tmp_path: Path
+) -> None:
+    """STR-5: what it has still to read is kept; Spark asks once more for the batch before that."""
+    options = {"startingVersion": 2, "readChangeFeed": "true"}
+    first = drain(load(**options).select("id"), tmp_path / "c")
+    raise_horizon(table.context.store, 3)
+
+    table.append({"id": [9], "v": ["b"]})
+
+    assert list(map(sorted, first)) == [[(1,), (2,), (11,), (12,)]]
+    assert drain(load(**options).select("id"), tmp_path / "c") == [[(9,)]]
+    with pytest.raises(ChangesExpiredError, match="earliest that can still be read is 4"):
+        drain(load(**options), tmp_path / "d")
+
+
+def test_a_single_batch_and_a_query_that_runs_on_read_all_of_it(
+    spark: Any, table: tablefmt.Table, load: Load, tmp_path: Path
+) -> None:
+    """STR-4: Trigger.Once heeds no limit. Aggregates over a stream have their state."""
+    options = {"maxFilesPerTrigger": 1, "readChangeFeed": "true", "startingVersion": 1}
+    once = drain(load(**options).select("id"), tmp_path / "c", once=True)
+    assert [len(batch) for batch in once] == [6]
+    table.delete("id = 1")
+    table.restore(version=3)
+    kinds = load(**options).groupBy("_change_type").count()
+    query = kinds.writeStream.format("memory").queryName("kinds").outputMode("complete").start()
+    try:
+        query.processAllAvailable()
+        table.append({"id": [9], "v": ["b"]})
+        query.processAllAvailable()
+        assert {row.numInputRows for row in query.recentProgress if row.numInputRows} == {1, 2}
+    finally:
+        query.stop()
+    assert sorted(map(tuple, spark.table("kinds").collect())) == [("delete", 1), ("insert", 8)]
+
+
+def test_a_stream_through_arrow_in_a_session_with_a_jvm(
+    table: tablefmt.Table, load: Load, tmp_path: Path, use_backend: Any
+) -> None:
+    """STR-1, STR-3: by the session's setting, or because Hadoop cannot open the place."""
+    table.delete("id = 0")
+    use_backend("arrow")
+    assert [row for batch in drain(load(), tmp_path / "c") for row in batch] == sorted(
+        [(10, None), *pair(1), *pair(2)], key=repr
+    )

@@ -205,7 +205,7 @@ def test_what_compaction_commits_is_nothing_to_a_stream(table: tablefmt.Table) -
 
 
 def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table) -> None:
-    """STR-6: the next entry; a batch of one commit asks for it and the one after it."""
+    """STR-6: a look costs the next entry; a batch of one commit asks for it and a few after it."""
     counting = CountingStore(table.context.store)
     view = behind(table, counting).context.view
     source = StreamSource(view, parse_stream_options({"startingVersion": 4}), 4)
