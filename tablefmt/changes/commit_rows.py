@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Entry, Lineage
-from tablefmt.model.positions import Marks, decode_positions, pack_positions, unpack_positions
+from tablefmt.model.positions import Marks, decode_positions, own_positions, pack_positions
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning
 from tablefmt.snapshot.segments import NEVER, Segment
@@ -80,7 +80,7 @@ def chosen_rows(files: pa.Table, place: int) -> BitMap64:
     """The rows that a change has of one of its files."""
     count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
     every = BitMap64(range(count))
-    return every if vector is None else every - unpack_positions(vector)
+    return every if vector is None else every - own_positions(vector)
 
 
 def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:

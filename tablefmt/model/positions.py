@@ -67,11 +67,23 @@ def pack_positions(positions: BitMap64) -> bytes:
 
 
 def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
-    """Of each row of a file of so many, whether it is there still: not among those `packed`."""
-    mask: NDArray[np.bool_] = np.ones(rows, bool)
-    if packed is not None:
-        mask[np.asarray(unpack_positions(packed).to_array(), np.int64)] = False
+    """Of each row of a file of so many, whether it is there still.
+
+    Args:
+        packed: the positions that are not, as of `pack_positions`; None: there are none.
+        rows: how many the file has.
+    """
+    gone = BitMap64() if packed is None else own_positions(packed)
+    few = 2 * len(gone) <= rows
+    mask: NDArray[np.bool_] = np.full(rows, few)
+    some = gone if few else BitMap64(range(rows)) - gone
+    mask[np.asarray(some.to_array(), np.int64)] = not few
     return mask
+
+
+def own_positions(packed: bytes) -> BitMap64:
+    """The reverse of `pack_positions`, for bytes that came from there: they are not looked at."""
+    return BitMap64.deserialize(packed)
 
 
 def unpack_positions(packed: bytes) -> BitMap64:

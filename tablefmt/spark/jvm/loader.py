@@ -48,6 +48,7 @@ SOURCES = (
     "RowCommands",
     "RowDescription",
     "RowTarget",
+    "RowTurns",
     "ScalaValues",
     "SessionCatalog",
     "SnapshotFileIndex",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -19,28 +19,27 @@ from tablefmt.changes.shared_files import (
     Uses,
     first_uses,
     masks_of,
-    only_rows,
     rows_of_change,
     shared_files,
     turns_of,
 )
 from tablefmt.expressions.ddl import to_spark_json
-from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import Schema
 from tablefmt.spark.backends.base import FILE, ChangeRange
 from tablefmt.spark.backends.native.groups import Groups, partition_groups, single_groups
-from tablefmt.spark.backends.native.relation import POSITION, Files, to_dataframe
-from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
+from tablefmt.spark.backends.native.relation import (
+    DELETED_TASK_BYTES,
+    Files,
+    to_dataframe,
+)
+from tablefmt.spark.jvm import loader
+from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
-JOINED_ROWS = 1 << 20
-"""Rows whose positions are joined to a scan. With more, a file is scanned for every commit that
-took rows out of it."""
-
-_KEY = "__tablefmt_place"
-_FILE_BITS = 40
-"""Of the number of a row's file in its key; below is the position."""
+SHARED_ROWS = 1 << 20
+"""Rows of which each is known by its place. With more, a file is scanned for every commit that took
+rows out of it."""
 
 _numbers = itertools.count(1)
 
@@ -65,7 +64,7 @@ def read_changes(
     frames = []
     for n, each in enumerate(alike.values() or [[]]):
         schema = schema_of_files(of.schema, each[0].lost if each else frozenset())
-        shared = shared_files(each, JOINED_ROWS, rows_of_change)
+        shared = shared_files(each, SHARED_ROWS, rows_of_change)
         masks = masks_of(each, shared)
         apart = [
             replace(change, files=change.files.filter(pa.array(~masks[at])))
@@ -78,44 +77,53 @@ def read_changes(
             scanned = _files(f"{identity} {n}", schema, left)
             frames.append(to_dataframe(spark, store, scanned))
         if shared:
-            scanned, places = _shared(f"{identity} {n} shared", schema, each, shared)
-            frames.append(_joined(spark, store, scanned, places))
+            once = _SharedFiles.of(f"{identity} {n} shared", schema, each, shared)
+            frames.append(once.frame(spark, store))
     return reduce(lambda whole, part: whole.unionAll(part), frames)
 
 
-def _shared(
-    identity: str, schema: Schema, each: Sequence[FileChanges], shared: Mapping[int, Uses]
-) -> tuple[Files, pa.Table]:
-    """Files out of which several commits took rows, and the change columns of these by _KEY."""
-    turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
-    columns = only_rows(first_uses(each, shared), [positions for positions, _ in turns])
-    ids = each[0].partition_ids
-    groups = single_groups(columns, schema, ids, FILE)
-    scanned = Files(
-        identity=identity,
-        columns=columns,
-        schema=schema,
-        partition_ids=ids,
-        groups=groups,
-        positions=True,
-    )
-    keys = [(at << _FILE_BITS) | positions for at, (positions, _) in enumerate(turns)]
-    of_change = np.concatenate([turn for _, turn in turns])
-    marks = pa.Table.from_pylist(
-        [dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True)) for change in each],
-        CHANGE_COLUMNS,
-    ).take(pa.array(of_change))
-    return scanned, marks.append_column(_KEY, pa.array(np.concatenate(keys)))
+@dataclass(frozen=True, slots=True, eq=False)
+class _SharedFiles:
+    """Files out of which several commits took rows, and which rows: as RowTurns takes them."""
 
+    scanned: Files
+    packed: bytes
+    marks: str
 
-def _joined(spark: Session, store: Store, scanned: Files, places: pa.Table) -> DataFrame:
-    """One scan, and a join by position."""
-    functions = functions_of(spark)
-    known = functions.broadcast(spark.createDataFrame(places))
-    key = functions.expr(f"shiftleft(bigint({FILE}), {_FILE_BITS}) | {POSITION}")
-    rows = to_dataframe(spark, store, scanned).withColumn(_KEY, key)
-    names = [*(quote_name(f.name) for f in scanned.schema.fields), *CHANGE_COLUMNS.names]
-    return rows.join(known, _KEY).select(*names)
+    @classmethod
+    def of(
+        cls, identity: str, schema: Schema, each: Sequence[FileChanges], shared: Mapping[int, Uses]
+    ) -> _SharedFiles:
+        """From the changes that the files are in."""
+        turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
+        counts = np.array([len(positions) for positions, _ in turns])
+        files = first_uses(each, shared)
+        # Which rows are meant is asked apart.
+        files = files.drop_columns("vector").append_column(
+            "vector", pa.nulls(files.num_rows, pa.large_binary())
+        )
+        ids = each[0].partition_ids
+        scanned = Files(
+            identity=identity,
+            columns=files,
+            schema=schema,
+            partition_ids=ids,
+            groups=single_groups(files, schema, ids, FILE),
+            positions=True,
+        )
+        sizes = np.stack([files["rows"].to_numpy(), counts], axis=1).ravel()
+        numbers = [np.array([len(turns)]), sizes, *(p for p, _ in turns), *(t for _, t in turns)]
+        lines = ["\t".join(map(str, change.marks)) for change in each]
+        return cls(scanned, np.concatenate(numbers).astype("<i4").tobytes(), "\n".join(lines))
+
+    def frame(self, spark: Session, store: Store) -> DataFrame:
+        """Their rows: one scan, and for each row a look at what is known of its place."""
+        from pyspark.sql import DataFrame
+
+        rows = to_dataframe(spark, store, self.scanned)
+        limit = loader.long(spark, DELETED_TASK_BYTES)
+        turns = loader.new_instance(spark, "RowTurns", self.packed, self.marks, limit)
+        return DataFrame(turns.marked(rows._jdf, "\t".join(CHANGE_COLUMNS.names)), spark)
 
 
 def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:

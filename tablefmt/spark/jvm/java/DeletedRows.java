@@ -160,14 +160,18 @@ public class DeletedRows {
       if (all.getSizeInBytes() <= taskBytes) {
         array = new Constant(all, type);
       } else {
-        Broadcast shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
-        Expression known = new Literal(shared, new ObjectType(Broadcast.class));
-        // Otherwise the optimizer would put the array itself into the plan, and into every task.
-        array = new Invoke(new KnownNotNull(known), "value", type, NOTHING, NOTHING, true, false,
-            true);
+        array = broadcast(context, all, type);
       }
     }
     return array;
+  }
+
+  /** An array that goes to every executor once. */
+  static Expression broadcast(SparkContext context, UnsafeArrayData all, ArrayType type) {
+    Broadcast shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
+    Expression known = new Literal(shared, new ObjectType(Broadcast.class));
+    // Otherwise the optimizer would put the array itself into the plan, and into every task.
+    return new Invoke(new KnownNotNull(known), "value", type, NOTHING, NOTHING, true, false, true);
   }
 
   private long[] words() {
