@@ -68,8 +68,8 @@ def test_rows_of_one_file_go_to_the_commits_that_took_them(
     frame = tablefmt.spark.open(spark, uri).changes(after_version=2)
     assert rows_of(frame, wanted.schema) == rows_of(wanted)
     if backend == "native":
-        # Two files in four and three commits, or in one scan; those that updates made, as they came, and
-        # three out of which a later delete took rows.
+        # Two files in four and three commits, or in one scan; those that updates made, as they
+        # came, and three out of which a later delete took rows.
         assert planned_files(frame) == (7 if "SHARED_ROWS" in limits else 2) + 4 + 3
     for where, test in CONDITIONS.items():
         rows = [tuple(row.items()) for row in wanted.to_pylist() if test(row)]
