@@ -19,6 +19,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from tablefmt.data.checksum import END_BYTES, End
+from tablefmt.store.buffers import lent, reader_of
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
 WHOLE_BYTES = 1 << 20
@@ -66,7 +67,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         """What is there of it, with whatever brings the rest."""
         size, end = self._files[path]
         if end.start == 0:
-            return pa.BufferReader(end.body)
+            return reader_of(end.body)
         if not self._store.remote:
             opened = self._store.open_file(path)
             if opened is not None:
@@ -178,7 +179,7 @@ class RangedFile:
 
     def opened(self) -> pa.NativeFile:
         """For Arrow."""
-        return pa.PythonFile(_Reader(self), mode="r")
+        return pa.PythonFile(lent(_Reader(self)), mode="r")
 
 
 class _Reader(io.RawIOBase):
@@ -228,7 +229,7 @@ def open_data_file(store: Store, path: str, size: int) -> pa.NativeFile:
     start = 0 if size <= WHOLE_BYTES else size - END_BYTES
     end = End(start, store.get_range(path, start, size + 1 - start), size)
     if start == 0:
-        return pa.BufferReader(end.body)
+        return reader_of(end.body)
     return RangedFile(store, path, size, end, ()).opened()
 
 

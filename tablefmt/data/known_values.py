@@ -21,6 +21,7 @@ from tablefmt.data.scanner import CODED_ROWS, coded_columns
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema, is_float
+from tablefmt.store.buffers import lent
 
 THREADS = 16
 """Footers read at once."""
@@ -55,7 +56,7 @@ def dataset_of(
         unlooked: physical names of columns that no condition looks at; those of text may be read
             as codes.
     """
-    filesystem = pyarrow.fs.PyFileSystem(data)
+    filesystem = pyarrow.fs.PyFileSystem(lent(data))
     initial = {
         field.physical: default_array(field.initial, field.type)[0]
         for field in schema.fields

@@ -16,6 +16,7 @@ from tablefmt.log.names import deletes_key, path_problem, side_key
 from tablefmt.model.entry import RowDeletes, SideFile, StoredEntry
 from tablefmt.model.features import needs_newer
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
+from tablefmt.store.buffers import reader_of
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 SIDE_ABOVE_BYTES = 1 << 20
@@ -122,7 +123,7 @@ def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
             "the side file is not what the entry says", key=side.path, rule=rule
         )
     try:
-        columns = pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
+        columns = pq.read_table(reader_of(body), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(side, rule, error) from None
     beyond = unknown_columns(columns.column_names, place)

@@ -14,6 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
+from tablefmt.store.buffers import reader_of
 from tablefmt.store.forks import ForkedLock
 from tablefmt.store.protocol import (
     Exists,
@@ -180,7 +181,7 @@ class MemoryStore:
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """A copy of the object."""
-        return pa.BufferReader(bytes(self._file(key).getvalue()))
+        return reader_of(self._file(key).getvalue())
 
     def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
         """No turns here: a lost race costs little more than the wait would."""

@@ -19,6 +19,7 @@ from tablefmt.log.codec import digest
 from tablefmt.log.names import part_key
 from tablefmt.model.cached import cached_property
 from tablefmt.snapshot.checkpoints.root import Part
+from tablefmt.store.buffers import lent
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
 ROW_GROUP = 1 << 13
@@ -121,7 +122,7 @@ class PartFile:
         chosen = range(self.footer.num_row_groups) if groups is None else list(groups)
         try:
             opened = self._store.open_file(self.part.path)
-            source = opened or pa.PythonFile(self._fetched(known, chosen), mode="r")
+            source = opened or pa.PythonFile(lent(self._fetched(known, chosen)), mode="r")
             with pq.ParquetFile(
                 source, metadata=self.footer, page_checksum_verification=True, pre_buffer=False
             ) as file:
