@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tests.changes.histories import History
 from tests.log.test_horizon import raise_horizon
 from tests.spark.streams.draining import drain
 
@@ -199,3 +201,34 @@ def test_a_stream_through_arrow_in_a_session_with_a_jvm(
     assert [row for batch in drain(load(), tmp_path / "c") for row in batch] == sorted(
         [(10, None), *pair(1), *pair(2)], key=repr
     )
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_a_feed_of_a_random_history_is_that_of_the_model(
+    load: Load, tmp_path: Path, uri: str, seed: int
+) -> None:
+    """STR-3, INC-3 .. INC-6: renamed, dropped and wider columns, partitions, deletes, restores."""
+    history = History(seed, uri).run(11)
+    options = {"readChangeFeed": "true", "startingVersion": 0, "maxFilesPerTrigger": 4}
+    found: dict[int, Counter[Any]] = {}
+    for batch in drain(load(**options).drop("_commit_timestamp"), tmp_path / "c"):
+        for *row, kind, version in batch:
+            found.setdefault(version, Counter())[(kind, tuple(row))] += 1
+    for each in history.changes(0, len(history.versions) - 1):
+        each.check(found.pop(each.version, Counter()))
+    assert found == {}
+
+
+def test_columns_that_are_called_like_the_change_columns_are_the_tables_own(
+    load: Load, tmp_path: Path, uri: str
+) -> None:
+    """STR-1: a table may keep what a feed gave; and odd names."""
+    schema = "`_Change_Type` STRING, `a.b `` c` INT, `_commit_version` BIGINT, `größe` INT"
+    table = tablefmt.create(uri, schema, partition_by=["größe"])
+    table.append({"_Change_Type": ["delete"], "a.b ` c": [1], "_commit_version": [7], "größe": [2]})
+    table.append({"_Change_Type": [None], "a.b ` c": [2], "_commit_version": [8], "größe": [None]})
+
+    assert drain(load(), tmp_path / "c") == [[("delete", 1, 7, 2), (None, 2, 8, None)]]
+    with pytest.raises(SchemaMismatchError, match="leave readChangeFeed out") as clash:
+        load(readChangeFeed="true")
+    assert clash.value.columns == ["_Change_Type", "_commit_version"]
