@@ -37,7 +37,7 @@ def job(folder: Path, batches: int, seconds: float) -> int:
             start_new_session=True,
         )
         try:
-            return process.wait(600)
+            return process.wait(1800)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
