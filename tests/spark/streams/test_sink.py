@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions
 
 import tablefmt
 import tablefmt.spark
@@ -249,6 +250,20 @@ def test_two_queries_into_one_table_do_not_meet(feed: Feed, uri: str, tmp_path: 
     other.run(uri)
     assert rows(uri) == [(1, "b"), (2, "a")]
     assert len(application_ids(uri)) == 2
+
+
+def test_what_a_query_reads_of_its_own_table_is_as_of_its_start(
+    feed: Feed, spark: Any, uri: str
+) -> None:
+    """STR-13: a constant, so that a batch is in no conflict with the one before it."""
+    feed.put(1, 2)
+    feed.run(uri)
+    known = spark.read.format("tablefmt").load(uri).selectExpr("id AS known")
+    feed.put(3, 1)
+    feed.put(13)
+    told = feed.batches().join(known, functions.expr("id = known"), "left")
+    feed.run(uri, frame=told.selectExpr("id + 10 AS id", "IF(known IS NULL, 'n', 'k') AS p"))
+    assert rows(uri) == [(1, "b"), (2, "a"), (11, "k"), (13, "n"), (23, "n")]
 
 
 def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int) -> Any:
