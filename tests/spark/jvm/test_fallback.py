@@ -12,7 +12,7 @@ import tablefmt.spark
 # In a process of its own: the classes are compiled once a JVM.
 PROGRAM = """
 import json, logging, sys
-import tablefmt, tablefmt.spark
+import tablefmt, tablefmt.errors, tablefmt.spark
 from tablefmt.spark.jvm import loader
 
 uri, gone = sys.argv[1:]
@@ -43,7 +43,12 @@ frames = [
     tablefmt.spark.read(spark, uri),
 ]
 answers = [sorted(str(r.asDict()) for r in f.collect()) for f in frames]
-print(json.dumps({"answers": answers, "warnings": warnings}))
+try:
+    spark.sql(f"VACUUM tablefmt.`{uri}`")
+    refused = ""
+except tablefmt.errors.UnsupportedFeatureError as error:
+    refused = str(error)
+print(json.dumps({"answers": answers, "warnings": warnings, "refused": refused}))
 spark.stop()
 """
 
@@ -67,6 +72,7 @@ def test_a_lacking_class_means_the_other_plane_the_same_answers_and_one_warning(
     answers = [sorted(str(r.asDict()) for r in f.collect()) for f in frames]
     assert [len(rows) for rows in answers] == [4, 12]
     assert found["answers"] == answers
+    assert "call tablefmt.spark.open(spark, uri).vacuum(" in found["refused"]
     (warning,) = found["warnings"]
     assert warning.startswith("arrow backend")
     assert "HadoopFsRelationIsGone" in warning
