@@ -55,7 +55,10 @@ def _stream(session: JavaObject, given: str, loaded: str | None) -> JavaObject:
 
 
 def _opened(given: str) -> tuple[StreamOptions, LogView]:
-    options = parse_stream_options(json.loads(given))
+    asked = json.loads(given)
+    # Of Hive's catalog, beside the options of the storage.
+    asked.pop("serialization.format", None)
+    options = parse_stream_options(asked)
     uri = place(path_of(options.path))
     return options, open_context(open_store(uri, options.storage_options)).view
 

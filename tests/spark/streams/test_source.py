@@ -123,6 +123,11 @@ def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
     reader = spark.readStream.option("startingVersion", 2).option("maxFilesPerTrigger", 1)
 
     assert drain(reader.table("t"), tmp_path / "c") == [pair(1), pair(2)]
+    hive = reader.option("serialization.format", "1").table("t")
+    assert drain(hive, tmp_path / "d") == [pair(1), pair(2)]
+    table.alter.add_column("w", "INT")
+    with pytest.raises(SchemaMismatchError, match=r"sync\(spark, 'spark_catalog.default.t'\)"):
+        reader.table("t")
     with pytest.raises(UnsupportedFeatureError, match="give the path to"):
         spark.readStream.table(f"tablefmt.`{uri}`")
 

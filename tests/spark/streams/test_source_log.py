@@ -382,3 +382,51 @@ def test_only_columns_stop_a_stream_and_only_once_all_before_was_read() -> None:
     with pytest.raises(SchemaMismatchError) as renamed:
         again.next_offset(rest, limited=True)
     assert renamed.value.columns == ["w"]
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_what_a_commit_is_to_a_stream_goes_by_rows_and_not_by_files(mode: str) -> None:
+    """STR-3: a rewrite carries rows over, which are no news; what took none is an append."""
+    table = new_table(memory(), deleteMode=mode)
+    table.overwrite(rows(1, 2, 3))
+    table.delete("id = 1")
+    merge = table.merge(rows(3, 4), "t.id = s.id").when_not_matched_insert_all()
+    merge.execute()
+    table.truncate()
+    table.append(rows(5))
+    options: Any = {"startingVersion": 0, "maxFilesPerTrigger": 1}
+
+    found: Counter[Any] = sum(
+        (got for _, got in batches(table, **options, ignoreDeletes="true")), Counter()
+    )
+
+    assert sorted((version, row[0]) for version, _, row in found) == [
+        (1, 1), (1, 2), (1, 3), (3, 4), (5, 5)
+    ]  # fmt: skip
+    for change in (
+        lambda: table.update({"p": "'z'"}, "id = 5"),
+        lambda: table.overwrite(rows(6)),
+        lambda: table.restore(version=1),
+    ):
+        change()
+        told = load(table, ignoreDeletes="true", startingVersion=table.version)
+        with pytest.raises(UnsupportedFeatureError, match=f"version {table.version} "):
+            told.next_offset(None, limited=True)
+        passed = load(table, skipChangeCommits="true", startingVersion=table.version)
+        assert passed.next_offset(None, limited=True).position == Position(table.version)
+
+
+def test_rows_that_no_longer_fit_their_columns_stop_a_stream() -> None:
+    """STR-5: a restore made a type narrow again; who is past it goes on."""
+    table = tablefmt.create(f"memory://stream-{next(_numbers)}", "id INT")
+    table.append({"id": [1]})
+    table.alter.widen_column("id", "BIGINT")
+    table.append({"id": [1 << 40]})
+    table.restore(version=1)
+    table.append({"id": [2]})
+
+    with pytest.raises(SchemaMismatchError, match="wider type"):
+        load(table, startingVersion=3).next_offset(None, limited=True)
+    source = load(table, startingVersion=5)
+    end = source.next_offset(None, limited=True)
+    assert read(source, None, end) == Counter({(5, "insert", (2,)): 1})
