@@ -23,6 +23,7 @@ from typing import Any
 import fsspec
 import logcheckpoints
 import pyarrow.parquet as pq
+from logchanges import row_changes
 from logcheckpoint import standing
 from logcursors import cursors_after
 from logrows import check_lineage, check_moves, take_rows
@@ -310,13 +311,15 @@ def read(
     as_of: int | str | datetime | None = None,
     *,
     files: bool = False,
+    changes: bool = False,
 ) -> Json:
     """Read a table whole: `{"uri", "entries", "state", "findings"}`.
 
     `state` is null if nothing sound leads to it. An element of `entries` is `{"version", "size",
     "added", "entry"}`: `entry` is the JSON as it stands, null where there is none; `added` are its
     files as in the state, empty after the first damage. `as_of`, a version or a time, picks the
-    state. With `files`, the object of every live data file is read too. Raises NothingThereError
+    state. With `files`, the object of every live data file is read too; with `changes`, elements of
+    `entries` have `changes` too, what the entry did to rows (INC-5). Raises NothingThereError
     without a table or such a version, ValueError for an `as_of` that is neither.
     """
     wanted, until = (None, None) if as_of is None else parse_as_of(as_of)
@@ -340,6 +343,8 @@ def read(
                 findings.append({"version": missing, "rule": rule, "message": message})
         entry, refusals, remarks = parse(data)
         added: list[Json] = []
+        told: list[Json] = []
+        live = replay.files
         try:
             if entry is not None and not refusals:
                 check_fields(entry, version)
@@ -352,6 +357,7 @@ def read(
                         chosen = copy.copy(replay) if wanted in (None, version) else chosen
                 elif replay.version == version - 1:
                     added = replay.apply(entry, version)
+                    told = row_changes(entry, added, live, replay.load) if changes else []
                     if version in roots.values():
                         more = {"metadata": replay.metadata, "described": replay.described[-1]}
                         states[version] = {**replay.state(), **more}
@@ -366,6 +372,8 @@ def read(
         ]
         replay.remarks.clear()
         entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
+        if changes:
+            entries[-1]["changes"] = told
     if chosen is not None and chosen.entry.get("ends") and chosen.version == max(raw):
         # No table any more.
         chosen = None
@@ -434,6 +442,8 @@ def entry_lines(item: Json) -> list[str]:
         lines.append(f"  adds {len(item['added'])} files, {rows} rows; removes {compact(removed)}")
     for file in item["added"]:
         lines.append(f"    + {file_line(file)}")
+    for change in item.get("changes", ()):
+        lines.append(f"    {change['type']} #{change['file']} {compact(change['rows'])}")
     if isinstance(deletes, dict) and isinstance(deletes.get("rows"), list):
         lines.append(f"  takes rows {compact(deletes['rows'])} out of {compact(deletes['file'])}")
     elif deletes:
@@ -478,10 +488,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--storage-option", action="append", default=[], metavar="K=V")
     parser.add_argument("--as-of", metavar="VERSION|TIME", help="the state then")
     parser.add_argument("--files", action="store_true", help="read every live data file too")
+    parser.add_argument("--changes", action="store_true", help="which rows came and went too")
     given = parser.parse_args(arguments)
     try:
         options = dict(option.split("=", 1) for option in given.storage_option)
-        document = read(given.uri, options, given.as_of, files=given.files)
+        document = read(given.uri, options, given.as_of, files=given.files, changes=given.changes)
     except NothingThereError as error:
         print(f"logdump: {error}", file=sys.stderr)
         return 3

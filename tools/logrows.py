@@ -137,7 +137,7 @@ def take_rows(
     """
     if "delete" not in entry:
         return 0
-    columns = _side(entry["delete"]["side"], load) if "side" in entry["delete"] else entry["delete"]
+    columns = columns_of(entry, load)
     lines = [columns[name] for name in DELETES]
     require(lines[0] and len({len(a) for a in lines}) == 1, "DEL-1", "has columns of other lengths")
     require(sorted({*lines[0]}) == lines[0], "DEL-1", "has rows of files in no order")
@@ -160,6 +160,12 @@ def take_rows(
         after = {**file, "deleted": size(gone), "gone": [[*run] for run in gone]}
         (files if identity in files else removed)[identity] = after
     return taken
+
+
+def columns_of(entry: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
+    """The columns of an entry's `delete`, wherever they are (DEL-3)."""
+    deletes: Json = entry["delete"]
+    return _side(deletes["side"], load) if "side" in deletes else deletes
 
 
 def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:

@@ -101,7 +101,7 @@ BAD: dict[str, tuple[object, str, Any]] = {
 
 
 def test_the_planner_passes(checks: list[Check]) -> None:
-    """INC-4, INC-5, INC-6: so what is refused below is what was put wrong."""
+    """INC-4, INC-5, INC-6: as it is, what commits took out and brought is right."""
     for check in checks:
         check()
 
@@ -110,7 +110,7 @@ def test_the_planner_passes(checks: list[Check]) -> None:
 def test_a_planner_that_is_wrong_is_found_out(
     name: str, checks: list[Check], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """INC-4, INC-5, INC-6: by the rows of some range, or by a refusal."""
+    """INC-4, INC-5, INC-6: by rows that some range took out or brought, or by a refusal."""
     monkeypatch.setattr(*BAD[name])
     for check in checks:
         try:
