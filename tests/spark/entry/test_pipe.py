@@ -16,8 +16,11 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
+from tablefmt.log.names import entry_key
+from tablefmt.testing.faults import FaultyStore, Killed
 from tests.races import race
 from tests.spark.looking import rows_of
+from tests.tables import behind
 
 Row = tuple[Any, ...]
 
@@ -159,3 +162,26 @@ def test_a_function_may_look_at_several_rows(spark: Any, uri: str, source: table
     source.append({"id": [10, 20], "v": ["p", "q"]})
     tablefmt.spark.pipe(spark, source, transform=summed).into(target)
     assert shown(target) == [(30,), (6,)]
+
+
+@pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_killed_at_the_commit_and_run_again(
+    spark: Any, uri: str, source: tablefmt.Table, fault: Any, keys: str | None
+) -> None:
+    """PIP-2: the files are there, and the entry is or is not."""
+    target = f"{uri}-target"
+    tablefmt.spark.pipe(spark, source).into(target)
+    change(source)
+
+    def plan(number: int, verb: str, key: str) -> Any:
+        return fault if verb == "put_if_absent" and key == entry_key(2) else None
+
+    opened = tablefmt.open(target)
+    killed = behind(opened, FaultyStore(opened.context.store, plan))
+    with pytest.raises(Killed):
+        tablefmt.spark.pipe(spark, source).into(killed, keys=keys)
+    for _ in range(2):
+        tablefmt.spark.pipe(spark, source).into(target, keys=keys)
+    rows = [(1, "a"), (1, "x"), (2, "b"), (3, "c"), (4, "d")]
+    assert shown(target) == (rows if keys is None else shown(source))
