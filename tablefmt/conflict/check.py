@@ -6,6 +6,7 @@ Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19, CFL-24 (spec/conflicts.md
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tablefmt.conflict.appended import may_have_read, new_files
 from tablefmt.conflict.cells import cell_text, kind_of, rule_for
@@ -34,6 +35,8 @@ from tablefmt.model.entry import NOT_LOGICAL, Metadata, OperationClass
 from tablefmt.model.fingerprints import differ
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
+
+RUN_AGAIN = "Run the pipe again: it goes on from where the other run came to."
 
 
 def check(winner: Winner, pending: PendingCommit) -> Verdict:
@@ -116,7 +119,8 @@ def _cursor(winner: Winner, pending: PendingCommit) -> Verdict:
         return None
     evidence = {"source": own.source, "name": own.name, "theirs": keys[own.key], "mine": own.start}
     reason = "the winner moved the cursor of this source"
-    return conflict(winner, ConcurrentTransactionException, "CFL-24", reason, evidence=evidence)
+    error = ConcurrentTransactionException
+    return replace(conflict(winner, error, "CFL-24", reason, evidence=evidence), advice=RUN_AGAIN)
 
 
 def _promise(winner: Winner, pending: PendingCommit) -> Verdict:

@@ -22,6 +22,8 @@ class Conflict:
     cell: str | None = None
     """The matrix cell that applied, in words; None where no matrix was asked."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    advice: str | None = None
+    """What to do next, if not what the class of the exception says."""
 
     def exception(self) -> ConcurrentModificationException:
         """The exception with all fields."""
@@ -32,6 +34,7 @@ class Conflict:
             rule=self.rule,
             cell=self.cell,
             evidence=self.evidence,
+            advice=self.advice,
         )
 
 

@@ -17,6 +17,7 @@ from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.row_keys import row_keys
 from tablefmt.data.spool import Kept
 from tablefmt.errors import (
+    CommitRejectedError,
     ConstraintViolationError,
     InvalidRangeError,
     MergeCardinalityError,
@@ -147,6 +148,7 @@ def upserts(
 
     Raises:
         ConstraintViolationError: a key is NULL. MergeCardinalityError: two inserts have one key.
+        CommitRejectedError: the disk is full.
         As `transformed`.
     """
     gone, new = _apart(rows)
@@ -157,7 +159,7 @@ def upserts(
         for piece in pieces(kept.reader(), kept.schema):
             here.take(piece)
         if kept.lost:
-            raise OSError("the disk is full: the rows of the pipe could not be kept")
+            raise CommitRejectedError("the disk would not take the rows, which have to be kept")
         _check_distinct(here)
         lost = _without(gone, transform, here, kept.schema)
         # Of a row that is gone there is nothing but its key.

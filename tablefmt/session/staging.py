@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tablefmt.commit.plan import Plan, Staged
 from tablefmt.commit.restoring import restores_nothing
+from tablefmt.conflict.check import RUN_AGAIN
 from tablefmt.conflict.facts import Read
 from tablefmt.errors import (
     CommitRejectedError,
@@ -292,6 +293,7 @@ def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) ->
         winner_operation=winner.entry.operation.name,
         rule="CFL-24",
         evidence={"theirs": position(cursors, derived.key), "mine": derived.start},
+        advice=RUN_AGAIN,
     )
 
 

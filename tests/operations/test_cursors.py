@@ -78,6 +78,7 @@ def test_a_cursor_that_is_elsewhere_is_refused_at_the_start(own: DerivedFrom) ->
     with pytest.raises(ConcurrentTransactionException) as caught:
         take(table, own, 2)
     assert caught.value.rule == "CFL-24"
+    assert "Run the pipe again" in str(caught.value)
     assert ids(table) == [1]
     assert len(list(table.context.store.list_after("data/"))) == 1
 
@@ -115,6 +116,7 @@ def test_of_two_runs_at_once_one_commits() -> None:
     with pytest.raises(ConcurrentTransactionException) as caught:
         take(slow, derived(3, 4), 2)
     assert (caught.value.rule, caught.value.winner_version) == ("CFL-24", 22)
+    assert "Run the pipe again" in str(caught.value)
     assert caught.value.evidence["theirs"] == 5
     assert ids(table.refresh() or table) == [1, 2, *range(10, 31)]
 

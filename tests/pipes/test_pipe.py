@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 import pytest
 
 import tablefmt
+from tablefmt.data.spool import Kept
 from tablefmt.errors import (
     ChangesExpiredError,
+    CommitRejectedError,
     ConstraintViolationError,
     InvalidPredicateError,
     InvalidRangeError,
@@ -496,3 +498,17 @@ def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) 
     pipe.into(there, keys=keys)
     now = [(1, "a1"), (2, "b1"), (3, "c"), (9, "z")]
     assert shown(tablefmt.open(there)) == sorted(now if keys else [*now, (1, "a"), (2, "b")])
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PIP-5: rows of a run with keys are kept until it ends."""
+    here, there = source(), place()
+
+    class Full(Kept):
+        def _keep(self, batch: pa.RecordBatch) -> None:
+            self.lost = True
+
+    monkeypatch.setattr("tablefmt.pipes.keyed.Kept", Full)
+    with pytest.raises(CommitRejectedError, match="disk"):
+        tablefmt.pipe(here).into(there, keys="id")
+    assert not tablefmt.exists(there)
