@@ -1,12 +1,13 @@
 """Row changes: ten UPDATEs and ten appends on Spark, an UPDATE of 1 % by Arrow.
 
-python -m benchmarks.changes [--rows 8000000] [--rounds 5] [--only spark|arrow]
+python -m benchmarks.changes [--rows 8000000] [--rounds 5] [--only spark|arrow|history]
 
 On Spark a table of six columns in eight files. UPDATEs of 10,000 rows each, spread over all files
 or next to each other, and appends of 10,000 rows; then the change feed over all ten: one answer of
 counts and sums by kind, and every column of every row. A scan of the table beside it, in turn.
 By Arrow an UPDATE of 1 % of 6M rows, spread over all files: bytes that the feed reads of the disk,
 over those of the same columns in the files that the UPDATE touched and made.
+And of a history of 10,000 small commits, ten of them: at its end, and elsewhere.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from benchmarks.harness import ratio, run_alternating, save, summary
 
 COMMITS, EACH = 10, 10_000
 
-TARGETS = {"updates": 0.5, "appends": 0.15, "bytes": 3.0}
-"""Seconds, seconds, times."""
+TARGETS = {"updates": 0.5, "appends": 0.15, "bytes": 3.0, "history": 2.0}
+"""Seconds, seconds, times, times."""
 
 
 def main() -> None:
@@ -39,12 +40,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--arrow-rows", type=int, default=6_000_000)
-    parser.add_argument("--only", choices=("spark", "arrow"))
+    parser.add_argument("--commits", type=int, default=10_000)
+    parser.add_argument("--only", choices=("spark", "arrow", "history"))
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="tablefmt-changes-"))
     try:
-        by_arrow = {} if given.only == "spark" else arrow(work, given.arrow_rows)
-        figures = {} if given.only == "arrow" else spark(work, given.rows, given.rounds)
+        asked = {given.only} if given.only else {"spark", "arrow", "history"}
+        by_arrow = arrow(work, given.arrow_rows) if "arrow" in asked else {}
+        figures = spark(work, given.rows, given.rounds) if "spark" in asked else {}
+        places = history(work, given.commits, given.rounds) if "history" in asked else {}
     finally:
         shutil.rmtree(work, ignore_errors=True)
     ratios = {
@@ -60,6 +64,7 @@ def main() -> None:
             "seconds": summary(figures),
             "ratios": ratios,
             "arrow": by_arrow,
+            "history": {name: ratio(places, name, "end") for name in places},
         },
     )
 
@@ -157,6 +162,29 @@ def arrow(work: Path, rows: int) -> dict[str, Any]:
     read = _read_bytes() - before
     assert changed.num_rows == 2 * rows // 100
     return {"needed_bytes": needed, "read_bytes": read, "times": read / needed}
+
+
+def history(work: Path, commits: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds to read ten commits, by where they are; with a fresh handle, and with a warm one."""
+    uri = str(work / "history")
+    table = tablefmt.create(uri, "id BIGINT, v INT")
+    for n in range(commits):
+        if n % 10 == 9:
+            table.delete(f"id = {n - 5}")
+        else:
+            table.append(pa.table({"id": [n], "v": pa.array([n % 7], pa.int32())}))
+    warm = tablefmt.open(uri)
+    places = {"end": commits - 10, "middle": commits // 2, "early": commits // 100}
+    cases: dict[str, Callable[[], Any]] = {}
+    for name, at in places.items():
+        cases[name] = partial(_ten, lambda: tablefmt.open(uri), at)
+        cases[f"{name}, warm"] = partial(_ten, lambda: warm, at)
+    return run_alternating(cases, rounds, warm_up=1)
+
+
+def _ten(table: Callable[[], tablefmt.Table], at: int) -> None:
+    rows = table().changes(after_version=at, ending_version=at + COMMITS).to_arrow()
+    assert rows.num_rows == COMMITS, rows.num_rows
 
 
 def _column_bytes(path: str, names: list[str]) -> int:

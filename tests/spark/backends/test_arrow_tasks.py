@@ -14,6 +14,7 @@ import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.entry import AddedFiles
 from tablefmt.spark import read, write
+from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
 from tablefmt.spark.backends.arrow.tasks import (
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
@@ -54,6 +55,26 @@ def test_files_make_groups_that_are_worth_a_task(sizes: list[int], counts: list[
     assert [g.num_rows for g in groups] == counts
     paths = [p for g in groups for p in unpacked(packed(g))["path"].to_pylist()]
     assert paths == files_of(sizes)["path"].to_pylist()
+
+
+def test_a_file_out_of_which_several_commits_took_rows_is_in_one_part() -> None:
+    """INC-5: with every commit's rows; what else a commit did is a part of its own."""
+    table = tablefmt.create("memory://parts/t", "id BIGINT")
+    for first in (0, 100):
+        table.append(pa.table({"id": list(range(first, first + 50))}))
+    for n in range(3):
+        table.delete(f"id = {n} OR id = {100 + n}")
+    table.append(pa.table({"id": [7]}))
+    parts = parts_of(table.changes(after_version=2).file_changes)
+    paths = table.refresh().scan().files()["path"].to_pylist()
+    found = [[(c.version, c.files["path"].to_pylist()) for c in part] for part in parts]
+    shared = [(version, paths[:2]) for version in (3, 4, 5)]
+    assert sorted(found) == [shared, [(6, paths[2:])]]
+    task = ChangesTask(table.changes(after_version=2).answer)
+    batches = [batch for part in parts for batch in task.batches(part)]
+    rows = [tuple(row.values())[:3] for batch in batches for row in batch.to_pylist()]
+    expected = [(100 * at + n, "delete", 3 + n) for n in range(3) for at in range(2)]
+    assert sorted(rows) == sorted([*expected, (7, "insert", 6)])
 
 
 def test_many_files_make_about_as_many_tasks_as_wanted() -> None:
