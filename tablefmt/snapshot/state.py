@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -109,14 +109,34 @@ class Snapshot:
         if predicate is None:
             return self.files
 
-        def survivors(segment: Segment) -> Mask:
-            if not segment.files.may_match(predicate, self.partition_ids):
-                return np.zeros(len(segment), bool)
-            known = segment.files.of_fields(fields(predicate))
-            columns = typed_bounds(known, self.schema.fields)
-            return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+        return self._select(lambda segment: self._survivors(segment, predicate))
 
-        return self._select(survivors)
+    def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
+        """The ids of these files, ascending. Nothing else is read of them than what decides."""
+
+        def ids() -> NDArray[np.int64]:
+            chosen = [np.zeros(0, np.int64)]
+            for segment in self.history.segments:
+                mask = self._survivors(segment, predicate)
+                if mask.any():
+                    chosen.append(segment.files.ids[mask])
+            return np.sort(np.concatenate(chosen))
+
+        return self._healed(ids)
+
+    def _survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+        if not segment.files.may_match(predicate, self.partition_ids):
+            return np.zeros(len(segment), bool)
+        known = segment.files.of_fields(fields(predicate))
+        columns = typed_bounds(known, self.schema.fields)
+        return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+
+    def files_with(self, names: Collection[str]) -> pa.Table:
+        """As `files`, with some columns of ADD-1, partition values, `id`, `added` and `deleted`:
+        bounds are most of what is known of files, and many do without.
+        """
+        asked = frozenset(names)
+        return self._select(lambda segment: segment.live(self.version), asked)
 
     def in_scope(self, predicate: Predicate | None) -> pa.Table:
         """The live files whose partition values make `predicate` true; all of them for None.
@@ -158,26 +178,34 @@ class Snapshot:
             object.__setattr__(self, "history", self.instead(lost, self.version))
             return self._healed(work)
 
-    def _select(self, choose: Callable[[Segment], Mask]) -> pa.Table:
+    def _select(
+        self, choose: Callable[[Segment], Mask], names: frozenset[str] | None = None
+    ) -> pa.Table:
         """The files that are marked, asked for segment by segment in their order."""
-        return self._healed(lambda: self._chosen(choose))
+        return self._healed(lambda: self._chosen(choose, names))
 
-    def _chosen(self, choose: Callable[[Segment], Mask]) -> pa.Table:
+    def _chosen(self, choose: Callable[[Segment], Mask], names: frozenset[str] | None) -> pa.Table:
         marked = [(segment, choose(segment)) for segment in self.history.segments]
-        chosen = [segment.only(mask) for segment, mask in marked if mask.any()]
+        # Of some columns no other one is read.
+        only = Segment.only if names is None else Segment.narrowed
+        chosen = [only(segment, mask) for segment, mask in marked if mask.any()]
         if not chosen:
             # Of no file, but with the columns that files have.
             chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
         if not chosen:
             chosen = [_no_files(self.history)]
-        files = pa.concat_tables([self._columns(s) for s in chosen], promote_options="permissive")
+        tables = [self._columns(segment, names) for segment in chosen]
+        files = pa.concat_tables(tables, promote_options="permissive")
         if any(not s.files.ascending for s in chosen) or not _ascending(chosen):
             files = files.sort_by("id")
         return files
 
-    def _columns(self, segment: Segment) -> pa.Table:
+    def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
+        known = segment.files.names
+        if names is not None:
+            known = [name for name in known if name in names or name.startswith("partition.")]
         # A later version may have wider types than this one.
-        files = of_partitioning(segment.files.table, self.partition_ids)
+        files = of_partitioning(segment.files.columns(known), self.partition_ids)
         return (
             typed_bounds(files, self.schema.fields)
             .append_column("id", pa.array(segment.files.ids))

@@ -469,3 +469,30 @@ def test_writers_that_are_wrong_are_caught(
     assert all(agrees(seed) for seed in seeds)
     monkeypatch.setattr(place, bad(real))
     assert not all(agrees(seed) for seed in seeds)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_some_columns_and_ids_are_those_of_all_files(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-3, PRN-1: who needs no bounds reads none; on a checkpoint, and on entries after it."""
+    monkeypatch.setattr(write, "SEGMENT_FILES", 3)
+    store, table = grown(seed, steps=10)
+    written(store)
+    table.append(rows(70, 80, p="c"))
+    table.delete("id = 70")
+    for at in (table.version, table.version - 2):
+        snapshot = handle(store).context.view.snapshot(at)
+        some = snapshot.files_with(("path", "size"))
+        known = {"path", "size", "id", "added", "deleted"}
+        assert {n for n in some.column_names if not n.startswith("partition.")} == known
+        assert some.equals(snapshot.files.select(some.column_names))
+        for text in ("id = 70", "id < 5 OR p = 'c'", "id IS NULL", "p = 'none'"):
+            predicate = handle(store).scan(where=text).predicate
+            assert predicate is not None
+            matching = snapshot.matching(predicate)["id"].to_pylist()
+            assert snapshot.ids_matching(predicate).tolist() == matching
+    counting = CountingStore(store)
+    fresh = handle(counting).context.view.snapshot()
+    fresh.files_with(("path",))
+    assert fresh.files_with(()).num_rows == fresh.sums.files

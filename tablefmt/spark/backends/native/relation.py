@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tablefmt.errors import TablefmtError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values
-from tablefmt.expressions.predicate import all_of
+from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.model.schema import Schema
@@ -80,6 +80,9 @@ class Files:
     partition_ids: frozenset[int]
     groups: Groups | None = None
     """None: by their partition values."""
+    matching: Callable[[Predicate], NDArray[np.int64]] | None = None
+    """Gives the ids of those that may hold rows for which a predicate is true; None: `columns` has
+    the bounds that tell."""
     vectors: Callable[[pa.Table], pa.Table] | None = None
     """Gives `columns` with `vector`, the rows that are gone; None: it is there if any is."""
     positions: bool = False
@@ -93,9 +96,10 @@ def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> 
     table = snapshot_identity(store, snapshot.table_id, asked=asked)
     return Files(
         identity=f"{table}@{snapshot.version}",
-        columns=snapshot.files,
+        columns=snapshot.files_with(("path", "size", "rows")),
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
+        matching=snapshot.ids_matching,
         vectors=snapshot.with_vectors,
     )
 
@@ -358,7 +362,12 @@ def pruner(files: Files) -> Callable[[str], NDArray[np.bool_] | None]:
         understood, _ = parse_conjuncts(text, files.schema, "UTC")
         if not understood:
             return None
-        return may_match(all_of(understood), files.columns, files.partition_ids)
+        predicate = all_of(understood)
+        if files.matching is None:
+            return may_match(predicate, files.columns, files.partition_ids)
+        mask = np.zeros(files.columns.num_rows, np.bool_)
+        mask[np.searchsorted(files.columns["id"].to_numpy(), files.matching(predicate))] = True
+        return mask
 
     return prune
 
