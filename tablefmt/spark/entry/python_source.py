@@ -147,7 +147,7 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
     """Reads every file of one version, several files a task."""
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
-        self.task = ReadTask(store, snapshot.schema)
+        self.task = ReadTask(store, snapshot.schema, snapshot.version)
         self.groups = [packed(group) for group in groups_of(snapshot.with_vectors(snapshot.files))]
 
     def __getstate__(self) -> dict[str, Any]:

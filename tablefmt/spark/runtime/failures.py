@@ -30,6 +30,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.spark.runtime.guards import broken_check
+from tablefmt.spark.runtime.lost_files import lost_file
 
 RECORD_BYTES_MAX = 1 << 20
 """A record that unpacks to more than this is not one of ours."""
@@ -254,7 +255,7 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
     def convert_exception(*arguments: Any, **named: Any) -> BaseException:
         try:
             raised_texts = texts(*arguments, **named)
-            error = understood(raised_texts) or _refused(raised_texts) or _hidden()
+            error = _said(raised_texts)
         except Exception:
             # What the user is to see is the failure of the query, not one of ours on top.
             _log.debug("an exception of Spark's could not be read", exc_info=True)
@@ -264,6 +265,10 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
 
     convert_exception.tablefmt = True  # type: ignore[attr-defined]
     module.convert_exception = convert_exception
+
+
+def _said(texts: list[str]) -> BaseException | None:
+    return understood(texts) or lost_file(texts) or _refused(texts) or _hidden()
 
 
 def _refused(texts: list[str]) -> TablefmtError | None:

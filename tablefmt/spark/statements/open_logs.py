@@ -67,10 +67,10 @@ def _key(store: Store) -> Hashable:
 
 
 def _brought_up_to_date(view: LogView) -> bool:
-    """Take in what is new; False if what was read is there no more, or was damaged."""
+    """Take in what is new; False if what was read is there no more, was dropped, or damaged."""
     known = view.head
     body, newer = view.store.get_many([entry_key(known.version + i) for i in (0, 1)])
-    if view.damaged or body is None or digest(body) != known.digest:
+    if view.damaged or known.ended or body is None or digest(body) != known.digest:
         return False
     try:
         if newer is not None:

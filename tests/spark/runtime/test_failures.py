@@ -17,7 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt import errors
-from tablefmt.errors import TablefmtError, UnsupportedFeatureError, VersionNotFoundError
+from tablefmt.errors import (
+    CorruptDataError,
+    TablefmtError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import (
     carrying,
@@ -27,6 +32,7 @@ from tablefmt.spark.runtime.failures import (
     translated,
     understood,
 )
+from tablefmt.spark.runtime.lost_files import lost_file
 from tablefmt.store.protocol import KeyNotFoundError
 
 UTC = dt.timezone.utc
@@ -286,3 +292,16 @@ def test_what_spark_says_of_rows_that_do_not_fit_names_table_and_columns() -> No
     assert (found[0], found[1].columns) == ("`d``b`.`t`", ["e`x", "y"])
     assert "KD000" not in str(found[1])
     assert misfit("[PARSE_SYNTAX_ERROR] Syntax error") is None
+
+
+def test_a_file_that_spark_does_not_find_is_one_of_a_table() -> None:
+    """DAT-5: where the log cannot be asked, both reasons are said; others' files are not ours."""
+    said = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {}. File does "
+    said += "not exist. It is possible the underlying files have been updated."
+    key = f"data/{'a' * 32}/p=1/0-0.parquet"
+    for place in ("s3a://bucket/t", "file:/nowhere/at all", "file:///nowhere"):
+        error = lost_file(["Job aborted", said.format(f"{place}/{key}")])
+        assert isinstance(error, CorruptDataError)
+        assert error.key == key
+        assert "was vacuumed since it was read, or it is lost" in str(error)
+    assert lost_file([said.format("s3a://bucket/t/part-0.parquet"), ""]) is None

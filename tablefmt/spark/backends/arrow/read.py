@@ -49,7 +49,7 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     # query_versions.py finds it in plans.
     at = f"{'at' if asked else 'v'}{snapshot.version}"
     label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
-    task, nothing = ReadTask(store, snapshot.schema), pa.schema([])
+    task, nothing = ReadTask(store, snapshot.schema, snapshot.version), pa.schema([])
     return _frame(spark, task, snapshot.schema, groups, nothing, label)
 
 

@@ -21,6 +21,7 @@ from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.files import TransactionFiles
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.store.protocol import Store
@@ -37,14 +38,15 @@ class ReadTask:
 
     store: Store
     schema: Schema
+    version: int
 
     def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The rows of `files`, every column.
 
         Raises:
-            CorruptDataError, with a record that `recovered` finds.
+            CorruptDataError, VersionNotFoundError, with a record that `recovered` finds.
         """
-        with carrying():
+        with carrying(), told_if_given_up(self.store, self.version):
             yield from read_files(self.store, files, self.schema, self.schema.fields)
 
 
