@@ -166,15 +166,8 @@ class StreamSource:
         return Position(begin.first)
 
     def _offset(self, position: Position, began: Position) -> StreamOffset:
-        return StreamOffset(self.view.head.table, position, self._digest(position.known), began)
-
-    def _digest(self, version: int) -> str | None:
-        """Of the entry of a version."""
-        if version < 0:
-            return None
-        if version == self.view.head.version:
-            return self.view.head.digest
-        return self.view.entries_after(version - 1, version)[0].digest
+        entry = self.files.digest(position.known) if position.known >= 0 else None
+        return StreamOffset(self.view.head.table, position, entry, began)
 
     def _check(self, offset: StreamOffset | None, position: Position) -> None:
         """Make sure that the log still has what follows a position, and what came before.
@@ -205,7 +198,8 @@ class StreamSource:
                 "it is past that version"
             )
         if offset is not None and not self._verified:
-            if self._digest(position.known) != offset.entry:
+            entry = self.files.digest(position.known) if position.known >= 0 else None
+            if entry != offset.entry:
                 raise TableReplacedError(
                     f"entry {position.known} is another than the one that the stream has read: the "
                     "log was put in the place of that one; begin the stream with a new checkpoint",

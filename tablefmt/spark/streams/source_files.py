@@ -12,14 +12,20 @@ from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import planned
 from tablefmt.changes.range import Covered
 from tablefmt.changes.schema import widened
-from tablefmt.errors import SchemaMismatchError
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.log.reader import WINDOW_MAX
-from tablefmt.model.entry import Entry
+from tablefmt.model.entry import Entry, StoredEntry
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_views import nullable, without_comments
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.streams.source_options import StreamOptions
 from tablefmt.spark.streams.source_plan import is_read, touched_files
+
+PLANNED_FILES = 64
+"""Planned at once, about, however few a batch has: the next batches have the others."""
+
+FIRST_WINDOW = 16
+"""Entries read at once at first; four times as many each time that they are not enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +70,8 @@ class StreamFiles:
         """Of the rows. Those of earlier versions may be NULL in columns that are NOT NULL there."""
         self._columns = _columns(self.schema)
         self._planned: dict[int, FileSet] = {}
+        self._ahead: dict[int, StoredEntry] = {}
+        """Entries that were read, by version: the next batches want them."""
         self._snapshot: tuple[int, FileSet] | None = None
 
     def snapshot(self, version: int) -> FileSet:
@@ -96,17 +104,48 @@ class StreamFiles:
             one only after all versions before that one.
             CorruptTableError: as `plan_changes`.
         """
-        for window in range(first, last + 1, WINDOW_MAX):
-            end = min(last, window + WINDOW_MAX - 1)
-            entries = [stored.entry for stored in self.view.entries_after(window - 1, end)]
+        for entries in self._windows(first, last):
             while entries:
                 chunk = _chunk(entries, files_wanted)
-                del entries[: len(chunk)]
+                entries = entries[len(chunk) :]
                 yield from self._of(chunk)
+
+    def digest(self, version: int) -> str:
+        """Of the entry of a version."""
+        known = self._ahead.get(version)
+        head = self.view.head
+        if known is not None:
+            return known.digest
+        if version == head.version:
+            return head.digest
+        return self.view.entries_after(version - 1, version)[0].digest
+
+    def _windows(self, first: int, last: int) -> Iterator[Sequence[Entry]]:
+        """The entries of versions, some at a time: those that were read ahead, then more."""
+        size = FIRST_WINDOW
+        while first <= last:
+            window = self._known(first, last)
+            if not window:
+                window = self.view.entries_after(first - 1, min(last, first + size - 1))
+                if len(self._ahead) > WINDOW_MAX:
+                    self._ahead.clear()
+                self._ahead.update((stored.version, stored) for stored in window)
+                size = min(size * 4, WINDOW_MAX)
+            first += len(window)
+            yield [stored.entry for stored in window]
+
+    def _known(self, first: int, last: int) -> list[StoredEntry]:
+        """The entries from one version on that were read ahead, up to the first that was not."""
+        known = []
+        while first <= last and (stored := self._ahead.get(first)) is not None:
+            known.append(stored)
+            first += 1
+        return known
 
     def forget_before(self, version: int) -> None:
         """Let go of what was planned of earlier versions."""
         self._planned = {v: files for v, files in self._planned.items() if v >= version}
+        self._ahead = {v: entry for v, entry in self._ahead.items() if v >= version - 1}
         if self._snapshot is not None and self._snapshot[0] < version:
             self._snapshot = None
 
@@ -146,7 +185,15 @@ class StreamFiles:
                 problem = error
                 break
             versions.append(entry.version)
-        self._plan([version for version in read if version not in self._planned])
+        try:
+            self._plan([version for version in read if version not in self._planned])
+        except (UnsupportedFeatureError, SchemaMismatchError):
+            if len(chunk) == 1:
+                raise
+            # Those before the one that cannot be read are.
+            for entry in chunk:
+                yield from self._of([entry])
+            return
         for version in versions:
             files = self._planned.get(version)
             yield version, files if files is not None and files.changes else None
@@ -170,11 +217,11 @@ class StreamFiles:
 
 
 def _chunk(entries: Sequence[Entry], files_wanted: int | None) -> Sequence[Entry]:
-    """The first ones, as many as have the files that are wanted."""
+    """The first ones, as many as have the files that are wanted, and some more."""
     if files_wanted is None:
         return list(entries)
     sums = np.cumsum([touched_files(entry) for entry in entries])
-    return entries[: int(np.searchsorted(sums, files_wanted)) + 1]
+    return entries[: int(np.searchsorted(sums, max(files_wanted, PLANNED_FILES))) + 1]
 
 
 def _runs(versions: Sequence[int]) -> Iterator[Sequence[int]]:
