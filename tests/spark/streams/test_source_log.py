@@ -224,7 +224,7 @@ def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table)
 
 
 def test_a_backlog_is_read_once_however_small_its_batches_are() -> None:
-    """STR-4, STR-6: entries that were read ahead are kept for the next batches."""
+    """STR-6: what was read ahead is kept for the next looks, whose costs it is."""
     store = memory()
     table = new_table(store)
     for number in range(150):
