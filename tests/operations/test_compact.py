@@ -21,6 +21,7 @@ from tablefmt.errors import (
     TransactionStateError,
 )
 from tablefmt.log.names import entry_key
+from tablefmt.operations.compact import Compaction, still_there
 from tablefmt.operations.compact_plan import DELETED, LARGE, TOO_LARGE, plan_compaction
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
@@ -436,3 +437,21 @@ def test_how_much_is_in_memory_does_not_grow_with_the_files() -> None:
     table.compact(progress=look)
     assert table.scan().files().num_rows == 1
     assert peak - before < 16 << 20
+
+
+def test_groups_of_which_a_file_went_are_left_out() -> None:
+    """CMP-4: of an older plan only what is whole still."""
+    table = new_table(partitioned=True)
+    for number in range(12):
+        table.append(rows(number, p=f"{number % 4}"))
+    context = table.context
+    groups = Compaction().plan(context.pin()).groups
+    assert [len(group.files) for group in groups] == [3] * 4
+    assert still_there(context.pin(), groups) == groups
+    assert still_there(context.pin(), ()) == ()
+    table.delete("id IN (4, 9)")
+    # Files 5 and 10 are gone: the second of one group, the third of the same.
+    left = still_there(context.pin(), groups)
+    gone = {5, 10}
+    assert left == tuple(group for group in groups if not gone & {*group.files.tolist()})
+    assert 0 < len(left) < 4

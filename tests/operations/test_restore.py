@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -373,3 +374,32 @@ def test_many_files_come_back_by_a_side_file() -> None:
 def test_the_statement_says_what_it_is() -> None:
     """CFL-23."""
     assert restore_statement(7, None).text(new_table().context.view.head.metadata) == ("7",)
+
+
+def test_a_time_is_one_content_however_it_is_given() -> None:
+    """CFL-7, RET-1: a retry that gives the same time as text has been applied."""
+    table = new_table()
+    times = [table.append(rows(n)).timestamp for n in (1, 2)]
+    first = table.restore(timestamp=times[0], application=("job", 1))
+    for again in (times[0].isoformat(), times[0].astimezone(timezone(timedelta(hours=5)))):
+        assert table.restore(timestamp=again, application=("job", 1)).already_applied
+    assert ids(table.refresh()) == [1]
+    shown = dict(table.history(1)["operationParameters"].to_pylist()[0])
+    assert shown["version"] == "1"
+    assert first.version == table.version
+
+
+def test_a_restore_of_nothing_encodes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RET-1: whether something differs is told by paths and counts alone."""
+
+    def encoded(*_: Any) -> Any:
+        raise AssertionError("an entry is made of all files")
+
+    table = new_table()
+    for number in range(3):
+        table.append(rows(number))
+    table.delete("id = 1")
+    monkeypatch.setattr("tablefmt.commit.restoring._again", encoded)
+    assert table.restore(version=table.version).no_op
+    with pytest.raises(AssertionError, match="an entry is made"):
+        table.restore(version=2)
