@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tablefmt.errors import ChangesExpiredError, InvalidRangeError, TableReplacedError
+from tablefmt.log.cursors_json import LOCATION_BYTES_MAX
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.snapshot.cursors import Cursor, Cursors
 from tablefmt.snapshot.head import Head
@@ -37,9 +38,13 @@ class Left:
         return self.start == self.source.version
 
     def taking(self, name: str) -> DerivedFrom:
-        """All that is new, as the target's entry says it (ENT-15)."""
+        """All that is new, as the target's entry says it (ENT-15): it names no place that is longer
+        than an entry has room for.
+        """
         head = self.source
-        return DerivedFrom(head.table, name, self.start, head.version, head.digest, self.location)
+        fits = 0 < len(self.location.encode(errors="replace")) <= LOCATION_BYTES_MAX
+        location = self.location if fits else None
+        return DerivedFrom(head.table, name, self.start, head.version, head.digest, location)
 
 
 def left_at(source: Head, location: str, cursors: Cursors, name: str) -> Left:

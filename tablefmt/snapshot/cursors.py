@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
-from tablefmt.model.entry import CursorBack, Entry
+from tablefmt.model.entry import CursorBack, DerivedFrom, Entry
 
 Key = tuple[str, str]
 """The id of a source, and the name of a pipe."""
@@ -31,12 +31,29 @@ class Cursor:
     """Where the source was."""
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What an entry says of cursors, and nothing else of it."""
+
+    version: int
+    derived_from: DerivedFrom | None
+    cursors: tuple[CursorBack, ...]
+    ends: bool
+
+
 Cursors = Mapping[Key, Cursor]
 
 NO_CURSORS: Cursors = {}
 
 
-def moved(before: Cursors, entry: Entry) -> Cursors:
+def move_of(entry: Entry) -> Move | None:
+    """What an entry does to cursors; None: nothing."""
+    if not entry.moves_cursors and not entry.ends:
+        return None
+    return Move(entry.version, entry.derived_from, tuple(entry.cursors), entry.ends)
+
+
+def moved(before: Cursors, entry: Entry | Move) -> Cursors:
     """The cursors after one more entry; the same object where it moves none.
 
     Raises:
@@ -78,7 +95,7 @@ def taken_back(now: Cursors, then: Cursors) -> tuple[CursorBack, ...]:
     return tuple(back)
 
 
-def after(before: Cursors, entries: Iterable[Entry]) -> Cursors:
+def after(before: Cursors, entries: Iterable[Entry | Move]) -> Cursors:
     """The cursors after entries that follow, a table that begins anew among them.
 
     Raises:
@@ -95,5 +112,5 @@ def _location(cursor: Cursor | None) -> str | None:
     return None if cursor is None else cursor.location
 
 
-def _bad(entry: Entry, message: str) -> CorruptEntryError:
+def _bad(entry: Entry | Move, message: str) -> CorruptEntryError:
     return CorruptEntryError(f"it {message}", key=entry_key(entry.version), rule="RPL-7")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tablefmt.snapshot.cursors import NO_CURSORS, Cursors
+from tablefmt.snapshot.cursors import Cursors
 from tablefmt.snapshot.load import LogView
 
 
@@ -12,7 +12,8 @@ def cursors_at(view: LogView, version: int) -> Cursors:
     Raises:
         CorruptTableError: what was read before is not there any more.
     """
+    head = view.read_head
     # One that there was once is never forgotten.
-    if not view.read_head.cursors:
-        return NO_CURSORS
+    if version == head.version or not head.cursors:
+        return head.cursors
     return view.of_version(version).cursors(version)

@@ -6,13 +6,12 @@ Spec: ENT-6, RPL-4, RPL-7, TIM-2, TIM-4.
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from tablefmt.model.entry import Entry, LogHorizon, Metadata, SideFile, Totals
 from tablefmt.snapshot.base import NOTHING, Base
-from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, after
+from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, Move, after, move_of
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.timeline import EarlierTimes, Timeline
 
@@ -35,7 +34,7 @@ class Versions:
         self._metadata: list[tuple[int, Metadata]] = []
         self._cursors: Cursors = NO_CURSORS
         """At the first version."""
-        self._moves: list[Entry] = []
+        self._moves: list[Move] = []
         """What moved them since."""
 
     def start(self, head: Head, described: int | None = None) -> None:
@@ -56,8 +55,9 @@ class Versions:
         self.forget_after(entry.version - 1)
         if entry.lineage is not None:
             self.with_lineage.append(entry.version)
-        if entry.moves_cursors:
-            self._moves.append(replace(entry, add=None, remove=(), delete=None, lineage=None))
+        move = move_of(entry)
+        if move is not None:
+            self._moves.append(move)
         for columns in (entry.add, entry.delete):
             if isinstance(columns, SideFile):
                 self.sides.append((entry.version, columns.path))

@@ -24,6 +24,7 @@ from tablefmt.errors import (
     TableNotFoundError,
     TableReplacedError,
 )
+from tablefmt.log.cursors_json import LOCATION_BYTES_MAX
 from tablefmt.log.names import entry_key
 from tablefmt.pipes import rows as rows_of_pipes
 from tablefmt.store.wrap import CountingStore
@@ -512,3 +513,36 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommitRejectedError, match="disk"):
         tablefmt.pipe(here).into(there, keys="id")
     assert not tablefmt.exists(there)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_target_that_is_made_anew_is_filled_anew(checkpoint: bool) -> None:
+    """RPL-7, ENT-14: its cursors went with the table that was dropped, for all who ask."""
+    here, there = source(), place()
+    for _ in range(2):
+        tablefmt.pipe(here).into(there)
+        here.append({"id": [9], "v": ["z"]})
+    tablefmt.drop(there)
+    for turn in range(3):
+        assert not tablefmt.pipe(here).into(there).commit.no_op
+        if checkpoint and turn == 0:
+            tablefmt.open(there).checkpoint()
+        here.append({"id": [turn], "v": ["new"]})
+    target = tablefmt.open(there)
+    version = target.version
+    assert len(shown(target)) == 7
+    target.restore(version=version - 1)
+    assert len(shown(target)) == 6
+    tablefmt.pipe(here).into(target)
+    assert shown(target) == shown(here)
+
+
+def test_a_place_too_long_for_an_entry_is_left_out() -> None:
+    """ENT-15: the target can be read by all, and the pipe goes on."""
+    here = tablefmt.create(f"{memory().uri}/{'x' * LOCATION_BYTES_MAX}", "id BIGINT")
+    here.append({"id": [1]})
+    there = place()
+    for number in (2, 3):
+        tablefmt.pipe(here).into(there)
+        here.append({"id": [number]})
+    assert shown(tablefmt.open(there)) == [(1,), (2,)]

@@ -24,6 +24,7 @@ from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.streams.sink import (
+    Applied,
     Batch,
     Sink,
     application_of,
@@ -99,7 +100,7 @@ def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> Table
     """The table that a batch goes to; None: it makes it.
 
     Raises:
-        TableNotFoundError, TableReplacedError: STR-14.
+        TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
     """
     context = open_if_there(store)
     if context is None:
@@ -107,7 +108,7 @@ def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> Table
         return None
     head = context.view.read_head
     known = head.applications.get(application_of(sink, batch))
-    last = None if known is None else known[0].version
+    last = None if known is None else Applied(number=known[0].version, version=known[1])
     check_follows(store.uri, batch, last, head.table, begun)
     return context
 

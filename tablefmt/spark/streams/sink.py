@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tablefmt.errors import (
+    ConcurrentTransactionException,
     InvalidRangeError,
     TableNotFoundError,
     TableReplacedError,
@@ -169,18 +170,30 @@ def check_there(uri: str, batch: Batch, table: str | None) -> None:
         )
 
 
-def check_follows(uri: str, batch: Batch, last: int | None, there: str, begun: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The newest batch of an application id that a table knows of."""
+
+    number: int
+    version: int
+    """The table's, which brought it."""
+
+
+def check_follows(
+    uri: str, batch: Batch, last: Applied | None, there: str, begun: str | None
+) -> None:
     """Whether a batch may go on top of what a table holds (STR-14).
 
     Args:
         uri: the place.
         batch: about to be written.
-        last: the newest batch of this application id that the table knows of.
+        last: the newest of this application id; None: there is none.
         there: id of the table.
         begun: of the one that the query found before; None: none yet.
 
     Raises:
         TableReplacedError: rows of earlier batches are not in this table.
+        ConcurrentTransactionException: somebody else wrote batches after this one.
     """
     if begun is not None and there != begun:
         raise TableReplacedError(
@@ -188,9 +201,21 @@ def check_follows(uri: str, batch: Batch, last: int | None, there: str, begun: s
             "there. Begin anew with a new checkpoint",
             rule="STR-14",
         )
-    if batch.number <= (-1 if last is None else last) + 1:
+    newest = -1 if last is None else last.number
+    if last is not None and batch.number < newest:
+        # An engine repeats its last batch at most. Its rows are not those that were written.
+        raise ConcurrentTransactionException(
+            f"the table at {uri} has batches up to {newest} of this query, and batch "
+            f"{batch.number} is to be written: by a checkpoint that another run is ahead of, that "
+            "was put back, or that was begun anew under an id in use",
+            winner_version=last.version,
+            winner_operation=f"batch {newest}",
+            rule="STR-14",
+            advice="End the other run; or give a new checkpoint, and with it a new txnAppId.",
+        )
+    if batch.number <= newest + 1:
         return
-    known = "no batch" if last is None else f"batches up to {last}"
+    known = "no batch" if last is None else f"batches up to {newest}"
     raise TableReplacedError(
         f"the table at {uri} knows {known} of this query, and batch {batch.number} is to be "
         "written: what was between went elsewhere, or the table was made anew, or has forgotten "

@@ -230,7 +230,7 @@ def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed,
 
 
 def test_a_given_id_takes_the_place_of_the_querys_own(feed: Feed, uri: str, tmp_path: Path) -> None:
-    """STR-11: a second checkpoint under the same id is the same stream."""
+    """STR-11: a second checkpoint under the same id is the same stream: its batch 0 is there."""
     feed.put(1, 2)
     feed.run(uri, txnAppId="orders", userMetadata="by stream")
     assert application_ids(uri) == ["orders"]
