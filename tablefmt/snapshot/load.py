@@ -409,7 +409,7 @@ class LogView:
             try:
                 later = fold_stored(self.store, files, waiting)
             except LostCheckpointError as lost:
-                self._stand_elsewhere(lost)
+                self._stand_elsewhere(lost, version)
                 continue
             except CorruptEntryError as error:
                 self._files.damage = error
@@ -419,12 +419,12 @@ class LogView:
 
     def instead(self, lost: LostCheckpointError, version: int) -> FileHistory:
         """The files of a version from elsewhere than from a part that cannot be read."""
-        self._stand_elsewhere(lost)
+        self._stand_elsewhere(lost, version)
         return self._checked(self.files_at(version))
 
-    def _stand_elsewhere(self, lost: LostCheckpointError) -> None:
+    def _stand_elsewhere(self, lost: LostCheckpointError, version: int) -> None:
         if names_part(self._files.history, lost.key):
-            base = self._standing.another(self.store, lost)
+            base = self._standing.another(self.store, lost, version)
             with self._lock:
                 self._files.stand_on(base)
         elif names_part(self._files.older, lost.key):

@@ -392,3 +392,25 @@ def test_a_long_log_is_read_by_what_was_put_together() -> None:
     assert not handle(store, clock).verify().ok
     store.put(entry_key(290), body)
     assert handle(store, clock).verify().ok
+
+
+def test_a_handle_from_before_the_oldest_version_reads_on() -> None:
+    """CKP-6, RET-10: what it stands on is gone with all entries and checkpoints below."""
+    store, table, clock, _ = long_table(40)
+    old = handle(store, clock)
+    lazy = handle(store, clock)
+    ids(lazy)
+    for number in range(20):
+        clock.forward(3 * DAY)
+        table.overwrite(rows(number, p="z"))
+    for late in (old, lazy):
+        late.refresh()
+    assert table.expire_log(dry_run=False).oldest > old.context.view.base.version
+    clock.forward(40 * DAY)
+    table.vacuum(dry_run=False)
+    assert [root_version(key) or 0 for key in listed_roots(store)][-1] > 50
+    for late in (old, lazy):
+        assert ids(late) == [19]
+    assert old.append(rows(20)).version > 50
+    assert ids(lazy.refresh()) == ids(old) == [19, 20]
+    assert_sound(store)

@@ -29,11 +29,17 @@ class Standing:
         self._lost: frozenset[str] = frozenset()
         """Names of parts that could not be read."""
 
-    def another(self, store: Store, lost: LostCheckpointError) -> Base:
-        """Another base without the part that could not be read, from here on the one in use: of
-        the same version at most."""
+    def another(self, store: Store, lost: LostCheckpointError, version: int) -> Base:
+        """Another base without the part that could not be read, from here on the one in use.
+
+        Args:
+            store: the table's root.
+            lost: says which part.
+            version: of which files are asked for, or the base's if that is above: what the base was
+                may have been given up since, with all before it.
+        """
         self.without(lost)
-        self.base = self._usable(store, self.base.version)
+        self.base = self._usable(store, max(version, self.base.version))
         return self.base
 
     def without(self, lost: LostCheckpointError) -> None:
