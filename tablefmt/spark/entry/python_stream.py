@@ -79,6 +79,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._began: StreamOffset | None = None
         self._last: StreamOffset | None = None
         self._first_head: int | None = None
+        """The newest version when Spark asked for the end of a first batch before its beginning."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What a task reads travels with its partition."""
@@ -88,14 +89,16 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """Where a stream begins that has no checkpoint."""
         with carrying():
             if self._began is None:
-                self._began = self._source().beginning()
+                self._began = self._source().beginning(self._first_head)
             return _plain(self._began)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """A part of the batch each."""
         with carrying():
-            source, ends = self._source(), _offset(end)
-            changes = source.batch(_offset(start), ends)
+            source, begins, ends = self._source(), _offset(start), _offset(end)
+            # Spark asks for the beginning again where it repeats a first batch: by then it may be
+            # another one, and what the batch had is what its end says.
+            changes = source.batch(None if begins == self._began else begins, ends)
             self._last = ends
             fields = source.schema.fields
             marks = CHANGE_COLUMNS if source.options.changes else pa.schema([])
@@ -137,7 +140,10 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 class UnlimitedReader(StreamReader):
-    """For a Spark that says nothing of where a batch begins: what is there is one batch."""
+    """For a Spark that says nothing of where a batch begins: what is there is one batch.
+
+    It asks for the beginning after it has asked for the end of the first batch.
+    """
 
     def latestOffset(self) -> dict[str, Any]:
         """All that there is now; from where the last batch ended, if this reader knows."""
@@ -145,15 +151,10 @@ class UnlimitedReader(StreamReader):
             source = self._source()
             if self._last is None:
                 self._last = source.end_of_log()
-                self._first_head = source.view.head.version
+                self._first_head = self._last.position.version - 1
             else:
                 self._last = source.next_offset(self._last, limited=False)
             return _plain(self._last)
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Spark asks for it after it has asked for the end of the first batch."""
-        with carrying():
-            return _plain(self._source().beginning(self._first_head))
 
 
 if KNOWS_LIMITS:

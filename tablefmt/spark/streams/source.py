@@ -33,6 +33,8 @@ PASSED_OVER_MAX = 100
 """Versions without rows after which a stream moves on by a batch of nothing: what it stands at may
 expire, and what it would look through at its next start grows."""
 
+_NOTHING = FileSet((), whole=False)
+
 
 class StreamSource:
     """One stream of one table. Not for two threads at once."""
@@ -50,7 +52,8 @@ class StreamSource:
         self._until: int | None = None
         self._clear: tuple[Position, int] | None = None
         """A position, and the version up to which nothing follows it."""
-        self._verified = False
+        self._verified = -1
+        """The newest version of which this log has the entry that offsets rely on."""
 
     @property
     def schema(self) -> Schema:
@@ -63,10 +66,19 @@ class StreamSource:
         self._until = self.view.head.version
 
     def end_of_log(self) -> StreamOffset:
-        """Behind everything that there is."""
+        """Behind everything that there is, of a stream that begins now by its options.
+
+        Raises:
+            VersionNotFoundError, InvalidRangeError: as `beginning`.
+        """
         self.view.refresh()
-        head = Position(self.view.head.version + 1)
-        return self._offset(head, head)
+        head = self.view.head.version
+        try:
+            began = self._begin(head)
+        except ChangesExpiredError:
+            # Whoever begins is told by `beginning`; a stream that goes on is past it.
+            began = Position(head + 1)
+        return self._offset(Position(head + 1), began)
 
     def beginning(self, head: int | None = None) -> StreamOffset:
         """Where a stream that has no checkpoint begins, by its options.
@@ -111,7 +123,8 @@ class StreamSource:
         """What is read between two offsets: always the same of the same ones.
 
         Args:
-            start: exclusive in that all before it was read; None: the stream began with this batch.
+            start: exclusive in that all before it was read; None: the stream began with this batch,
+                where the end says, whatever the options say by now.
             end: as `next_offset` gave it.
 
         Raises:
@@ -120,6 +133,7 @@ class StreamSource:
         if end.position.known > self.view.head.version:
             self.view.refresh()
         position, goal = end.began if start is None else start.position, end.position
+        self._check_table(end)
         self._check(start, position)
         self._check(end, goal)
         if goal < position:
@@ -129,18 +143,18 @@ class StreamSource:
             )
         chosen: list[FileChanges] = []
         if position.snapshot:
-            ends = goal.files if goal.snapshot else None
             found = self.files.snapshot(position.version)
-            chosen += found.between(_first(position, found), ends)
+            ends = _files_read(goal, found) if goal.snapshot else None
+            chosen += found.between(_files_read(position, found), ends)
             position = Position(position.version + 1)
         if goal.snapshot:
             return chosen
         last = goal.version if goal.files else goal.version - 1
         for version, of_commit in self.files.commits(position.version, last, None):
-            if of_commit is not None:
-                first = _first(position, of_commit) if version == position.version else 0
-                ends = goal.files if version == goal.version else None
-                chosen += of_commit.between(first, ends)
+            found = of_commit or _NOTHING
+            first = _files_read(position, found) if version == position.version else 0
+            ends = _files_read(goal, found) if version == goal.version else None
+            chosen += found.between(first, ends)
         return chosen
 
     # Where it is
@@ -167,6 +181,7 @@ class StreamSource:
 
     def _offset(self, position: Position, began: Position) -> StreamOffset:
         entry = self.files.digest(position.known) if position.known >= 0 else None
+        self._verified = max(self._verified, position.known)
         return StreamOffset(self.view.head.table, position, entry, began)
 
     def _check(self, offset: StreamOffset | None, position: Position) -> None:
@@ -176,13 +191,10 @@ class StreamSource:
             TableReplacedError: it is the log of another table, or another log of this one.
             LogGapError: it ends before the position. ChangesExpiredError: what follows is gone.
         """
-        head, oldest = self.view.head, self.view.head.totals.oldest
-        if offset is not None and offset.table != head.table:
-            raise TableReplacedError(
-                f"the stream has read table {offset.table}, and table {head.table} is at this "
-                "place now; begin the stream with a new checkpoint",
-                rule="STR-5",
-            )
+        head = self.view.head
+        oldest = head.totals.oldest
+        if offset is not None:
+            self._check_table(offset)
         if position.known >= 0:
             self.files.check_columns(min(position.known, head.version))
         if position.known > head.version:
@@ -197,15 +209,23 @@ class StreamSource:
                 "readChangeFeed it reads versions whole: start the query as it was before, until "
                 "it is past that version"
             )
-        if offset is not None and not self._verified:
-            entry = self.files.digest(position.known) if position.known >= 0 else None
-            if entry != offset.entry:
+        if offset is not None and position.known > self._verified:
+            if self.files.digest(position.known) != offset.entry:
                 raise TableReplacedError(
                     f"entry {position.known} is another than the one that the stream has read: the "
                     "log was put in the place of that one; begin the stream with a new checkpoint",
                     rule="STR-5",
                 )
-            self._verified = True
+            self._verified = position.known
+
+    def _check_table(self, offset: StreamOffset) -> None:
+        table = self.view.head.table
+        if offset.table != table:
+            raise TableReplacedError(
+                f"the stream has read table {offset.table}, and table {table} is at this place "
+                "now; begin the stream with a new checkpoint",
+                rule="STR-5",
+            )
 
     # How far it goes
 
@@ -234,6 +254,8 @@ class StreamSource:
                     position, taken = _taken(at, of_commit, allowance), True
                     if position.version == version:
                         return position
+                elif version == position.version:
+                    _files_read(position, _NOTHING)
                 clear = version
         except (UnsupportedFeatureError, SchemaMismatchError):
             # All before it is read first.
@@ -248,15 +270,19 @@ class StreamSource:
 
 def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:
     """After as many files as may be taken."""
-    sizes = found.sizes[_first(position, found) :]
+    sizes = found.sizes[_files_read(position, found) :]
     count = allowance.take(sizes, whole=found.whole)
     if count == len(sizes):
         return Position(position.version + 1)
     return Position(position.version, position.files + count, position.snapshot)
 
 
-def _first(position: Position, found: FileSet) -> int:
-    """The place of the first file that was not read yet. Raises InvalidRangeError."""
+def _files_read(position: Position, found: FileSet) -> int:
+    """How many files of its version were read before a position; there are more.
+
+    Raises:
+        InvalidRangeError: there are not.
+    """
     if position.files and position.files >= len(found.sizes):
         raise InvalidRangeError(
             f"the stream has read {position.files} files of version {position.version}, which has "

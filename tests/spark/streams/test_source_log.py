@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from tablefmt.model.times import show_time
 from tablefmt.spark.streams.source import PASSED_OVER_MAX, StreamSource
 from tablefmt.spark.streams.source_offset import Position, StreamOffset
 from tablefmt.spark.streams.source_options import parse_stream_options
+from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tests.changes.histories import History, Version
 from tests.log.test_horizon import raise_horizon
@@ -149,6 +151,11 @@ def table() -> tablefmt.Table:
     table.append(rows(3, 4, p=["a", "b"]))
     table.append(rows(5))
     return table
+
+
+def digest_of(store: Store, version: int) -> str:
+    """As offsets have it."""
+    return hashlib.sha256(store.get(entry_key(version))).hexdigest()
 
 
 def positions(table: tablefmt.Table, **options: Any) -> list[Position]:
@@ -315,11 +322,32 @@ def test_offsets_that_do_not_fit_the_log_are_errors(table: tablefmt.Table) -> No
         (replace(end, entry="0" * 64), TableReplacedError, "entry 4 is another"),
         (replace(end, position=Position(9)), LogGapError, "has version 8 but not version 5"),
         (replace(middle, position=Position(4, 9, True)), InvalidRangeError, "9 files of version 4"),
+        (
+            replace(end, position=Position(3, 2), entry=digest_of(store, 3)),
+            InvalidRangeError,
+            "2 files of version 3, which has 2",
+        ),
+        (
+            replace(end, position=Position(0, 1), entry=digest_of(store, 0)),
+            InvalidRangeError,
+            "1 files of version 0, which has 0",
+        ),
     ):
         with pytest.raises(error, match=words):
             load(table).next_offset(changed, limited=True)
     with pytest.raises(InvalidRangeError, match="reads versions whole"):
         load(table, readChangeFeed="true").next_offset(parted, limited=True)
+    for start, ends, words in (
+        (None, replace(middle, position=Position(4, 6, True)), "6 files of version 4, which has 5"),
+        (None, replace(parted, position=Position(3, 3)), "3 files of version 3, which has 2"),
+        (None, replace(parted, position=Position(4, 2), entry=end.entry), "version 4, which has 1"),
+    ):
+        with pytest.raises(InvalidRangeError, match=words):
+            load(table).batch(start, ends)
+    nothing = Position(0, 1)
+    none = replace(parted, position=nothing, began=Position(0), entry=digest_of(store, 0))
+    with pytest.raises(InvalidRangeError, match="1 files of version 0, which has 0"):
+        load(table).batch(None, none)
     with pytest.raises(InvalidRangeError, match="begins after that"):
         load(table).batch(end, parted)
     raise_horizon(store, 4)
@@ -331,6 +359,51 @@ def test_offsets_that_do_not_fit_the_log_are_errors(table: tablefmt.Table) -> No
     raise_horizon(store, 5)
     with pytest.raises(ChangesExpiredError):
         load(table).next_offset(middle, limited=True)
+
+
+def test_the_end_of_a_batch_is_of_the_same_log_as_its_start(table: tablefmt.Table) -> None:
+    """STR-5: a log that was put back and went another way fits the start, and not the end."""
+    start = load(table, startingVersion=3, maxFilesPerTrigger=2).next_offset(None, limited=True)
+    end = load(table).next_offset(start, limited=True)
+    assert (start.position, end.position) == (Position(4), Position(5))
+    for changed, words in (
+        (replace(end, entry="0" * 64), "entry 4 is another"),
+        (replace(end, table="other"), "has read table other"),
+    ):
+        for begins in (start, None):
+            with pytest.raises(TableReplacedError, match=words):
+                load(table).batch(begins, changed)
+    source = load(table)
+    assert source.next_offset(start, limited=True) == end
+    with pytest.raises(TableReplacedError, match="entry 4 is another"):
+        load(table).batch(start, replace(end, entry="0" * 64))
+
+
+def test_an_offset_has_the_entry_of_its_own_version_whoever_moves_the_head(
+    table: tablefmt.Table,
+) -> None:
+    """STR-2: views are shared in a process, and other threads take new entries in at any time."""
+    view, store = handle(table.context.store).context.view, table.context.store
+
+    class Moving:
+        """A view whose head has moved whenever somebody looks."""
+
+        @property
+        def head(self) -> Any:
+            head = view.head
+            table.append(rows(9))
+            view.refresh()
+            return head
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(view, name)
+
+    source = StreamSource(view, parse_stream_options({}), 4)
+    moving: Any = Moving()
+    source.view = source.files.view = moving
+
+    for end in (source.end_of_log(), source.next_offset(None, limited=True)):
+        assert end.entry == digest_of(store, end.position.known)
 
 
 def test_a_log_that_lost_its_end_or_belongs_to_another_table_stops_a_stream(
