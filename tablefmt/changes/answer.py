@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.columns import CHANGE_COLUMNS, KIND
 from tablefmt.changes.commit_rows import INSERT, FileChanges
 from tablefmt.changes.net import difference, lost_of, may_cancel, together
 from tablefmt.changes.rows import RowReader
@@ -27,7 +27,7 @@ class Answer:
     columns: tuple[Field, ...]
     """Those asked for, in order."""
     marks: pa.Schema
-    """Of the change columns those that there are; without `_change_type` inserts alone come."""
+    """Of the change columns those that there are, or KIND; without a type inserts alone come."""
     condition: RowFilter | None = None
 
     @property
@@ -37,7 +37,8 @@ class Answer:
 
     def batches(self, changes: Sequence[FileChanges]) -> Iterator[pa.RecordBatch]:
         """The rows of changes in their order, without those that cancel. Raises as `read_files`."""
-        shape, everything = self.shape, CHANGE_COLUMNS.names[0] in self.marks.names
+        shape = self.shape
+        everything = any(name in self.marks.names for name in (CHANGE_COLUMNS.names[0], KIND))
         for run in together(changes):
             # Files cannot be asked for what rows have not, nor before equal ones have cancelled.
             late = self.condition is not None and bool(lost_of(run))
@@ -52,6 +53,7 @@ class Answer:
                     rows = self._selected(rows)
                 if rows.num_rows and (everything or change.change == INSERT):
                     values = dict(zip(CHANGE_COLUMNS.names, change.marks, strict=True))
+                    values[KIND] = change.change
                     marks = [
                         pa.repeat(pa.scalar(values[mark.name], mark.type), rows.num_rows)
                         for mark in self.marks

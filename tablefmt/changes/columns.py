@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tablefmt.model.given_names import OWN_PREFIX
+
 CHANGE_COLUMNS = pa.schema(
     [
         pa.field("_change_type", pa.string(), nullable=False),
@@ -14,3 +16,9 @@ CHANGE_COLUMNS = pa.schema(
 
 APPEND_COLUMNS = pa.schema(list(CHANGE_COLUMNS)[1:])
 """Of rows that are all inserts."""
+
+KIND = f"{OWN_PREFIX}change_type"
+"""`_change_type` under a name that no column of a table has, whatever those are called."""
+
+KINDS = pa.schema([CHANGE_COLUMNS.field(0).with_name(KIND)])
+"""Tells deletes from inserts, and nothing else."""

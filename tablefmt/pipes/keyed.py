@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.changes.columns import KIND
 from tablefmt.changes.commit_rows import INSERT
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.row_keys import row_keys
@@ -26,7 +27,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field
-from tablefmt.pipes.rows import CHANGE, Taken, Transform, counted, pieces, transformed
+from tablefmt.pipes.rows import Taken, Transform, counted, pieces, transformed
 
 GONE = "__tablefmt_gone"
 """A column of the source of the MERGE: the row of this key is gone."""
@@ -141,7 +142,7 @@ def upserts(
     The rows are kept, on disk beyond a limit, and their keys in memory.
 
     Args:
-        rows: inserts; with the column CHANGE deletes before them.
+        rows: inserts; with the column KIND deletes before them.
         transform: as of `transformed`; asked of deletes and of inserts by themselves.
         keys: columns of what it gives.
         empty: as of `transformed`.
@@ -180,17 +181,17 @@ class _Part(BatchSource):
 
     def __init__(self, rows: BatchSource, *, inserts: bool) -> None:
         self._rows, self._inserts = rows, inserts
-        self._schema = rows.schema.remove(rows.schema.get_field_index(CHANGE))
+        self._schema = rows.schema.remove(rows.schema.get_field_index(KIND))
 
     @property
     def schema(self) -> pa.Schema:
-        """Without CHANGE."""
+        """Without KIND."""
         return self._schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Those rows alone."""
         for batch in self._rows.to_batches():
-            kind = batch.column(batch.schema.get_field_index(CHANGE))
+            kind = batch.column(batch.schema.get_field_index(KIND))
             mask = pc.equal(kind, INSERT)
             chosen = batch.filter(mask if self._inserts else pc.invert(mask))
             if chosen.num_rows:
@@ -198,7 +199,7 @@ class _Part(BatchSource):
 
 
 def _apart(rows: BatchSource) -> tuple[BatchSource | None, BatchSource]:
-    if CHANGE not in rows.schema.names:
+    if KIND not in rows.schema.names:
         return None, rows
     return _Part(rows, inserts=False), _Part(rows, inserts=True)
 

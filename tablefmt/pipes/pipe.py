@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tablefmt.changes.columns import KINDS
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, TableNotFoundError
@@ -23,7 +24,6 @@ from tablefmt.operations.first_rows import Partitions, check_partitioning, creat
 from tablefmt.operations.merge import merge
 from tablefmt.pipes.keyed import known_keys, merge_by, upserts
 from tablefmt.pipes.rows import (
-    KINDS,
     Taken,
     Transform,
     known_content,

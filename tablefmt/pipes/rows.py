@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.range import Bounds
 from tablefmt.changes.read import Changes
 from tablefmt.data.batch_source import BatchSource
@@ -26,11 +25,6 @@ PIECE_ROWS = 1 << 16
 CONTENTS = ("append", "changes", "net")
 
 UNMARKED = pa.schema([])
-
-CHANGE = CHANGE_COLUMNS.names[0]
-
-KINDS = pa.schema([CHANGE_COLUMNS.field(CHANGE)])
-"""Of the change columns the one that tells deletes from inserts."""
 
 Transform = Callable[[pa.Table], Any]
 
@@ -63,10 +57,25 @@ def taken_rows(
         ChangesExpiredError, InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as
         `Table.changes`.
     """
-    if derived.start is None and (content == "append" or marks is not None):
-        # All rows that there are: what became of them on the way there is of no use.
+    if takes_all(derived, content, marks):
         snapshot = source.view.snapshot(derived.to)
         return Scan(source.store, snapshot, where=where, asked=True)
+    return changed_rows(source, derived, content, where, marks)
+
+
+def takes_all(derived: DerivedFrom, content: str, marks: pa.Schema | None) -> bool:
+    """Whether it is all rows that there are: what became of them on the way there is of no use."""
+    return derived.start is None and (content == "append" or marks is not None)
+
+
+def changed_rows(
+    source: TableContext,
+    derived: DerivedFrom,
+    content: str,
+    where: Condition,
+    marks: pa.Schema | None,
+) -> Changes:
+    """What is new, where that is not all that there is. Arguments and errors as of `taken_rows`."""
     first = derived.start is None
     begin = {"starting_version": 0} if first else {"after_version": derived.start}
     return Changes(

@@ -145,6 +145,30 @@ def test_a_feed_can_be_piped_on() -> None:
     assert len(shown(tablefmt.open(copy))) == 7
 
 
+def test_a_feed_can_be_piped_on_by_keys() -> None:
+    """PIP-5: whether rows are marked is not guessed from what the source's columns are called."""
+    here, there = tablefmt.create(place(), "id BIGINT, _change_type STRING, v STRING"), place()
+    here.append({"id": [1, 2, 3], "_change_type": ["insert", "delete", None], "v": ["a", "b", "c"]})
+    tablefmt.pipe(here).into(there, keys="id")
+    assert shown(tablefmt.open(there)) == shown(here)
+    here.update({"_change_type": "'delete'"}, "id = 1")
+    here.delete("id = 2")
+    here.append({"id": [4], "_change_type": ["delete"], "v": ["d"]})
+    run = tablefmt.pipe(here).into(there, keys="id")
+    assert (run.rows, shown(tablefmt.open(there))) == (3, shown(here))
+    where = "_change_type = 'delete'"
+    tablefmt.pipe(here, where=where).into(other := place(), keys="id")
+    assert shown(tablefmt.open(other)) == [(1, "delete", "a"), (4, "delete", "d")]
+    feed, copy = place(), place()
+    table = source()
+    for _ in range(2):
+        tablefmt.pipe(table, content="changes").into(feed)
+        keys = ["id", "_change_type", "_commit_version"]
+        tablefmt.pipe(feed).into(copy, keys=keys)
+        assert shown(tablefmt.open(copy)) == shown(tablefmt.open(feed))
+        change(table)
+
+
 def test_with_keys_the_target_is_the_source() -> None:
     """PIP-5: rows that come, change and go; a restore of the source too."""
     here, there = source(), place()

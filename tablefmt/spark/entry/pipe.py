@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
+import pyarrow as pa
+
+from tablefmt.changes.columns import KIND, KINDS
 from tablefmt.changes.commit_rows import INSERT
-from tablefmt.changes.range import Bounds
-from tablefmt.changes.read import Changes
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidRangeError,
@@ -27,7 +27,7 @@ from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
 from tablefmt.pipes.keyed import GONE, SHOWN, known_keys, merge_by, named
 from tablefmt.pipes.pipe import PipeRun, check_content, known_name, next_of, nothing_new
-from tablefmt.pipes.rows import CHANGE, known_content
+from tablefmt.pipes.rows import changed_rows, known_content, takes_all
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.receipt import Commit
@@ -126,12 +126,12 @@ class _Run:
 
     def merge(self, keys: Sequence[str]) -> Commit:
         """The net changes, by keys."""
-        rows = self._taken("net")
+        rows = self._taken("net", KINDS)
         news = self._made(rows)
-        if CHANGE in rows.columns:
-            plain = [name for name in rows.columns if name not in CHANGE_COLUMNS.names]
+        if KIND in rows.columns:
+            plain = [name for name in rows.columns if name != KIND]
             new, gone = (
-                rows.where(f"{CHANGE} {sign} '{INSERT}'").select(*map(quote_name, plain))
+                rows.where(f"{KIND} {sign} '{INSERT}'").select(*map(quote_name, plain))
                 for sign in ("=", "<>")
             )
             news, source = self._joined(new, gone, keys)
@@ -162,11 +162,11 @@ class _Run:
         came = news.withColumn(GONE, functions.lit(False))
         return news, came.unionByName(lost, allowMissingColumns=True)
 
-    def _taken(self, content: str) -> DataFrame:
-        """What is new, as rows of the source; without change columns those of "append"."""
+    def _taken(self, content: str, marks: pa.Schema | None = None) -> DataFrame:
+        """What is new, as rows of the source. Arguments as of `taken_rows`."""
         pipe, derived = self.pipe, self.derived
         functions = functions_of(pipe.spark)
-        if derived.start is None and (content == "append" or pipe.content != content):
+        if takes_all(derived, content, marks):
             schema = pipe.source.view.metadata_at(derived.to).schema
             rows = read_at(pipe.spark, pipe.source, derived.to, None)
             if pipe.where is None:
@@ -174,20 +174,8 @@ class _Run:
             return rows.where(
                 bound(rows, as_column(functions, without_filters(pipe.where, schema)))
             )
-        first = derived.start is None
-        begin = {"starting_version": 0} if first else {"after_version": derived.start}
-        changes = Changes(
-            pipe.source.view,
-            pipe.source.environment,
-            Bounds(**begin, ending_version=derived.to),
-            content=content,
-            expired="snapshot" if first else "error",
-            refresh=False,
-        )
-        rows = changes_frame(pipe.spark, changes, pipe.where)
-        if content != "append":
-            return rows
-        return rows.select(*(quote_name(f.name) for f in changes.columns))
+        changes = changed_rows(pipe.source, derived, content, None, marks)
+        return changes_frame(pipe.spark, changes, pipe.where)
 
     def _made(self, rows: DataFrame) -> DataFrame:
         """What the caller's function makes of rows. Raises SchemaMismatchError."""

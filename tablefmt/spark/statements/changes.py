@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
+from itertools import chain
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.columns import CHANGE_COLUMNS, KIND
 from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.schema import Schema
+from tablefmt.model.given_names import OWN_PREFIX
+from tablefmt.model.schema import Field, Schema
 from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.conditions import as_column, bound, without_filters
@@ -32,17 +35,34 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
     Raises:
         InvalidPredicateError: what is no condition. UnsupportedFeatureError: as `backend_for`.
     """
-    view = changes.view
-    of = ChangeRange(
-        view.head.table, changes.first_version, changes.last_version, changes.table_schema
-    )
+    view, schema = changes.view, changes.table_schema
+    read = apart(schema)
+    of = ChangeRange(view.head.table, changes.first_version, changes.last_version, read)
     frame = rows_of_changes(spark, view.store, of, changes.file_changes)
+    marks = {name: name for name in CHANGE_COLUMNS.names}
+    if read.names != schema.names:
+        marks = {name: f"{OWN_PREFIX}{name}" for name in marks}
+        names = zip(map(quote_name, read.names), map(quote_name, schema.names), strict=True)
+        both = chain(names, marks.items())
+        frame = frame.selectExpr(*(f"{old} AS {new}" for old, new in both))
     if where is not None:
         condition = as_column(functions_of(spark), without_filters(where, changes.table_schema))
         frame = frame.where(bound(frame, condition))
     if changes.content == "append":
-        frame = frame.where(f"{_TYPE} = '{INSERT}'")
-    return frame.select(*map(quote_name, changes.schema.names))
+        frame = frame.where(f"{marks[_TYPE]} = '{INSERT}'")
+    marks[KIND] = marks[_TYPE]
+    columns = [quote_name(field.name) for field in changes.columns]
+    return frame.selectExpr(*columns, *(f"{marks[m]} AS {m}" for m in changes.answer.marks.names))
+
+
+def apart(schema: Schema) -> Schema:
+    """The columns, with other names for those that are called like the change columns."""
+
+    def named(place: int, field: Field) -> Field:
+        clash = field.name.casefold() in CHANGE_COLUMNS.names
+        return replace(field, name=f"{OWN_PREFIX}column_{place}") if clash else field
+
+    return replace(schema, fields=tuple(named(*each) for each in enumerate(schema.fields)))
 
 
 def rows_of_changes(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.given_names import OWN_PREFIX
-from tablefmt.model.schema import Field, Schema
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
-from tablefmt.spark.statements.changes import rows_of_changes
+from tablefmt.spark.statements.changes import apart, rows_of_changes
 from tablefmt.spark.streams.source import StreamSource
 from tablefmt.spark.streams.source_columns import stream_columns
 from tablefmt.spark.streams.source_offset import StreamOffset
@@ -59,22 +56,12 @@ def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: i
 
 def _frame(spark: Session, source: StreamSource, files: Sequence[FileChanges]) -> DataFrame:
     versions = [change.version for change in files] or [source.files.pinned]
-    schema = source.schema if source.options.changes else _apart(source.schema)
+    schema = source.schema if source.options.changes else apart(source.schema)
     of = ChangeRange(source.view.head.table, min(versions), max(versions), schema)
     rows = rows_of_changes(spark, source.view.store, of, files)
     named = zip(schema.names, source.schema.names, strict=True)
     columns = [f"{quote_name(read)} AS {quote_name(name)}" for read, name in named]
     return rows.selectExpr(*columns, *(CHANGE_COLUMNS.names if source.options.changes else ()))
-
-
-def _apart(schema: Schema) -> Schema:
-    """The columns, with other names for those that are called like the change columns."""
-
-    def named(place: int, field: Field) -> Field:
-        clash = field.name.casefold() in CHANGE_COLUMNS.names
-        return replace(field, name=f"{OWN_PREFIX}column_{place}") if clash else field
-
-    return replace(schema, fields=tuple(named(*each) for each in enumerate(schema.fields)))
 
 
 def _read(offset: str | None) -> StreamOffset | None:

@@ -96,6 +96,30 @@ def test_with_keys_the_target_is_the_source(spark: Any, uri: str, source: tablef
     assert shown(other) == [(-2, "b")]
 
 
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_columns_called_like_those_of_a_feed(spark: Any, uri: str, keys: str | None) -> None:
+    """PIP-4, PIP-5: they are columns like others, in first runs and later ones, in a condition."""
+    columns = "id BIGINT, _change_type STRING, _Commit_Version BIGINT"
+    here = tablefmt.create(f"{uri}-source", columns)
+    kinds = ["insert", "delete", None]
+    here.append({"id": [1, 2, 3], "_change_type": kinds, "_Commit_Version": [7, 8, 9]})
+    for number, where in enumerate((None, "_change_type = 'delete'")):
+        one, two = (f"{uri}-{plane}-{number}" for plane in ("spark", "arrow"))
+        for run in range(2):
+            ran = tablefmt.spark.pipe(spark, here, where=where).into(one, keys=keys)
+            other = tablefmt.pipe(here, where=where).into(two, keys=keys)
+            assert (ran.first_version, ran.rows) == (other.first_version, other.rows)
+            assert tablefmt.open(one).schema.names == here.schema.names
+            assert shown(one) == shown(two)
+            if keys is not None and where is None:
+                assert shown(one) == shown(here)
+            here.update({"_change_type": "'delete'"}, "id = 1")
+            here.delete("id = 2")
+            new = 10 * number + run + 4
+            here.append({"id": [new], "_change_type": ["delete"], "_Commit_Version": [0]})
+            here.update({"id": "id + 100"}, "id < 100 AND id > 2")
+
+
 def test_what_leaves_nothing_moves_the_cursor(spark: Any, uri: str, source: tablefmt.Table) -> None:
     """PIP-3: by a condition, with and without keys."""
     target = f"{uri}-target"
