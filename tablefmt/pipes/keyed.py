@@ -37,10 +37,13 @@ SHOWN = 10
 
 
 def known_keys(keys: str | Sequence[str]) -> list[str]:
-    """Names of columns, at least one. Raises InvalidRangeError."""
+    """Names of columns, at least one, none twice. Raises InvalidRangeError."""
     names = [keys] if isinstance(keys, str) else list(keys)
     if not names or not all(isinstance(name, str) for name in names):
         raise InvalidRangeError(f"keys={keys!r} names no columns")
+    twice = _repeated(names)
+    if twice:
+        raise InvalidRangeError(f"keys={keys!r} names {twice[0]!r} twice")
     return names
 
 
@@ -63,7 +66,18 @@ def merge_by(keys: Sequence[str], columns: Sequence[str]) -> MergeStatement:
 
 
 def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The columns that the keys are, as the rows call them. Raises SchemaMismatchError."""
+    """The columns that the keys are, as the rows call them.
+
+    Raises:
+        SchemaMismatchError: there is none of a name, or two columns of the rows have one.
+    """
+    twice = _repeated(names)
+    if twice:
+        raise SchemaMismatchError(
+            f"the rows have several columns called {', '.join(map(repr, twice))}: names differ by "
+            "more than case",
+            twice,
+        )
     by_name = {name.casefold(): name for name in names}
     missing = [key for key in keys if key.casefold() not in by_name]
     if missing:
@@ -73,6 +87,12 @@ def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
             missing,
         )
     return [by_name[key.casefold()] for key in keys]
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    """Those that another one before them equals but for case."""
+    folded = [name.casefold() for name in names]
+    return [name for at, name in enumerate(names) if folded.index(folded[at]) < at]
 
 
 @dataclass(slots=True)

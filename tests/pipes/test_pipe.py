@@ -228,9 +228,32 @@ def test_keys_that_are_none_are_refused() -> None:
     for bad in ([], [1]):
         with pytest.raises(InvalidRangeError, match="names no columns"):
             tablefmt.pipe(here).into(there, keys=bad)  # type: ignore[arg-type]
+    for twice in (["id", "id"], ["v", "id", "ID"]):
+        with pytest.raises(InvalidRangeError, match="twice"):
+            tablefmt.pipe(here, where="id = 2").into(there, keys=twice)
     with pytest.raises(InvalidRangeError, match="net changes"):
         tablefmt.pipe(here, content="changes").into(there, keys="id")
     assert not tablefmt.exists(there)
+
+
+@pytest.mark.parametrize("other", ["id", "ID"])
+@pytest.mark.parametrize("key", ["id", "v"])
+def test_a_function_that_gives_one_name_twice(other: str, key: str) -> None:
+    """PIP-5: refused by name in the first run and in later ones, and nothing was committed."""
+    here, there = source(), place()
+
+    def doubled(piece: pa.Table) -> pa.Table:
+        return piece.append_column(other, piece["id"])
+
+    pipe = tablefmt.pipe(here, transform=doubled)
+    with pytest.raises(SchemaMismatchError, match=f"several columns called '{other}'"):
+        pipe.into(there, keys=key)
+    assert not tablefmt.exists(there)
+    tablefmt.pipe(here).into(there, keys=key)
+    change(here)
+    with pytest.raises(SchemaMismatchError, match=f"several columns called '{other}'"):
+        pipe.into(there, keys=key)
+    assert tablefmt.open(there).version == 1
 
 
 def test_the_function_gets_pieces_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
