@@ -148,8 +148,8 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
         tablefmt.spark.pipe(spark, here).into(target, keys="nope")
     with pytest.raises(InvalidRangeError, match="twice"):
         tablefmt.spark.pipe(spark, here).into(target, keys=["id", "ID"])
+    doubled = tablefmt.spark.pipe(spark, here, transform=lambda rows: rows.select("*", "ID"))
     with pytest.raises(SchemaMismatchError, match="several columns called 'ID'"):
-        doubled = tablefmt.spark.pipe(spark, here, transform=lambda rows: rows.select("*", "ID"))
         doubled.into(target, keys="id")
     for options in ({"txnAppId": "a", "txnVersion": 1}, {"replaceWhere": "id = 1"}):
         with pytest.raises(InvalidRangeError, match="a pipe"):
