@@ -17,6 +17,9 @@ from tablefmt.snapshot.load import LogView
 
 ENDS = ("end", "start")
 
+DROPPED_FIELD = "changes:dropped-field"
+"""What an error names if a struct has a field that it had not for some time."""
+
 
 def schema_of_range(view: LogView, range_: Covered, end: str) -> Schema:
     """The columns of one end of a range, with types that hold what there was in between.
@@ -65,7 +68,7 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema) -> bool:
             raise UnsupportedFeatureError(
                 "the range holds versions that had dropped a field of a struct which the answer "
                 "has; ask for the versions before and after that apart",
-                ["changes:dropped-field"],
+                [DROPPED_FIELD],
             )
         lost = lost or bool(dropped)
     return lost

@@ -16,6 +16,8 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tablefmt.log.codec import digest
+from tablefmt.log.names import entry_key
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.snapshot.load import LogView
@@ -32,6 +34,13 @@ from tablefmt.spark.streams.source_plan import Allowance
 PASSED_OVER_MAX = 100
 """Versions without rows after which a stream moves on by a batch of nothing: what it stands at may
 expire, and what it would look through at its next start grows."""
+
+PASSED_OVER_US = 3_600_000_000
+"""Between the first version without rows and the last after which it does so too: half of what is
+the least that entries are kept (RET-9)."""
+
+COMPARED_SECONDS = 60.0
+"""How long a stream that finds nothing new believes that the log is still the one it was."""
 
 _NOTHING = FileSet((), whole=False)
 
@@ -52,6 +61,7 @@ class StreamSource:
         self._until: int | None = None
         self._clear: tuple[Position, int] | None = None
         """A position, and the version up to which nothing follows it."""
+        self._compared_at = view.contact.clock()
         self._verified = -1
         """The newest version of which this log has the entry that offsets rely on."""
 
@@ -107,7 +117,7 @@ class StreamSource:
             UnsupportedFeatureError, SchemaMismatchError: as `StreamFiles.commits`: there is nothing
             before the commit that stops the stream.
         """
-        self.view.refresh()
+        self._look()
         began = self._begin() if start is None else start.began
         position = began if start is None else start.position
         self._check(start, position)
@@ -150,7 +160,7 @@ class StreamSource:
         if goal.snapshot:
             return chosen
         last = goal.version if goal.files else goal.version - 1
-        for version, of_commit in self.files.commits(position.version, last, None):
+        for version, of_commit in self.files.commits(self._passed(position) + 1, last, None):
             found = of_commit or _NOTHING
             first = _files_read(position, found) if version == position.version else 0
             ends = _files_read(goal, found) if version == goal.version else None
@@ -158,6 +168,34 @@ class StreamSource:
         return chosen
 
     # Where it is
+
+    def _look(self) -> None:
+        """Take in what is new.
+
+        Raises:
+            TableReplacedError: nothing is, and the newest entry is not the one that it was.
+        """
+        contact = self.view.contact
+        fresh, now = self.view.refresh(), contact.clock()
+        if not fresh:
+            if now - self._compared_at < COMPARED_SECONDS:
+                return
+            head = self.view.head
+            (body,) = self.view.store.get_many([entry_key(head.version)])
+            if body is None or digest(body) != head.digest:
+                raise TableReplacedError(
+                    f"entry {head.version}, the newest that the stream has seen, is not in the log "
+                    "any more: another log is at this place, or none; begin the stream with a new "
+                    "checkpoint",
+                    rule="STR-5",
+                )
+        self._compared_at = now
+
+    def _passed(self, position: Position) -> int:
+        """The version up to which nothing follows a position, as far as was looked."""
+        if self._clear is not None and self._clear[0] == position:
+            return self._clear[1]
+        return position.version - 1
 
     def _begin(self, known: int | None = None) -> Position:
         version, timestamp = self.options.version, self.options.timestamp
@@ -200,7 +238,7 @@ class StreamSource:
         if position.known > head.version:
             raise LogGapError(head.version + 1, position.known)
         # What a commit took away was live at the version before it.
-        needed = position.version + 1 if position.snapshot else position.version
+        needed = position.version + 1 if position.snapshot else self._passed(position) + 1
         if oldest and needed <= oldest:
             raise ChangesExpiredError(position.version, oldest + 1)
         if self.options.changes and position.files and not position.snapshot:
@@ -237,10 +275,8 @@ class StreamSource:
             if position.snapshot:
                 return position
         last = self.view.head.version if self._until is None else self._until
-        clear = position.version - 1
-        if self._clear is not None and self._clear[0] == start:
-            clear = self._clear[1]
-        first = max(position.version, clear + 1)
+        clear = self._passed(position)
+        first = clear + 1
         wanted = allowance.files
         if wanted is None and allowance.bytes is not None:
             wanted = FILES_BY_DEFAULT
@@ -262,10 +298,17 @@ class StreamSource:
             if not taken:
                 raise
             return position
-        if taken or clear + 1 - position.version >= PASSED_OVER_MAX:
+        if taken:
             return Position(clear + 1)
         self._clear = start, clear
-        return position
+        return Position(clear + 1) if self._is_left_behind(position.version, clear) else position
+
+    def _is_left_behind(self, first: int, clear: int) -> bool:
+        """Whether a stream moves on over versions without rows, both inclusive, or none."""
+        if clear + 1 - first >= PASSED_OVER_MAX or first <= self.view.head.totals.oldest <= clear:
+            return True
+        times = [self.files.timestamp(version) for version in (first, clear) if first <= clear]
+        return bool(times) and times[1] - times[0] >= PASSED_OVER_US
 
 
 def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import planned
 from tablefmt.changes.range import Covered
-from tablefmt.changes.schema import widened
+from tablefmt.changes.schema import DROPPED_FIELD, widened
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.model.entry import Entry, StoredEntry
@@ -120,6 +120,11 @@ class StreamFiles:
             return head.digest
         return self.view.entries_after(version - 1, version)[0].digest
 
+    def timestamp(self, version: int) -> int:
+        """Of the commit of a version, µs UTC."""
+        known = self._ahead.get(version)
+        return self.view.timestamp_at(version) if known is None else known.entry.timestamp
+
     def _windows(self, first: int, last: int) -> Iterator[Sequence[Entry]]:
         """The entries of versions, some at a time: those that were read ahead, then more."""
         size = FIRST_WINDOW
@@ -206,11 +211,23 @@ class StreamFiles:
             range_ = Covered(run[0], run[-1], True)
             if widened(self.view, range_, self.schema) != self.schema:
                 raise SchemaMismatchError(
-                    f"a column had a wider type before version {run[-1]} than it has in version "
-                    f"{self.pinned}, whose columns the stream has; begin the stream later"
+                    f"a column had a wider type in version {run[-1]}, or in the one before, than "
+                    f"in version {self.pinned}, whose columns the stream has; all before was read; "
+                    "begin the stream later"
                 )
             by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
-            for change in planned(self.view, range_, "changes", self.schema):
+            try:
+                found = planned(self.view, range_, "changes", self.schema)
+            except UnsupportedFeatureError as error:
+                if error.features != [DROPPED_FIELD]:
+                    raise
+                raise UnsupportedFeatureError(
+                    f"in version {run[-1]}, or in the one before, the table had dropped a field of "
+                    f"a struct that version {self.pinned} has, whose columns the stream has; all "
+                    "before was read; begin the stream later",
+                    error.features,
+                ) from None
+            for change in found:
                 by_version[change.version].append(change)
             for version, changes in by_version.items():
                 self._planned[version] = FileSet(changes, whole=self.options.changes)

@@ -27,7 +27,10 @@ class Effect(Enum):
 
 
 def effect_of(entry: Entry) -> Effect:
-    """By the entry alone. What compaction or lineage carries over neither goes nor comes."""
+    """By the entry alone. What compaction moves neither goes nor comes, nor do files come that
+    lineage names as outputs; but every file that it removes counts as rows that go: whether all of
+    them were carried over, an entry does not say.
+    """
     if entry.operation.cls in NOT_LOGICAL:
         return Effect.NOTHING
     carried = 0 if entry.lineage is None else len(set(entry.lineage.output))

@@ -34,7 +34,7 @@ from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tests.changes.histories import History, Version
 from tests.log.test_horizon import raise_horizon
-from tests.tables import behind, extend, handle, memory, new_table, rows
+from tests.tables import Clock, behind, extend, handle, memory, new_table, rows
 
 _numbers = itertools.count()
 
@@ -270,6 +270,46 @@ def test_a_stream_moves_on_over_many_versions_without_rows(table: tablefmt.Table
     assert source.next_offset(moved, limited=True) is moved
 
 
+def test_a_stream_that_looked_through_what_expired_has_missed_nothing(
+    table: tablefmt.Table,
+) -> None:
+    """STR-2, STR-5: offsets move on over it; whoever starts anew at the old one is told."""
+    store = table.context.store
+    source = load(table, startingVersion=4)
+    end = source.next_offset(None, limited=True)
+    extend(store, handle(store), 3)
+    assert source.next_offset(end, limited=True) is end
+    raise_horizon(store, 6)
+
+    moved = source.next_offset(end, limited=True)
+
+    assert moved.position == Position(9)
+    assert source.batch(end, moved) == []
+    assert load(table).next_offset(moved, limited=True) is moved
+    with pytest.raises(ChangesExpiredError):
+        load(table).next_offset(end, limited=True)
+
+
+def test_a_stream_moves_on_after_an_hour_of_versions_without_rows() -> None:
+    """STR-2: offsets that stay where they are grow old."""
+    clock = Clock()
+    table = new_table(memory(), clock=clock)
+    table.append(rows(1))
+    source = load(table, startingVersion=1)
+    end = source.next_offset(None, limited=True)
+    for number in range(2):
+        table.alter.set_properties({"user.number": str(number)})
+        clock.forward(3_599)
+        assert source.next_offset(end, limited=True) is end
+    clock.forward(2)
+    table.alter.set_properties({"user.number": "2"})
+
+    moved = source.next_offset(end, limited=True)
+
+    assert moved.position == Position(5)
+    assert source.batch(end, moved) == []
+
+
 def test_a_stream_begins_where_its_options_say(table: tablefmt.Table) -> None:
     """STR-1: versions and times are inclusive, and the offset of the first batch keeps it."""
     times = table.context.view.timeline.timestamps
@@ -422,6 +462,30 @@ def test_a_log_that_lost_its_end_or_belongs_to_another_table_stops_a_stream(
         load(anew).next_offset(end, limited=True)
 
 
+@pytest.mark.parametrize("put_back", [True, False])
+def test_a_shorter_log_in_the_place_of_the_one_that_was_read_stops_a_stream_that_waits(
+    table: tablefmt.Table, put_back: bool
+) -> None:
+    """STR-5: whoever waits for the entry after the newest would wait till the log is as long."""
+    store = table.context.store
+    source = load(table)
+    end = source.next_offset(None, limited=True)
+    now = 0.0
+    start = source.view.contact.clock()
+    source.view.contact.clock = lambda: start + now
+    bodies = [store.get(entry_key(version)) for version in range(3)]
+    for version in range(5):
+        store.delete(entry_key(version))
+    if put_back:
+        for version, body in enumerate(bodies):
+            store.put(entry_key(version), body)
+    assert source.next_offset(end, limited=True) is end
+    now = 61.0
+
+    with pytest.raises(TableReplacedError, match="entry 4, the newest"):
+        source.next_offset(end, limited=True)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -513,6 +577,29 @@ def test_what_a_commit_is_to_a_stream_goes_by_rows_and_not_by_files(mode: str) -
         assert passed.next_offset(None, limited=True).position == Position(table.version)
 
 
+def test_a_field_of_a_struct_that_came_back_stops_a_stream_at_its_version() -> None:
+    """STR-5: what stops it has a name, and all before it is read first."""
+    table = tablefmt.create(
+        f"memory://stream-{next(_numbers)}", "id BIGINT, s STRUCT<a: BIGINT, b: BIGINT>"
+    )
+    for number in (1, 2):
+        table.append({"id": [number], "s": [{"a": 1, "b": 2}]})
+    table.alter.drop_column("s.b")
+    table.append({"id": [4], "s": [{"a": 1}]})
+    table.restore(version=2)
+    table.append({"id": [6], "s": [{"a": 1, "b": 2}]})
+
+    stopped = load(table, startingVersion=0)
+    before = stopped.next_offset(None, limited=True)
+
+    assert [change.version for change in stopped.batch(None, before)] == [1, 2]
+    with pytest.raises(UnsupportedFeatureError, match="in version 4, or in the one before"):
+        stopped.next_offset(before, limited=True)
+    after = load(table, startingVersion=6)
+    end = after.next_offset(None, limited=True)
+    assert [change.version for change in after.batch(None, end)] == [6]
+
+
 def test_rows_that_no_longer_fit_their_columns_stop_a_stream() -> None:
     """STR-5: a restore made a type narrow again; who is past it goes on."""
     table = tablefmt.create(f"memory://stream-{next(_numbers)}", "id INT")
@@ -525,7 +612,7 @@ def test_rows_that_no_longer_fit_their_columns_stop_a_stream() -> None:
     stopped = load(table, startingVersion=0)
     before = stopped.next_offset(None, limited=True)
     assert read(stopped, None, before) == Counter({(1, "insert", (1,)): 1})
-    with pytest.raises(SchemaMismatchError, match="wider type"):
+    with pytest.raises(SchemaMismatchError, match="wider type in version 3"):
         stopped.next_offset(before, limited=True)
     source = load(table, startingVersion=5)
     end = source.next_offset(None, limited=True)
