@@ -209,7 +209,7 @@ def check(folder: str, processes: int, appends: int) -> None:
     """Every append is one version and its rows are there once; the times rise."""
     table = tablefmt.open(folder)
     assert table.version == processes * appends, table.version
-    stamps = list(table.context.view.timeline.timestamps)
+    stamps = table.history().sort_by("version")["timestamp"].to_pylist()
     assert len(stamps) == table.version + 1
     assert all(a < b for a, b in itertools.pairwise(stamps))
     found = sorted(table.to_arrow(columns=["id"])["id"].to_pylist())
