@@ -59,6 +59,7 @@ class Replay:
         self.cursors: dict[tuple[str, str], Json] = {}
         self.next_id, self.metadata_version = 1, 0
         self.described: list[int] = []
+        self.stands_on = -1
 
     def apply(self, entry: Json, version: int) -> list[Json]:
         """Take the next entry, its fields being sound; give the files it adds."""
@@ -128,6 +129,7 @@ class Replay:
         """Go on from a checkpoint, whose entry is there (CKP-1)."""
         root = state["root"]
         self.version, self.entry = state["version"], entry
+        self.stands_on = self.version
         self.protocol, self.metadata = root["protocol"], root["metadata"]
         self.fields, self.files = check_metadata(root["metadata"], None), state["files"]
         self.applications = {name: one["version"] for name, one in root["applications"].items()}
@@ -151,7 +153,8 @@ class Replay:
             file["written"] = described[-1]
         written = file["written"]
         require(written <= version, "ADD-9", f"adds a file written under version {written}")
-        if written not in described:
+        # What was before a checkpoint is in no entry that was read.
+        if written not in described and written > self.stands_on:
             self.remarks.append(("ADD-9", f"adds a file of version {written}: no metadata there"))
 
     def _oldest(self, entry: Json, version: int) -> int:

@@ -345,3 +345,23 @@ def test_a_spark_table_does_the_same_on_the_driver() -> None:
     clock.forward(8 * DAY)
     assert spark_table.vacuum().files.equals(table.vacuum().files)
     assert spark_table.restore(version=3).operation == "RESTORE"
+
+
+def test_a_file_that_comes_back_was_written_under_columns_of_long_ago() -> None:
+    """ADD-9, RET-3: the entry that said them is gone; the other reader finds no fault with it."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock)
+    table.append(rows(1))
+    for number in range(40):
+        clock.forward(DAY)
+        if number == 5:
+            table.alter.add_column("n", "INT")
+        else:
+            table.append(rows(number + 10))
+    kept = table.version
+    table.delete()
+    table.expire_log(retention=5 * DAY, dry_run=False, breaks_running_transactions=True)
+    assert table.refresh().oldest_version > 10
+    table.restore(version=kept)
+    assert ids(table) == [1, *(number + 10 for number in range(40) if number != 5)]
+    assert_sound(store)
