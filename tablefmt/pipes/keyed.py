@@ -27,7 +27,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field
-from tablefmt.pipes.rows import Taken, Transform, counted, pieces, transformed
+from tablefmt.pipes.rows import PIECE_ROWS, Taken, Transform, applied, counted, pieces, transformed
 
 GONE = "__tablefmt_gone"
 """A column of the source of the MERGE: the row of this key is gone."""
@@ -172,7 +172,7 @@ def upserts(
         CommitRejectedError: the disk is full.
         As `transformed`.
     """
-    gone, new = _apart(rows)
+    new = _Came(rows, transform, keys) if KIND in rows.schema.names else rows
     taken = transformed(new, transform, empty)
     names = named(keys, taken.reader.schema.names)
     here = _Keys(names)
@@ -182,7 +182,7 @@ def upserts(
         if kept.lost:
             raise CommitRejectedError("the disk would not take the rows, which have to be kept")
         _check_distinct(here)
-        lost = _without(gone, transform, here, kept.schema)
+        lost = _without(new.gone, here) if isinstance(new, _Came) else []
         # Of a row that is gone there is nothing but its key.
         nullable = pa.schema([field.with_nullable(True) for field in kept.schema])
         schema = nullable.append(pa.field(GONE, pa.bool_()))
@@ -196,12 +196,17 @@ def upserts(
         yield Upserts(counted(schema, batches()), kept.schema, names)
 
 
-class _Part(BatchSource):
-    """The deletes, or the inserts, of rows that say which they are."""
+class _Came(BatchSource):
+    """The inserts of rows that say which they are; of the deletes their keys are noted on the way.
 
-    def __init__(self, rows: BatchSource, *, inserts: bool) -> None:
-        self._rows, self._inserts = rows, inserts
+    Rows are read once.
+    """
+
+    def __init__(self, rows: BatchSource, transform: Transform | None, keys: Sequence[str]) -> None:
+        self._rows, self._transform, self._keys = rows, transform, keys
         self._schema = rows.schema.remove(rows.schema.get_field_index(KIND))
+        self.gone: list[pa.Table] = []
+        """Keys of what the function makes of the deletes."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -209,31 +214,32 @@ class _Part(BatchSource):
         return self._schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Those rows alone."""
+        """The inserts."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
         for batch in self._rows.to_batches():
-            kind = batch.column(batch.schema.get_field_index(KIND))
-            mask = pc.equal(kind, INSERT)
-            chosen = batch.filter(mask if self._inserts else pc.invert(mask))
-            if chosen.num_rows:
-                yield chosen.select(self._schema.names)
+            came = pc.equal(batch.column(batch.schema.get_field_index(KIND)), INSERT)
+            batch = batch.select(self._schema.names)
+            held.append(batch.filter(pc.invert(came)))
+            rows += held[-1].num_rows
+            if rows >= PIECE_ROWS:
+                self._note(held)
+                held, rows = [], 0
+            yield batch.filter(came)
+        self._note(held)
+
+    def _note(self, held: list[pa.RecordBatch]) -> None:
+        for piece in pieces(held, self._schema):
+            left = piece if self._transform is None else applied(self._transform, piece)
+            if left.num_rows:
+                self.gone.append(left.select(named(self._keys, left.schema.names)))
 
 
-def _apart(rows: BatchSource) -> tuple[BatchSource | None, BatchSource]:
-    if KIND not in rows.schema.names:
-        return None, rows
-    return _Part(rows, inserts=False), _Part(rows, inserts=True)
-
-
-def _without(
-    gone: BatchSource | None, transform: Transform | None, here: _Keys, schema: pa.Schema
-) -> list[pa.Table]:
+def _without(gone: Sequence[pa.Table], here: _Keys) -> list[pa.Table]:
     """The keys of rows that are gone and did not come with other values, each once."""
-    if gone is None:
-        return []
     left = _Keys(here.columns)
-    taken = transformed(gone, transform, schema)
-    for piece in pieces(taken.reader, taken.reader.schema):
-        left.take(_as_keys(piece, here))
+    for piece in gone:
+        left.take(_as_keys(piece, left if left.tables else here))
     if not left.tables:
         return []
     keys, known = left.all().combine_chunks(), here.all()
@@ -243,9 +249,9 @@ def _without(
 
 
 def _as_keys(piece: pa.Table, here: _Keys) -> pa.Table:
-    """The keys of rows that are gone, as those of rows that came."""
+    """The keys of rows that are gone, as others before them."""
     try:
-        keys = _typed(piece.select(here.columns))
+        keys = _typed(piece.rename_columns(here.columns))
         return keys.cast(here.tables[0].schema) if here.tables else keys
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise SchemaMismatchError(

@@ -113,11 +113,11 @@ def transformed(rows: BatchSource, transform: Transform | None, empty: pa.Schema
     """
     if transform is None:
         return counted(rows.schema, rows.to_batches())
-    tables = (_applied(transform, piece) for piece in pieces(rows.to_batches(), rows.schema))
+    tables = (applied(transform, piece) for piece in pieces(rows.to_batches(), rows.schema))
     made = (table for table in tables if table.num_rows)
     first = next(made, None)
     if first is None:
-        shape = empty or _applied(transform, rows.schema.empty_table()).schema
+        shape = empty or applied(transform, rows.schema.empty_table()).schema
         return counted(shape, ())
     batches = (b for table in chain([first], made) for b in _alike(table, first.schema))
     return counted(first.schema, batches)
@@ -150,7 +150,8 @@ def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
         yield pa.Table.from_batches(held, schema)
 
 
-def _applied(transform: Transform, piece: pa.Table) -> pa.Table:
+def applied(transform: Transform, piece: pa.Table) -> pa.Table:
+    """What a function makes of rows. Raises SchemaMismatchError: no table."""
     made = transform(piece)
     if isinstance(made, pa.Table):
         return made

@@ -548,6 +548,31 @@ def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) 
     assert shown(tablefmt.open(there)) == sorted(now if keys else [*now, (1, "a"), (2, "b")])
 
 
+def test_with_keys_rows_are_read_once() -> None:
+    """PIP-5: those that come and those that go in one pass, each once through the function."""
+    here, there = source(), place()
+    tablefmt.pipe(here).into(there, keys="id")
+    change(here)
+    store = CountingStore(here.context.store)
+    seen: list[int] = []
+
+    def looking(piece: pa.Table) -> pa.Table:
+        seen.extend(piece["id"].to_pylist())
+        return piece
+
+    plain = here.changes(after_version=2, content="net").to_arrow()
+    fresh = CountingStore(here.context.store)
+    behind(here, fresh).changes(after_version=2, content="net").to_arrow()
+    tablefmt.pipe(behind(here, store), transform=looking).into(there, keys="id")
+    data = [
+        sorted(str(request) for request in each.requests if request[1].startswith("data/"))
+        for each in (store, fresh)
+    ]
+    assert data[0] == data[1] != []
+    assert sorted(seen) == sorted(plain["id"].to_pylist())
+    assert shown(tablefmt.open(there)) == shown(here)
+
+
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """PIP-5: rows of a run with keys are kept until it ends."""
     here, there = source(), place()

@@ -127,40 +127,38 @@ class _Run:
     def merge(self, keys: Sequence[str]) -> Commit:
         """The net changes, by keys."""
         rows = self._taken("net", KINDS)
-        news = self._made(rows)
         if KIND in rows.columns:
             plain = [name for name in rows.columns if name != KIND]
             new, gone = (
                 rows.where(f"{KIND} {sign} '{INSERT}'").select(*map(quote_name, plain))
                 for sign in ("=", "<>")
             )
-            news, source = self._joined(new, gone, keys)
         else:
-            source = news.withColumn(GONE, functions_of(news).lit(False))
+            new, gone = rows, None
+        news = self._made(new)
         names = named(keys, news.columns)
-        kept = source.persist()
+        # Rows and keys are worked out once: a function may give others each time. What is let go
+        # of has GONE: without it, it could be a DataFrame that the caller keeps.
+        parts = [source := news.withColumn(GONE, functions_of(news).lit(False)).persist()]
         try:
-            _check_keys(kept, names)
+            if gone is not None:
+                parts.append(self._lost(source, gone, names).persist())
+                source = source.unionByName(parts[-1], allowMissingColumns=True)
+            _check_keys(source, names)
             if self.target is None:
-                return self._make(kept.where(f"NOT {GONE}").drop(GONE))
+                return self._make(source.where(f"NOT {GONE}").drop(GONE))
             spark = self.pipe.spark
-            statement = merge_of(spark, merge_by(names, news.columns), kept)
+            statement = merge_of(spark, merge_by(names, news.columns), source)
             return merge_rows(self.target, spark, statement, self.options)
         finally:
-            kept.unpersist()
+            for part in parts:
+                part.unpersist()
 
-    def _joined(
-        self, new: DataFrame, gone: DataFrame, keys: Sequence[str]
-    ) -> tuple[DataFrame, DataFrame]:
-        """Rows that come, and all together with the keys of those that go and do not come."""
-        functions = functions_of(new)
-        news, left = self._made(new), self._made(gone)
-        names = named(keys, news.columns)
-        chosen = [quote_name(name) for name in names]
-        without = left.select(*chosen).distinct().join(news.select(*chosen), names, "left_anti")
-        lost = without.withColumn(GONE, functions.lit(True))
-        came = news.withColumn(GONE, functions.lit(False))
-        return news, came.unionByName(lost, allowMissingColumns=True)
+    def _lost(self, came: DataFrame, gone: DataFrame, names: Sequence[str]) -> DataFrame:
+        """The keys of rows that go and do not come."""
+        left, chosen = self._made(gone), [quote_name(name) for name in names]
+        without = left.select(*chosen).distinct().join(came.select(*chosen), names, "left_anti")
+        return without.withColumn(GONE, functions_of(came).lit(True))
 
     def _taken(self, content: str, marks: pa.Schema | None = None) -> DataFrame:
         """What is new, as rows of the source. Arguments as of `taken_rows`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import functions
 
 import tablefmt
 import tablefmt.spark
@@ -163,6 +164,50 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
     with pytest.raises(InvalidRangeError, match="same table"):
         tablefmt.spark.pipe(spark, here).into(here)
     assert not tablefmt.exists(target)
+
+
+def test_with_keys_a_row_goes_through_the_function_once(
+    spark: Any, uri: str, source: tablefmt.Table
+) -> None:
+    """PIP-5: what it gives may differ each time."""
+    target, calls = f"{uri}-target", spark.sparkContext.accumulator(0)
+
+    def counted(value: int) -> int:
+        calls.add(1)
+        return value
+
+    once = functions.udf(counted, "bigint").asNondeterministic()
+    pipe = tablefmt.spark.pipe(
+        spark, source, transform=lambda rows: rows.withColumn("id", once("id"))
+    )
+    pipe.into(target, keys="id")
+    assert calls.value == 3
+    change(source)
+    run = pipe.into(target, keys="id")
+    assert (run.rows, calls.value, shown(target)) == (3, 3 + 4, shown(source))
+
+
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_rows_of_a_run_are_counted_alike(
+    spark: Any, uri: str, source: tablefmt.Table, keys: str | None
+) -> None:
+    """PIP-5, PIP-6: into a target that is there, of deletes alone, of nothing, all anew."""
+    one, two = (tablefmt.create(f"{uri}-{n}", "id BIGINT, v STRING") for n in ("one", "two"))
+
+    def both(where: str | None = None) -> int:
+        ran = tablefmt.spark.pipe(spark, source, where=where).into(one, keys=keys)
+        assert ran.rows == tablefmt.pipe(source, where=where).into(two, keys=keys).rows
+        assert shown(one) == shown(two)
+        return ran.rows
+
+    assert both() == 3
+    source.delete("id < 3")
+    assert both() == (0 if keys is None else 2)
+    source.append({"id": [7], "v": ["z"]})
+    assert both("id > 100") == 0
+    for target in (one, two):
+        target.refresh().restore(version=0)
+    assert both() == 2
 
 
 def test_of_two_runs_at_once_one_commits(spark: Any, uri: str, source: tablefmt.Table) -> None:
