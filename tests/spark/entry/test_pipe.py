@@ -166,6 +166,22 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
     assert not tablefmt.exists(target)
 
 
+def test_the_first_run_by_keys_reads_the_newest_version(
+    spark: Any, uri: str, source: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PIP-6: and no history, whatever the content."""
+    change(source)
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("changes were read")
+
+    monkeypatch.setattr("tablefmt.spark.entry.pipe.changes_frame", refused)
+    for content in ("append", "net"):
+        target = f"{uri}-{content}"
+        run = tablefmt.spark.pipe(spark, source, content=content).into(target, keys="id")
+        assert (run.first_version, run.rows, shown(target)) == (0, 3, shown(source))
+
+
 def test_with_keys_a_row_goes_through_the_function_once(
     spark: Any, uri: str, source: tablefmt.Table
 ) -> None:
