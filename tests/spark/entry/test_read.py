@@ -188,7 +188,7 @@ def test_a_missing_file_stops_the_query_whatever_the_session_says(spark: Any, ur
     for key in keys:
         spark.conf.set(key, "true")
     try:
-        with pytest.raises(Exception, match=r"(?i)not exist|not.found"):
+        with pytest.raises(Exception, match=r"(?i)not exist|not.found|is missing"):
             frame.collect()
     finally:
         for key in keys:
