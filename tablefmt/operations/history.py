@@ -55,7 +55,9 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
-    if EXPIRY in context.view.head.protocol.reader:
+    head = context.view.head
+    # The feature is forgotten where a table was dropped and another one goes on.
+    if EXPIRY in head.protocol.reader or head.totals.oldest > 0:
         # A block of entries may still have some that were removed from the log.
         first = max(first, kept_from(context.store, last))
     base = context.view.base.version

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tablefmt
 from tablefmt.errors import (
     CommitUnknownError,
     CorruptTableError,
@@ -364,4 +365,18 @@ def test_a_file_that_comes_back_was_written_under_columns_of_long_ago() -> None:
     assert table.refresh().oldest_version > 10
     table.restore(version=kept)
     assert ids(table) == [1, *(number + 10 for number in range(40) if number != 5)]
+    assert_sound(store)
+
+
+def test_a_log_that_was_expired_and_goes_on_with_another_table_shows_what_is_there() -> None:
+    """ENT-14, HIS-1: a block of entries has some that were removed; the feature is forgotten."""
+    store, table, clock, _ = long_log()
+    table.checkpoint()
+    table.expire_log(retention=5 * DAY, dry_run=False, breaks_running_transactions=True)
+    tablefmt.drop(store.uri)
+    new_table(store, clock=clock)
+    there = log_versions(store)
+    last = next(v for v in reversed(range(max(there))) if v not in there)
+    late = handle(store, clock)
+    assert sorted(late.history()["version"].to_pylist()) == [v for v in there if v > last]
     assert_sound(store)
