@@ -13,6 +13,7 @@ from typing import Any
 
 import golden_maker
 import logdump
+import logtext
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -204,7 +205,7 @@ def _expected_entry(entry: Json, oldest: int) -> Json:
 def _texts(values: Json) -> dict[str, str]:
     """Values as text: JSON, where they are not text."""
     return {
-        name: value if isinstance(value, str) else logdump.compact(value)
+        name: value if isinstance(value, str) else logtext.compact(value)
         for name, value in values.items()
     }
 

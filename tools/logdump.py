@@ -11,29 +11,22 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
-import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
-import fsspec
 import logcheckpoints
-import pyarrow.parquet as pq
 from logchanges import row_changes
 from logcheckpoint import standing
 from logcursors import cursors_after
+from logfolder import Folder
 from logrows import check_lineage, check_moves, take_rows
 from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
 from logschemas import check_metadata
 from logshapes import Json, Refusal, require
-
-ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
+from logtext import EPOCH, document_lines
 
 # --- replay (LOG, RPL, TIM) ----------------------------------------------------------------------
 
@@ -235,65 +228,7 @@ class Replay:
         }
 
 
-# --- the table in its store ----------------------------------------------------------------------
-
-
-class Folder:
-    """The objects of a table, got by name."""
-
-    def __init__(self, uri: str, options: Json | None) -> None:
-        uri = re.sub(r"^s3[an]://", "s3://", uri)
-        if "://" in uri:
-            self.store, root = fsspec.core.url_to_fs(uri, **(options or {}))
-        else:
-            self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
-        self.root = root.rstrip("/")
-
-    def get(self, name: str) -> bytes:
-        """The bytes of an object."""
-        data: bytes = self.store.cat_file(f"{self.root}/{name}")
-        return data
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder below `_log/`."""
-        try:
-            paths = self.store.ls(f"{self.root}/_log/{folder}", False)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return [path.rsplit("/", 1)[-1] for path in paths]
-
-    def entries(self) -> dict[int, bytes]:
-        """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
-        self.store.invalidate_cache()
-        try:
-            names = [path.rsplit("/", 1)[-1] for path in self.store.ls(f"{self.root}/_log", False)]
-        except (FileNotFoundError, NotADirectoryError):
-            names = []
-        listed = {int(name[:20]) for name in names if ENTRY_NAME.match(name)}
-        queue = sorted({0, *(n + step for n in listed for step in (-1, 0, 1))})
-        found: dict[int, bytes] = {}
-        for version in queue:
-            try:
-                if 0 <= version <= MAX_VERSION:
-                    found[version] = self.get(f"_log/{version:020d}.json")
-                    if version == queue[-1]:
-                        queue.append(version + 1)
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                continue
-        return found
-
-    def problems(self, file: Json) -> list[str]:
-        """What is wrong with the object of a live data file."""
-        path = file["path"]
-        try:
-            raw = self.get(path)
-            rows = pq.read_metadata(io.BytesIO(raw)).num_rows
-        except FileNotFoundError:
-            return [f"added {path!r}, which is missing"]
-        except (OSError, ValueError) as error:
-            return [f"added {path!r}, which is not Parquet: {error}"]
-        same = (len(raw), rows) == (file["size"], file["rows"])
-        return [] if same else [f"added {path!r}, which has {len(raw)} bytes and {rows} rows"]
+# --- the table as a whole ------------------------------------------------------------------------
 
 
 def parse_as_of(text: str | int | datetime) -> tuple[int | None, int | None]:
@@ -325,74 +260,115 @@ def read(
     `entries` have `changes` too, what the entry did to rows (INC-5). Raises NothingThereError
     without a table or such a version, ValueError for an `as_of` that is neither.
     """
-    wanted, until = (None, None) if as_of is None else parse_as_of(as_of)
+    picked = (None, None) if as_of is None else parse_as_of(as_of)
     folder = Folder(uri, storage_options)
     raw = folder.entries()
     require_there(raw, f"no table at {uri}")
-    findings: list[Json] = []
-    entries, replay, chosen = [], Replay(folder.get), None
-    roots, states = logcheckpoints.versions_of(folder.names("checkpoints")), dict[int, Json]()
     oldest = oldest_of(raw[max(raw)])
     gaps = [n for n in raw if n and n - 1 not in raw]
     base = standing(raw, folder.get) if gaps and min(gaps) <= oldest else None
-
+    reading = Reading(folder, raw, base, picked, changes=changes)
+    findings: list[Json] = []
     for version, data in raw.items():
-        if version and version - 1 not in raw:
-            missing = max((n for n in raw if n < version), default=-1) + 1
-            rule, message = "LOG-2", f"is missing, and version {version} exists"
-            if missing < oldest:
-                rule, message = "LOG-8", f"was given up; versions from {oldest} on are kept"
-            if missing >= oldest or base is None:
-                findings.append({"version": missing, "rule": rule, "message": message})
-        entry, refusals, remarks = parse(data)
-        added: list[Json] = []
-        told: list[Json] = []
-        live = replay.files
-        try:
-            if entry is not None and not refusals:
-                check_fields(entry, version)
-                before = raw.get(version - 1)
-                chained = before is None or entry["previous"] == hashlib.sha256(before).hexdigest()
-                require(chained, "LOG-1", "does not name the SHA-256 of the entry before it")
-                if base is not None and version == base["version"]:
-                    replay.stand_on(base, entry)
-                    if until is None or entry["time_version"] <= until:
-                        chosen = copy.copy(replay) if wanted in (None, version) else chosen
-                elif replay.version == version - 1:
-                    added = replay.apply(entry, version)
-                    told = row_changes(entry, added, live, replay.load) if changes else []
-                    if version in roots.values():
-                        more = {"metadata": replay.metadata, "described": replay.described[-1]}
-                        states[version] = {**replay.state(), **more}
-                    in_time = until is None or replay.entry["time_version"] <= until
-                    if in_time and version in (wanted, version if wanted is None else -1):
-                        chosen = copy.copy(replay)
-        except Refusal as refusal:
-            refusals.append(refusal.args)
-        findings += [
-            {"version": version, "rule": rule, "message": message}
-            for rule, message in refusals + remarks + replay.remarks
-        ]
-        replay.remarks.clear()
-        entries.append({"version": version, "size": len(data), "added": added, "entry": entry})
-        if changes:
-            entries[-1]["changes"] = told
+        if version in gaps and (gap := gap_before(version, raw, oldest, base)):
+            findings.append(gap)
+        findings += reading.take(version, data)
+    chosen = reading.chosen
     if chosen is not None and chosen.entry.get("ends") and chosen.version == max(raw):
         # No table any more.
         chosen = None
-    blocks = logcheckpoints.block_problems(folder.names("history"), folder.get, raw)
-    findings += [{"version": v, "rule": rule, "message": m} for v, rule, m in blocks]
-    for name, version in sorted(roots.items()):
-        wrong = logcheckpoints.problems(name, version, folder.get, raw, states.get(version))
-        findings += [{"version": version, "rule": rule, "message": m} for rule, m in wrong]
+    findings += reading.derived_problems()
     if as_of is not None and chosen is not None and chosen.version < oldest:
         chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()
     for file in state["files"] if files and state else ():
-        where: Json = {"version": file["added"], "rule": "ADD-5"}
-        findings += [where | {"message": m} for m in folder.problems(file)]
-    return {"uri": uri, "entries": entries, "state": state, "findings": findings}
+        findings += [found(file["added"], "ADD-5", m) for m in folder.problems(file)]
+    return {"uri": uri, "entries": reading.entries, "state": state, "findings": findings}
+
+
+class Reading:
+    """The entries of a log, read one after the other."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        raw: dict[int, bytes],
+        base: Json | None,
+        picked: tuple[int | None, int | None],
+        *,
+        changes: bool,
+    ) -> None:
+        self.folder, self.raw, self.base, self.changes = folder, raw, base, changes
+        self.wanted, self.until = picked
+        self.entries: list[Json] = []
+        self.chosen: Replay | None = None
+        self.replay = Replay(folder.get)
+        self.roots = logcheckpoints.versions_of(folder.names("checkpoints"))
+        self.states: dict[int, Json] = {}
+
+    def take(self, version: int, data: bytes) -> list[Json]:
+        """Read the next entry; what is wrong with it."""
+        entry, refusals, remarks = parse(data)
+        item: Json = {"version": version, "size": len(data), "added": [], "entry": entry}
+        if self.changes:
+            item["changes"] = []
+        self.entries.append(item)
+        try:
+            if entry is not None and not refusals:
+                self._replay(version, entry, item)
+        except Refusal as refusal:
+            refusals.append(refusal.args)
+        wrong = [*refusals, *remarks, *self.replay.remarks]
+        self.replay.remarks.clear()
+        return [found(version, rule, message) for rule, message in wrong]
+
+    def _replay(self, version: int, entry: Json, item: Json) -> None:
+        check_fields(entry, version)
+        before, replay = self.raw.get(version - 1), self.replay
+        chained = before is None or entry["previous"] == hashlib.sha256(before).hexdigest()
+        require(chained, "LOG-1", "does not name the SHA-256 of the entry before it")
+        if self.base is not None and version == self.base["version"]:
+            replay.stand_on(self.base, entry)
+        elif replay.version == version - 1:
+            live = replay.files
+            item["added"] = replay.apply(entry, version)
+            if self.changes:
+                item["changes"] = row_changes(entry, item["added"], live, replay.load)
+            if version in self.roots.values():
+                more = {"metadata": replay.metadata, "described": replay.described[-1]}
+                self.states[version] = {**replay.state(), **more}
+        else:
+            return
+        in_time = self.until is None or entry["time_version"] <= self.until
+        if in_time and self.wanted in (None, version):
+            self.chosen = copy.copy(replay)
+
+    def derived_problems(self) -> list[Json]:
+        """What is wrong with blocks of entries and with checkpoints."""
+        get, names = self.folder.get, self.folder.names
+        blocks = logcheckpoints.block_problems(names("history"), get, self.raw)
+        wrong = [found(version, rule, message) for version, rule, message in blocks]
+        for name, version in sorted(self.roots.items()):
+            state = self.states.get(version)
+            problems = logcheckpoints.problems(name, version, get, self.raw, state)
+            wrong += [found(version, rule, message) for rule, message in problems]
+        return wrong
+
+
+def found(version: int, rule: str, message: str) -> Json:
+    """A finding."""
+    return {"version": version, "rule": rule, "message": message}
+
+
+def gap_before(version: int, raw: dict[int, bytes], oldest: int, base: Json | None) -> Json | None:
+    """What it means that the entry before one is missing; None: nothing."""
+    missing = max((n for n in raw if n < version), default=-1) + 1
+    if missing >= oldest:
+        return found(missing, "LOG-2", f"is missing, and version {version} exists")
+    if base is None:
+        return found(missing, "LOG-8", f"was given up; versions from {oldest} on are kept")
+    return None
 
 
 def oldest_of(data: bytes) -> int:
@@ -407,80 +383,6 @@ def require_there(condition: object, message: str) -> None:
     """Raise NothingThereError unless the condition holds."""
     if not condition:
         raise NothingThereError(message)
-
-
-# --- printing ------------------------------------------------------------------------------------
-
-
-def compact(value: Any) -> str:
-    """One line of JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def instant(micros: Any) -> str:
-    """A time of an entry for people; the number itself where no calendar has it."""
-    try:
-        moment = EPOCH + timedelta(microseconds=micros)
-        return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    except (OverflowError, TypeError):
-        return str(micros)
-
-
-def entry_lines(item: Json) -> list[str]:
-    """An entry for people, damaged or not."""
-    entry = item["entry"]
-    if entry is None:
-        return [f"version {item['version']}: unreadable, {item['size']} bytes"]
-    operation, add = entry.get("operation"), entry.get("add") or {}
-    operation = operation if isinstance(operation, dict) else {}
-    removed, deletes = entry.get("remove") or [], entry.get("delete") or {}
-    lines = [
-        f"version {item['version']}  {instant(entry.get('timestamp'))}"
-        f"  (time version {instant(entry.get('time_version'))})",
-        f"  {operation.get('name')!r} [{operation.get('class')}]"
-        f"  transaction {entry.get('transaction')}",
-    ]
-    if add or removed:
-        rows = sum(file["rows"] for file in item["added"])
-        lines.append(f"  adds {len(item['added'])} files, {rows} rows; removes {compact(removed)}")
-    for file in item["added"]:
-        lines.append(f"    + {file_line(file)}")
-    for change in item.get("changes", ()):
-        lines.append(f"    {change['type']} #{change['file']} {compact(change['rows'])}")
-    if isinstance(deletes, dict) and isinstance(deletes.get("rows"), list):
-        lines.append(f"  takes rows {compact(deletes['rows'])} out of {compact(deletes['file'])}")
-    elif deletes:
-        lines.append(f"  takes rows out of files, {compact(deletes)}")
-    named = ("totals", "application", "derived_from", "cursors", "user_metadata")
-    for name in (*named, "protocol", "metadata"):
-        if name in entry:
-            lines.append(f"  {name} {compact(entry[name])}")
-    return lines
-
-
-def file_line(file: Json) -> str:
-    """A data file for people."""
-    partition = f"  {compact(file['partition'])}" if file["partition"] else ""
-    name = f"#{file['id']} {compact(file['path'])}"
-    gone = f", {file['deleted']} of them gone" if file["deleted"] else ""
-    return f"{name}  {file['rows']} rows{gone}  {file['size']} bytes{partition}"
-
-
-def state_lines(state: Json) -> list[str]:
-    """The state for people."""
-    lines = [f"state at version {state['version']} of table {state['table']}"]
-    lines.append(
-        f"  time {instant(state['timestamp'])}, time version {instant(state['time_version'])}"
-    )
-    for field in state["schema"]["fields"]:
-        null = "" if field["nullable"] else " not null"
-        lines.append(
-            f"  column {compact(field['name'])} {compact(field.get('text', field['type']))}{null}"
-        )
-    named = ("partition_by", "properties", "protocol", "totals", "applications", "cursors")
-    for name in named:
-        lines.append(f"  {name} {compact(state[name])}")
-    return lines + [f"    {file_line(file)}" for file in state["files"]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -506,11 +408,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.json:
         print(json.dumps(document))
     else:
-        lines = [line for item in document["entries"] for line in entry_lines(item)]
-        lines += state_lines(document["state"]) if document["state"] else ["no sound state"]
-        for finding in document["findings"]:
-            lines.append("problem: version {version} {message} ({rule})".format_map(finding))
-        text = "\n".join(lines)
+        text = "\n".join(document_lines(document))
         print(text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
     return 1 if document["findings"] else 0
 

@@ -19,6 +19,7 @@ from tests.spec.spoiled import spoil
 
 TOOL = ROOT / "tools" / "logdump.py"
 import logdump  # noqa: E402 - tools/ is no package
+import logtext  # noqa: E402
 
 pytestmark = pytest.mark.broken_tables
 
@@ -130,8 +131,8 @@ def test_no_content_of_an_entry_throws_it(
     document = logdump.read(str(folder))
     reached = document["state"]["version"] if document["state"] else -1
     assert reached == version or document["findings"] != []
-    logdump.compact(document)
-    assert [line for item in document["entries"] for line in logdump.entry_lines(item)]
+    logtext.compact(document)
+    assert [line for item in document["entries"] for line in logtext.entry_lines(item)]
 
 
 @settings(max_examples=100, deadline=None)

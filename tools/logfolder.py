@@ -1,0 +1,71 @@
+"""Where a table's objects are got from, for logdump: fsspec, and names as spec/ has them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+
+import fsspec
+import pyarrow.parquet as pq
+from logshapes import Json
+
+ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
+
+
+class Folder:
+    """The objects of a table, got by name."""
+
+    def __init__(self, uri: str, options: Json | None) -> None:
+        uri = re.sub(r"^s3[an]://", "s3://", uri)
+        if "://" in uri:
+            self.store, root = fsspec.core.url_to_fs(uri, **(options or {}))
+        else:
+            self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
+        self.root = root.rstrip("/")
+
+    def get(self, name: str) -> bytes:
+        """The bytes of an object."""
+        data: bytes = self.store.cat_file(f"{self.root}/{name}")
+        return data
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder below `_log/`."""
+        try:
+            paths = self.store.ls(f"{self.root}/_log/{folder}", False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [path.rsplit("/", 1)[-1] for path in paths]
+
+    def entries(self) -> dict[int, bytes]:
+        """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
+        self.store.invalidate_cache()
+        try:
+            names = [path.rsplit("/", 1)[-1] for path in self.store.ls(f"{self.root}/_log", False)]
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        listed = {int(name[:20]) for name in names if ENTRY_NAME.match(name)}
+        queue = sorted({0, *(n + step for n in listed for step in (-1, 0, 1))})
+        found: dict[int, bytes] = {}
+        for version in queue:
+            try:
+                if 0 <= version <= MAX_VERSION:
+                    found[version] = self.get(f"_log/{version:020d}.json")
+                    if version == queue[-1]:
+                        queue.append(version + 1)
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                continue
+        return found
+
+    def problems(self, file: Json) -> list[str]:
+        """What is wrong with the object of a live data file."""
+        path = file["path"]
+        try:
+            raw = self.get(path)
+            rows = pq.read_metadata(io.BytesIO(raw)).num_rows
+        except FileNotFoundError:
+            return [f"added {path!r}, which is missing"]
+        except (OSError, ValueError) as error:
+            return [f"added {path!r}, which is not Parquet: {error}"]
+        same = (len(raw), rows) == (file["size"], file["rows"])
+        return [] if same else [f"added {path!r}, which has {len(raw)} bytes and {rows} rows"]
