@@ -16,15 +16,15 @@ from hypothesis import settings
 # Its assertions are the ones that fail after a test; they have to say what differs.
 pytest.register_assert_rewrite("tests.oracle")
 
+from tests import jvms  # noqa: E402
 from tests.oracle import every_table_agrees, no_objects_are_left_in_memory  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
 from tests.scheduling import ADDRESS, OneSession, path_of, rank  # noqa: E402
 
 __all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "s3_uri"]
 
-# JVMs of tests live for seconds: one that compiles quickly and has one collector needs half the
-# time of one that is made for days. Whoever has other wishes has set the variable.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
+# Whoever has other wishes has set the variable.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.options())
 
 MEMORY_DISK = Path("/dev/shm")
 ROOM_BYTES = 4 << 30

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from tablefmt.store.protocol import Store
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.maintenance.test_expire import parts_of
 from tests.system.faults.test_crash import SelfKiller, in_a_child
+from tests.system.transactions.world import copy_to
 from tests.tables import Clock, assert_sound, data_files, handle, ids, memory, new_table, rows
 
 pytestmark = pytest.mark.broken_tables
@@ -137,10 +139,11 @@ def finish(store: Store, name: str) -> None:
 def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
     """RET-1, RET-5, CMT-1: every request of it."""
     work, check, _ = WORKS[name]
+    before = memory()
+    prepare(before, name)
     stopped = 0
     for at in range(100):
-        store = memory()
-        prepare(store, name)
+        store = copy_to(before, memory())
         ensure_safe(store, "warm")
         plan = lambda i, verb, key, at=at: fault if i == at else None  # noqa: E731
         try:
@@ -163,10 +166,11 @@ def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
 def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None:
     """RET-5, STO-1: a real process, a real signal, a real disk."""
     work, check, _ = WORKS[name]
+    prepare(LocalStore(tmp_path / "before"), name)
     killed = 0
     for at in range(100):
         root = tmp_path / str(at)
-        prepare(LocalStore(root), name)
+        shutil.copytree(tmp_path / "before", root)
 
         def run(root: Path = root, at: int = at) -> None:
             plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731

@@ -18,6 +18,7 @@ from tests.tables import assert_sound, by_hand, handle, ids, rows
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.system.processes.test_processes"])
 APPENDS = 20
+WRITERS = 16
 
 
 def appender(uri: str, number: int, start: Any, results: Any) -> None:
@@ -93,16 +94,15 @@ def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
     return said
 
 
-@pytest.mark.parametrize("writers", [8, 16])
-def test_processes_that_append_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
+def test_processes_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
     """CMT-1, CMT-5, STO-1, TIM-1: no failure, contiguous versions, every row once, rising times."""
     uri = str(tmp_path / "t")
     tablefmt.create(uri, "id BIGINT, p STRING", partition_by=["p"])
-    said = together(uri, [appender] * writers)
+    said = together(uri, [appender] * WRITERS)
     store = LocalStore(uri)
-    wanted = sorted(w * 1000 + n for w in range(writers) for n in range(APPENDS))
+    wanted = sorted(w * 1000 + n for w in range(WRITERS) for n in range(APPENDS))
     assert sorted(v for versions in said.values() for v in versions) == list(
-        range(1, writers * APPENDS + 1)
+        range(1, WRITERS * APPENDS + 1)
     )
     assert ids(handle(store)) == by_hand(store) == wanted
     assert_sound(store)

@@ -225,10 +225,10 @@ def test_any_two_statements_under_any_two_faults(names: tuple[str, str]) -> None
 @pytest.mark.parametrize(
     "names",
     [
-        ("update 1", "update 3", "minor"),
-        ("delete 1", "major", "insert"),
         ("update 1", "delete 1", "minor"),
         ("apply", "apply again", "minor"),
+        pytest.param(("update 1", "update 3", "minor"), marks=pytest.mark.soak),
+        pytest.param(("delete 1", "major", "insert"), marks=pytest.mark.soak),
     ],
     ids=" + ".join,
 )

@@ -1,0 +1,21 @@
+"""What a JVM of a test is told: it lives for seconds.
+
+One that compiles quickly and has one collector needs half the time of one that is made for days,
+and one that maps the classes that others have loaded, two thirds of that.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+ARCHIVE = Path(sys.prefix) / "spark.jsa"
+"""`.ci/recipes env` makes it, by tests/spark/class_archive.py. It belongs to its environment: where
+Java or the jars are others, no JVM takes it."""
+
+
+def options() -> str:
+    """As the variable SPARK_SUBMIT_OPTS takes them."""
+    # Where the file is missing, the JVM would do without its own archive too.
+    return f"{QUICK} -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else QUICK
