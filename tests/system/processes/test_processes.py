@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 import tablefmt
 from tablefmt.errors import ProtocolChangedException, TableExistsError
