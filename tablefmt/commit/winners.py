@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tablefmt.commit.plan import Plan
 from tablefmt.commit.protocol import Winner
@@ -17,6 +18,7 @@ from tablefmt.log.codec import decode
 from tablefmt.log.header import entry_headers
 from tablefmt.log.reader import tail_windows
 from tablefmt.model.entry import StoredEntry
+from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import advance, same_table, skip_to
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
@@ -31,7 +33,9 @@ class WinnerReader:
     def __init__(self, store: Store, plan: Plan, view: LogView | None) -> None:
         self.resolver = ConflictResolver(store, plan)
         self.head = view.head if view is not None else None
-        """What the next entry goes on top of. The view may be ahead: others use it meanwhile."""
+        """What the next entry goes on top of. The view may be ahead: others use it meanwhile.
+
+        After entries that were skipped, `applications` and `cursors` are of one before them."""
         self.read_others = 0
         """Entries of others that were read from the store."""
         self.met: deque[tuple[int, bytes]] = deque()
@@ -115,9 +119,12 @@ class WinnerReader:
         if self._view is None or self.head is None:
             return self._judged(entries)
         same_table(self.head, entries[0])
+        head = self.head
+        if any(stored.entry.moves_cursors for stored in entries):
+            # Those that were skipped may have moved them too (RPL-7).
+            head = replace(head, cursors=cursors_at(self._view, head.version))
         # First judged: if that cannot be done now, the head stays where the next request begins.
         judged = self._judged(entries)
-        head = self.head
         for stored in entries:
             if stored.version > head.version:
                 head = advance(head, stored)
