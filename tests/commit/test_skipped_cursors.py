@@ -16,7 +16,7 @@ from tablefmt.errors import ConcurrentModificationException
 from tablefmt.session.receipt import Commit
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
-from tests.tables import assert_sound, behind, handle, ids, memory, new_table, rows
+from tests.tables import assert_sound, behind, handle, ids, new_table, rows
 
 Row = frozenset[tuple[str, Any]]
 
