@@ -10,6 +10,7 @@ from typing import Any
 from golden_bad import bad_entries, bad_files, bad_paths, bad_states
 from golden_checkpoints import checkpoints
 from golden_cursors import pipes
+from golden_expired import expired
 from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
@@ -46,6 +47,7 @@ def cases() -> Iterator[Maker]:
     yield from misplaced_entries()
     yield from newer_writers()
     yield from horizons()
+    yield from expired()
     yield from dropped()
     yield from checkpoints()
     yield from pipes()

@@ -46,17 +46,18 @@ def rows_of(maker: Maker, place: str | None, *values: int) -> Json:
     return maker.file([{"x": value, "p": place} for value in values])
 
 
-def checkpoint(maker: Maker, *, gone: bool = False) -> Json:
+def checkpoint(maker: Maker, *, gone: bool = False, copy: str = "") -> Json:
     """Write a checkpoint of the newest version; the document of its root.
 
-    `gone`: the segment has lines of files that are not live any more.
+    `gone`: the segment has lines of files that are not live any more. `copy`: tells it from another
+    of the same version; they have no object in common.
     """
     version, entry = len(maker.documents) - 1, maker.documents[-1]
     files, added = dict(maker.live), _added(maker)
     lines = sorted(files)
     if gone:
         lines = sorted({*lines, *(i for i in added if i not in files)})
-    segment = _segment(maker, lines, added)
+    segment = _segment(maker, lines, added, copy)
     lost = [at for at, identity in enumerate(lines) if identity not in files]
     segment["gone"] = text_of(lost) if lost else None
     root = {
@@ -73,18 +74,18 @@ def checkpoint(maker: Maker, *, gone: bool = False) -> Json:
         "metadata": maker.metadata,
         "applications": _applications(maker),
         "segments": [segment],
-        "deletes": [_deletes(maker)],
+        "deletes": [_deletes(maker, copy)],
     }
     cursors = _cursors(maker)
     if cursors:
         root["cursors"] = cursors
-    put(maker, root)
+    put(maker, root, copy)
     return root
 
 
-def put(maker: Maker, root: Json) -> None:
+def put(maker: Maker, root: Json, copy: str = "") -> None:
     """Store a root, and a hint that names it."""
-    key = f"_log/checkpoints/{root['version']:020d}.{hex_of(maker.name, 'root')}.json"
+    key = f"_log/checkpoints/{root['version']:020d}.{hex_of(maker.name, f'{copy}root')}.json"
     maker.objects[key] = seal(canonical(root))
     hint = {"table": maker.table, "version": root["version"], "checkpoint": key}
     maker.objects["_log/hint.json"] = json.dumps(hint).encode()
@@ -124,7 +125,7 @@ def _cursors(maker: Maker) -> list[Json]:
     return [known[key] for key in sorted(known)]
 
 
-def _segment(maker: Maker, lines: list[int], added: dict[int, int]) -> Json:
+def _segment(maker: Maker, lines: list[int], added: dict[int, int], copy: str) -> Json:
     """One line a file, live or not."""
     said: dict[int, Json] = {}
     for document in maker.documents:
@@ -144,7 +145,7 @@ def _segment(maker: Maker, lines: list[int], added: dict[int, int]) -> Json:
         kind = pa.string() if name == "path" else kind
         columns[name] = pa.array([said[i].get(name) for i in lines], kind)
     x = [(said[i]["lower.1"], said[i]["upper.1"]) for i in lines]
-    return _part(maker, "segment", pa.table(columns)) | {
+    return _part(maker, f"{copy}segment", pa.table(columns)) | {
         "rows": sum(said[i]["rows"] for i in lines),
         "ids": [min(lines), max(lines)],
         "added": max(added[i] for i in lines),
@@ -152,7 +153,7 @@ def _segment(maker: Maker, lines: list[int], added: dict[int, int]) -> Json:
     }
 
 
-def _deletes(maker: Maker) -> Json:
+def _deletes(maker: Maker, copy: str) -> Json:
     """What entries took out of files, of all that are live and of others."""
     lines: dict[str, list[Any]] = {name: [] for name in ("file", "rows", "deleted", "updated")}
     versions = []
@@ -164,7 +165,8 @@ def _deletes(maker: Maker) -> Json:
     for name in ("deleted", "updated"):
         raw = [text and base64.b64decode(text) for text in lines[name]]
         columns[name] = pa.array(raw, pa.binary())
-    return _part(maker, "deletes", pa.table({**columns, "version": pa.array(versions, pa.int64())}))
+    columns["version"] = pa.array(versions, pa.int64())
+    return _part(maker, f"{copy}deletes", pa.table(columns))
 
 
 def _part(maker: Maker, kind: str, columns: pa.Table) -> Json:

@@ -84,7 +84,7 @@ def _newer(maker: Maker, why: str, features: list[str], *findings: tuple[int, st
 def horizons() -> Iterator[Maker]:
     """Older versions that were given up (ENT-13, LOG-8)."""
     maker = three("horizon")
-    _raise(maker, 2)
+    let_go(maker, 2)
     maker.append({"x": 5})
     why = "Versions 0 and 1 were given up: they are not shown, and the rest is (ENT-13)."
     yield maker.good(why, oldest=2)
@@ -101,17 +101,15 @@ def horizons() -> Iterator[Maker]:
     }
     for name, change in changes.items():
         maker = three(f"horizon-{name}")
-        _raise(maker, 2, change)
+        let_go(maker, 2, change)
         yield maker.broken("A horizon that is none.", CORRUPT, (3, "ENT-13"), also="ENT-2")
 
     maker = three("horizon-falls")
-    _raise(maker, 2)
+    let_go(maker, 2)
     maker.oldest = 0
     maker.append({"x": 5})
     why = "What was given up does not come back."
     yield maker.broken(why, CORRUPT, (4, "ENT-13"))
-
-    yield from expired()
 
     maker = three("checkpoint")
     maker.objects["_log/checkpoints/00000000000000000002.json"] = b"of a newer version"
@@ -122,67 +120,6 @@ def horizons() -> Iterator[Maker]:
     del maker.objects[maker.key(1)]
     why = "Nobody gave version 1 up: it is damage, whatever else there is (LOG-8)."
     yield maker.broken(why, "LogGapError", (1, "LOG-2"))
-
-
-def expired() -> Iterator[Maker]:
-    """Logs whose beginning was removed (LOG-8)."""
-    why = "Entries are gone, and so are the checkpoints that hold their state (LOG-8)."
-    maker = _expired("expired")
-    for version in (1, 2, 3):
-        del maker.objects[maker.key(version)]
-    yield maker.broken(why, "CorruptTableError", (1, "LOG-8"))
-
-    maker = _expired("expired-not-yet")
-    maker.append({"x": 6})
-    yield maker.good("Entries may be removed, and are all there (ENT-13).", oldest=4)
-
-    changes: dict[str, Change] = {
-        "one": lambda log: log["checkpoints"].pop(),
-        "above": lambda log: log.update(version=5),
-        "previous": lambda log: log.update(previous=None),
-        "path": lambda log: log["checkpoints"][0].update(path="data/x"),
-    }
-    for name, change in changes.items():
-        maker = _expired(f"expired-{name}", change)
-        why = "A horizon that lets entries go, and is none."
-        yield maker.broken(why, CORRUPT, (5, "ENT-13"))
-
-    maker = three("expired-feature")
-    _raise(maker, 2, lambda e: e["horizon"].update(log=_log(maker, 2)))
-    why = "Entries are let go, and no feature says so."
-    yield maker.broken(why, CORRUPT, (3, "VER-4"))
-
-
-def _expired(name: str, change: Change | None = None) -> Maker:
-    """Versions 0 to 5; the last lets the entries below version 4 go."""
-    maker = three(name)
-    feature = ["logExpiry"]
-    maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": feature, "writer": feature})
-    maker.append({"x": 5})
-
-    def lets_go(entry: Json) -> None:
-        log = _log(maker, 4)
-        if change is not None:
-            change(log)
-        entry["horizon"]["log"] = log
-
-    _raise(maker, 4, lets_go)
-    return maker
-
-
-def _log(maker: Maker, version: int) -> Json:
-    """`horizon.log` that names two checkpoints, which are not there."""
-    checkpoints = [
-        {
-            "path": f"_log/checkpoints/{version:020d}.{hex_of(maker.name, 'root', at)}.json",
-            "sha256": hex_of(maker.name, at, digits=64),
-            "size": 1000,
-            "version": version,
-        }
-        for at in range(2)
-    ]
-    previous = maker.documents[version]["previous"]
-    return {"checkpoints": checkpoints, "previous": previous, "version": version}
 
 
 def dropped() -> Iterator[Maker]:
@@ -250,7 +187,7 @@ def begin(maker: Maker, name: str, change: Change | None = None) -> None:
     maker.commit("PROTOCOL", "CREATE TABLE", protocol=protocol, metadata=metadata, change=begins)
 
 
-def _raise(maker: Maker, version: int, change: Change | None = None) -> None:
+def let_go(maker: Maker, version: int, change: Change | None = None) -> None:
     """An entry that gives up what is below a version."""
     maker.oldest = version
     maker.commit(

@@ -335,11 +335,11 @@ class Reading:
             item["added"] = replay.apply(entry, version)
             if self.changes:
                 item["changes"] = row_changes(entry, item["added"], live, replay.load)
-            if version in self.roots.values():
-                more = {"metadata": replay.metadata, "described": replay.described[-1]}
-                self.states[version] = {**replay.state(), **more}
         else:
             return
+        if version in self.roots.values():
+            more = {"metadata": replay.metadata, "described": replay.described[-1]}
+            self.states[version] = {**replay.state(), **more}
         in_time = self.until is None or entry["time_version"] <= self.until
         if in_time and self.wanted in (None, version):
             self.chosen = copy.copy(replay)
