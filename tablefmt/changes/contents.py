@@ -11,39 +11,53 @@ from tablefmt.changes.net import net_files
 from tablefmt.changes.plan import plan_changes, rows_at
 from tablefmt.changes.range import Covered
 from tablefmt.changes.schema import dropped_columns, lost_columns, without_columns
+from tablefmt.errors import InvalidRangeError
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.load import LogView
 
 CONTENTS = ("changes", "net", "append")
 
 
-def planned(view: LogView, range_: Covered, content: str, schema: Schema) -> list[FileChanges]:
+def known_content(content: str) -> str:
+    """One of CONTENTS. Raises InvalidRangeError."""
+    if content not in CONTENTS:
+        raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
+    return content
+
+
+def planned(
+    view: LogView, range_: Covered, content: str, schema: Schema, *, whole: bool = False
+) -> list[FileChanges]:
     """What is read, in order; equal rows may be in it that cancel.
 
     Args:
         view: the log, at or after the end of the range.
         range_: the versions.
         content: one of CONTENTS.
+        whole: of "net", all rows of both ends, and none cancels.
         schema: of the answer.
 
     Raises:
         CorruptTableError: as `plan_changes`. UnsupportedFeatureError: as `lost_columns`.
     """
     if not range_.is_kept:
-        every = rows_at(view, range_.last, INSERT, range_.last)
+        end = rows_at(view, range_.last, INSERT, range_.last)
         then = view.metadata_at(range_.last).schema
-        return [without_columns(every, dropped_columns(schema, then))]
+        return [without_columns(end, dropped_columns(schema, then))]
     if range_.empty:
         return []
     lost = lost_columns(view, range_, schema)
     before = range_.first - 1
-    if content == "changes":
+    if whole:
+        changes = _both_ends(view, range_)
+        versions = [before if c.change in WENT else range_.last for c in changes]
+    elif content == "changes":
         changes = plan_changes(view, range_)
         versions = [c.version - (c.change in WENT) for c in changes]
     else:
         # Marks on files that were written without the column do not lead to its values.
-        whole = _both_ends(view, range_) if lost else plan_changes(view, range_)
-        changes = net_files(whole, range_.last, view.timestamp_at(range_.last))
+        every = _both_ends(view, range_) if lost else plan_changes(view, range_)
+        changes = net_files(every, range_.last, view.timestamp_at(range_.last))
         versions = [before if c.change in WENT else range_.last for c in changes]
     if not lost:
         return changes

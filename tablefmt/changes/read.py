@@ -12,7 +12,7 @@ import pyarrow as pa
 from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
-from tablefmt.changes.contents import CONTENTS, planned
+from tablefmt.changes.contents import known_content, planned
 from tablefmt.changes.follow import Followed, seconds, with_cursors
 from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.range import Bounds, covered
@@ -49,12 +49,14 @@ class Changes(BatchSource):
         where: Condition = None,
         refresh: bool = True,
         marks: pa.Schema | None = None,
+        whole: bool = False,
     ) -> None:
         """As of `Table.changes`.
 
         Args:
             refresh: look for newer versions first.
             marks: which change columns there are; None: all that the content has.
+            whole: of "net", all rows of both ends, and none cancels.
         """
         self._again = partial(
             Changes,
@@ -68,12 +70,11 @@ class Changes(BatchSource):
             refresh=False,
         )
         self._environment, self._bounds = environment, bounds
-        if content not in CONTENTS:
-            raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
+        self.content = known_content(content)
+        self._whole = whole
         if refresh:
             view.refresh()
         self.view = view
-        self.content = content
         now = view.store.server_time_us() or environment.now_us()
         self.range = covered(bounds, view.timeline, now, expired)
         self.table_schema = schema_of_range(view, self.range, schema)
@@ -128,7 +129,7 @@ class Changes(BatchSource):
 
         Equal rows may be in it that cancel: see `FileChanges.cancels`.
         """
-        changes = planned(self.view, self.range, self.content, self.table_schema)
+        changes = planned(self.view, self.range, self.content, self.table_schema, whole=self._whole)
         if self.predicate is None:
             return changes
         left = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tablefmt.changes.columns import KINDS
+from tablefmt.changes.contents import known_content
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, TableNotFoundError
@@ -23,13 +24,8 @@ from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.merge import merge
 from tablefmt.pipes.keyed import known_keys, merge_by, upserts
-from tablefmt.pipes.rows import (
-    Taken,
-    Transform,
-    known_content,
-    taken_rows,
-    transformed,
-)
+from tablefmt.pipes.renewed import takes_both_ends
+from tablefmt.pipes.rows import Taken, Transform, taken_rows, transformed
 from tablefmt.pipes.taking import check_apart, check_digest, left_at
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
@@ -146,7 +142,9 @@ class _Run:
 
     def merge(self, keys: Sequence[str], partition_by: Partitions) -> PipeRun:
         pipe = self.pipe
-        rows = taken_rows(pipe.source, self.derived, "net", pipe.where, KINDS)
+        chosen = pipe.where is not None or pipe.transform is not None
+        whole = takes_both_ends(pipe.source, self.target, self.derived, keys, chosen=chosen)
+        rows = taken_rows(pipe.source, self.derived, "net", pipe.where, KINDS, whole=whole)
         with upserts(rows, pipe.transform, keys, self._columns) as new:
             if self.target is None:
                 return self._make(new.came(), partition_by)

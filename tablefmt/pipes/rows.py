@@ -14,7 +14,7 @@ from tablefmt.changes.read import Changes
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition
 from tablefmt.data.tabular import as_reader
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.session.context import TableContext
 from tablefmt.session.scan import Scan
@@ -22,18 +22,9 @@ from tablefmt.session.scan import Scan
 PIECE_ROWS = 1 << 16
 """So many rows of small commits are given to `transform` at once."""
 
-CONTENTS = ("append", "changes", "net")
-
 UNMARKED = pa.schema([])
 
 Transform = Callable[[pa.Table], Any]
-
-
-def known_content(content: str) -> str:
-    """One of CONTENTS. Raises InvalidRangeError."""
-    if content not in CONTENTS:
-        raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
-    return content
 
 
 def taken_rows(
@@ -42,6 +33,8 @@ def taken_rows(
     content: str,
     where: Condition,
     marks: pa.Schema | None = None,
+    *,
+    whole: bool = False,
 ) -> BatchSource:
     """What is new, as rows of the source.
 
@@ -52,6 +45,7 @@ def taken_rows(
         where: rows for which it is TRUE.
         marks: change columns that rows get, besides the table's; by default those of the content,
             and of "append" none.
+        whole: as of `Changes`.
 
     Raises:
         ChangesExpiredError, InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as
@@ -60,7 +54,7 @@ def taken_rows(
     if takes_all(derived, content, marks):
         snapshot = source.view.snapshot(derived.to)
         return Scan(source.store, snapshot, where=where, asked=True)
-    return changed_rows(source, derived, content, where, marks)
+    return changed_rows(source, derived, content, where, marks, whole=whole)
 
 
 def takes_all(derived: DerivedFrom, content: str, marks: pa.Schema | None) -> bool:
@@ -74,6 +68,8 @@ def changed_rows(
     content: str,
     where: Condition,
     marks: pa.Schema | None,
+    *,
+    whole: bool = False,
 ) -> Changes:
     """What is new, where that is not all that there is. Arguments and errors as of `taken_rows`."""
     first = derived.start is None
@@ -88,6 +84,7 @@ def changed_rows(
         expired="snapshot" if first else "error",
         refresh=False,
         marks=UNMARKED if content == "append" else marks,
+        whole=whole,
     )
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tablefmt.changes.columns import KIND, KINDS
 from tablefmt.changes.commit_rows import INSERT
+from tablefmt.changes.contents import known_content
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidRangeError,
@@ -27,7 +28,8 @@ from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
 from tablefmt.pipes.keyed import GONE, SHOWN, known_keys, merge_by, named
 from tablefmt.pipes.pipe import PipeRun, check_content, known_name, next_of, nothing_new
-from tablefmt.pipes.rows import changed_rows, known_content, takes_all
+from tablefmt.pipes.renewed import takes_both_ends
+from tablefmt.pipes.rows import changed_rows, takes_all
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.receipt import Commit
@@ -126,7 +128,10 @@ class _Run:
 
     def merge(self, keys: Sequence[str]) -> Commit:
         """The net changes, by keys."""
-        rows = self._taken("net", KINDS)
+        pipe = self.pipe
+        chosen = pipe.where is not None or pipe.transform is not None
+        whole = takes_both_ends(pipe.source, self.target, self.derived, keys, chosen=chosen)
+        rows = self._taken("net", KINDS, whole=whole)
         if KIND in rows.columns:
             plain = [name for name in rows.columns if name != KIND]
             new, gone = (
@@ -147,9 +152,8 @@ class _Run:
             _check_keys(source, names)
             if self.target is None:
                 return self._make(source.where(f"NOT {GONE}").drop(GONE))
-            spark = self.pipe.spark
-            statement = merge_of(spark, merge_by(names, news.columns), source)
-            return merge_rows(self.target, spark, statement, self.options)
+            statement = merge_of(pipe.spark, merge_by(names, news.columns), source)
+            return merge_rows(self.target, pipe.spark, statement, self.options)
         finally:
             for part in parts:
                 part.unpersist()
@@ -160,7 +164,9 @@ class _Run:
         without = left.select(*chosen).distinct().join(came.select(*chosen), names, "left_anti")
         return without.withColumn(GONE, functions_of(came).lit(True))
 
-    def _taken(self, content: str, marks: pa.Schema | None = None) -> DataFrame:
+    def _taken(
+        self, content: str, marks: pa.Schema | None = None, *, whole: bool = False
+    ) -> DataFrame:
         """What is new, as rows of the source. Arguments as of `taken_rows`."""
         pipe, derived = self.pipe, self.derived
         functions = functions_of(pipe.spark)
@@ -172,7 +178,7 @@ class _Run:
             return rows.where(
                 bound(rows, as_column(functions, without_filters(pipe.where, schema)))
             )
-        changes = changed_rows(pipe.source, derived, content, None, marks)
+        changes = changed_rows(pipe.source, derived, content, None, marks, whole=whole)
         return changes_frame(pipe.spark, changes, pipe.where)
 
     def _made(self, rows: DataFrame) -> DataFrame:

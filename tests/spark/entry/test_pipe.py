@@ -97,6 +97,31 @@ def test_with_keys_the_target_is_the_source(spark: Any, uri: str, source: tablef
     assert shown(other) == [(-2, "b")]
 
 
+def test_columns_that_become_others(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-5: rows that nobody touched have the values that the source has now; or it is refused."""
+    target, chosen = f"{uri}-target", f"{uri}-chosen"
+    here = tablefmt.spark.open(spark, source.uri)
+    for place, where in ((target, None), (chosen, "v <> 'c'")):
+        tablefmt.spark.pipe(spark, here, where=where).into(place, keys="id")
+    for place in (source.uri, target, chosen):
+        default = "x" if place == source.uri else None
+        tablefmt.open(place).alter.add_column("w", "STRING", default=default)
+    source.refresh().delete("id = 1")
+    assert tablefmt.spark.pipe(spark, here).into(target, keys="id").rows == 3
+    assert shown(target) == shown(source) == [(2, "b", "x"), (3, "c", "x")]
+    tablefmt.spark.pipe(spark, here, where="v <> 'c'").into(chosen, keys="id")
+    assert shown(chosen) == [(2, "b", "x")]
+    source.alter.drop_column("v")
+    source.alter.add_column("v", "STRING")
+    source.append({"id": [9], "v": ["new"]})
+    tablefmt.spark.pipe(spark, here).into(target, keys="id")
+    assert [(i, w, v) for i, v, w in shown(target)] == shown(source)
+    assert shown(source) == [(2, "x", None), (3, "x", None), (9, "x", "new")]
+    with pytest.raises(SchemaMismatchError, match="another column"):
+        tablefmt.spark.pipe(spark, here, where="v <> 'c'").into(chosen, keys="id")
+    assert shown(chosen) == [(2, "b", "x")]
+
+
 @pytest.mark.parametrize("keys", [None, "id"])
 def test_columns_called_like_those_of_a_feed(spark: Any, uri: str, keys: str | None) -> None:
     """PIP-4, PIP-5: they are columns like others, in first runs and later ones, in a condition."""
