@@ -28,7 +28,7 @@ from tablefmt.operations.first_rows import create_from
 from tablefmt.operations.history import history
 from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
-from tablefmt.operations.overwrite import overwrite
+from tablefmt.operations.overwrite import overwrite, truncate
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
@@ -149,7 +149,7 @@ class Table(DerivedHandle):
 
     def truncate(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
         """Overwrite with nothing. `where` and errors as of `overwrite`; no such row: no version."""
-        return overwrite(self.context, None, commit_options(commit), where=where)
+        return truncate(self.context, commit_options(commit), where=where)
 
     def delete(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
         """Take out the rows for which the condition is TRUE; all of them for None (DEL-1).

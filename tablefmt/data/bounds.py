@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ from tablefmt.model.values import encode_value, lower_bound, upper_bound
 
 STATS_COLUMNS = 32
 """Columns with bounds unless the property `statsColumns` says otherwise."""
+
+STATS_PROPERTY = "statsColumns"
 
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^,]+))\s*(?:,|$)")
 _EXACT = decimal.Context(prec=80)
@@ -59,16 +61,33 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
         field = schema.find(name)
         if field is None or is_nested(field.type):
             reason = "is not there" if field is None else "is nested and has no bounds"
-            raise SchemaMismatchError(f"statsColumns: column {name!r} {reason}", [name])
+            raise SchemaMismatchError(
+                f"property {STATS_PROPERTY}: column {name!r} {reason}; there are "
+                f"{', '.join(repr(f.name) for f in schema.fields[:50] if not is_nested(f.type))}",
+                [name],
+            )
         chosen.add(field.id)
     return [f for f in schema.fields if f.id in chosen]
 
 
 def stats_of(metadata: Metadata) -> list[Field]:
-    """The columns that files written under this metadata have bounds of. Raises as
-    `stats_columns`.
+    """The columns that files written under this metadata have bounds of.
+
+    A value that names what is no such column is passed over (PTY-1): writers of before did not
+    refuse it, and the table has to stay writable.
     """
-    return stats_columns(metadata.schema, metadata.properties.get("statsColumns"))
+    if stats_problem(metadata.schema, metadata.properties) is not None:
+        return stats_columns(metadata.schema)
+    return stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
+
+
+def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismatchError | None:
+    """Why these properties name columns that can have no bounds; None if they do not."""
+    try:
+        stats_columns(schema, properties.get(STATS_PROPERTY))
+    except SchemaMismatchError as error:
+        return error
+    return None
 
 
 def split_names(text: str) -> list[str]:

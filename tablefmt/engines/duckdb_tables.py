@@ -16,10 +16,11 @@ from tablefmt.data.layouts import KeepEnd, alike_files
 from tablefmt.data.selection import Condition
 from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
 from tablefmt.engines.duckdb_types import quoted, text
-from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
+from tablefmt.errors import InvalidPredicateError, InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import fields
 from tablefmt.expressions.sql_to_duckdb import translate_condition
+from tablefmt.model.numbering import is_unicode
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.given_up import told_if_given_up
@@ -69,6 +70,7 @@ def relation(
     """
     duckdb = _duckdb()
     connection = duckdb.default_connection() if connection is None else connection
+    _check_connection(connection)
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
     with told_if_given_up(scan.store, scan.version):
@@ -111,6 +113,8 @@ def attach(
         storage_options: as there.
     """
     _duckdb()
+    _check_connection(connection)
+    _check_view(name)
     table = tablefmt.table.open(uri, storage_options=storage_options)
     scan = table.scan(version=version, timestamp=timestamp)
     # Other than those of the view that is replaced: it stays whole until it is. DuckDB's names
@@ -126,6 +130,17 @@ def attach(
     for (other,) in connection.execute(f"{known}{text(prefix)})").fetchall():
         if other != gone_name:
             connection.execute(f"DROP TABLE temp.{quoted(other)}")
+
+
+def _check_connection(given: Any) -> None:
+    duckdb = _duckdb()
+    if not isinstance(given, duckdb.DuckDBPyConnection) and given is not duckdb:
+        raise InvalidRangeError(f"{given!r:.100} is no connection of DuckDB's: duckdb.connect() is")
+
+
+def _check_view(name: Any) -> None:
+    if not isinstance(name, str) or not name or not is_unicode(name):
+        raise InvalidRangeError(f"{name!r:.100} is no name of a view")
 
 
 def _keep(connection: Any, gone: pa.Table, name: str) -> None:

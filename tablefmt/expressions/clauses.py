@@ -10,6 +10,7 @@ from enum import Enum
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.assignments import Assignment, Expression, assigned, check_whole, over
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.schema import Field, Schema
 
 
@@ -75,8 +76,9 @@ def check_clauses(statement: MergeStatement) -> None:
 
     Raises:
         InvalidPredicateError: no clause; an action that its rows cannot have; a clause behind one
-            that leaves it no row; equal aliases.
+            that leaves it no row; equal aliases. InvalidRangeError: a flag that is none.
     """
+    check_flags(merge_schema=statement.merge_schema)
     if not statement.clauses:
         raise InvalidPredicateError("a MERGE needs at least one WHEN clause")
     if statement.source_alias.casefold() == statement.target_alias.casefold():

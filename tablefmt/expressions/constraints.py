@@ -88,7 +88,7 @@ def without_constraint(metadata: Metadata, name: str) -> Metadata:
 
 
 def _find(metadata: Metadata, name: str) -> str | None:
-    folded = name.casefold()
+    folded = str(name).casefold()
     return next((n for n in metadata.constraints if n.casefold() == folded), None)
 
 

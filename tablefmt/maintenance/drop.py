@@ -11,6 +11,7 @@ from tablefmt.maintenance.listing import listed
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
 from tablefmt.maintenance.whole import whole_view
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.operations.drop import NAME
 from tablefmt.operations.drop import drop as end_table
@@ -29,6 +30,7 @@ def drop_at(
     environment: Environment = SYSTEM,
 ) -> Commit:
     """End the table at the root of a store. Arguments and errors as of `tablefmt.drop`."""
+    check_flags(delete_data=delete_data)
     if delete_data:
         check_place(store)
     context = TableContext(store, LogView.open(store, ended=delete_data), environment)

@@ -27,6 +27,7 @@ from tablefmt.maintenance.horizon import commit_horizon
 from tablefmt.maintenance.listing import bytes_of
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.whole import whole_view
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import (
     KeptCheckpoint,
     LogHorizon,
@@ -113,11 +114,12 @@ def expire_log(
             that is free again, and lose what it wrote.
 
     Raises:
-        InvalidRangeError: a retention that is no time, or too short.
+        InvalidRangeError: a retention that is no time, or too short; neither True nor False.
         UnsupportedFeatureError: the table is a whole bucket. StoreError: the store does not answer.
         CorruptTableError: a checkpoint is not what was written; no entry was removed.
         CommitRejectedError, CommitUnknownError: of the horizon; no entry was removed.
     """
+    check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     store = context.store
     check_place(store)
     view = whole_view(store)

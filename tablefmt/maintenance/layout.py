@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from tablefmt.data.selection import Condition
+from tablefmt.model.arguments import check_flags
 from tablefmt.operations.auto_compact import watch
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
@@ -88,6 +89,7 @@ class LayoutHandle(ReadableHandle):
                 transaction, or deleteMode copy-on-write; else groups that others were faster with
                 are left out (CFL-15).
         """
+        check_flags(dry_run=dry_run)
         options = commit_options(commit)
         asked = Compaction(kind=kind, where=where, target_file_size=target_file_size)
         if dry_run:
@@ -155,6 +157,7 @@ class LayoutHandle(ReadableHandle):
             ConcurrentDeleteDeleteException: others changed or removed rows meanwhile (CFL-11). And
                 as `compact`.
         """
+        check_flags(dry_run=dry_run)
         options = commit_options(commit)
         asked = Cluster(by=by, curve=curve, where=where, target_file_size=target_file_size)
         if dry_run:

@@ -15,6 +15,7 @@ from tablefmt.maintenance.checkpoint import checkpoint
 from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, reason_for
 from tablefmt.maintenance.expire import ExpiryReport, expire_log
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.operations.auto_compact import worthwhile
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
@@ -136,6 +137,7 @@ def maintain(
         InvalidRangeError: seconds below zero, or none. StoreError, CorruptTableError: the log
             cannot be read.
     """
+    check_flags(dry_run=dry_run)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise InvalidRangeError(f"seconds {seconds!r:.100} is not a number from 0 on")
     context.view.refresh()

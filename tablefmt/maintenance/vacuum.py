@@ -26,6 +26,7 @@ from tablefmt.maintenance.listing import bytes_of, listed
 from tablefmt.maintenance.named import Named
 from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed
 from tablefmt.maintenance.whole import whole_view
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.session.context import TableContext
@@ -109,10 +110,11 @@ def vacuum(
         progress: called with files removed and files in all.
 
     Raises:
-        InvalidRangeError: a retention that is no time, or too short.
+        InvalidRangeError: a retention that is no time, or too short; neither True nor False.
         UnsupportedFeatureError: the table is a whole bucket. StoreError: the store does not answer.
         CommitRejectedError, CommitUnknownError: of the horizon; no file was removed.
     """
+    check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     store = context.store
     check_place(store)
     view = whole_view(store)

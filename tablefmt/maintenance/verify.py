@@ -1,6 +1,6 @@
 """Is the table what was written? Reads everything it can and says what is wrong, and why.
 
-Spec: DAT-5, DEL-1, DEL-2, DEL-4, LIN-2 (maintenance/rows.py).
+Spec: DAT-5, DEL-1, DEL-2, DEL-4, LIN-2 (maintenance/rows.py), PTY-1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tablefmt.data.bounds import stats_problem
 from tablefmt.data.damage import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint_problems
@@ -97,11 +98,14 @@ def verify(
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)
         return Report(store.uri, None, 0, deep, (finding,))
+    findings = [Finding(error.key, error.rule, error.detail) for error in problems]
+    unusable = stats_problem(snapshot.schema, snapshot.metadata.properties)
+    if unusable is not None:
+        findings.append(Finding(store.uri, "PTY-1", f"{unusable}. It is passed over; set another"))
     files = snapshot.files
     if "footer" not in files.column_names:
         files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
     files = files.select(["path", "size", "rows", "footer"])
-    findings = [Finding(error.key, error.rule, error.detail) for error in problems]
     done = 0
     for batch in files.to_batches(max_chunksize=1024):
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arguments import checked_name
 from tablefmt.model.defaults import default_of
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.paths import path_of
@@ -120,7 +121,7 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
     def move(fields: Fields) -> Fields:
         at = _find(fields, parts[-1], name)
         others = fields[:at] + fields[at + 1 :]
-        if after is not None and after.casefold() == fields[at].name.casefold():
+        if after is not None and checked_name(after).casefold() == fields[at].name.casefold():
             raise SchemaMismatchError(f"{name!r} cannot come after itself", [name])
         return _placed(others, fields[at], after, first)
 
@@ -178,7 +179,7 @@ def with_default(schema: Schema, name: str, value: Any) -> Schema:
     Raises:
         SchemaMismatchError: no such column, or the value is none of its type.
     """
-    field = schema.find(name)
+    field = schema.find(checked_name(name))
     if field is None:
         raise _missing(name, schema.fields, name)
     default = fitted_default(default_of(value, field.type, name), field.text, name)
@@ -250,7 +251,7 @@ def _placed(fields: Fields, field: Field, after: str | None, first: bool) -> Fie
         raise SchemaMismatchError(f"{field.name!r} cannot come first and after {after!r}", [after])
     at = 0 if first else len(fields)
     if after is not None:
-        at = _position(fields, after) + 1
+        at = _position(fields, checked_name(after)) + 1
         if at == 0:
             raise SchemaMismatchError(f"there is no column {after!r} to come after", [after])
     return (*fields[:at], field, *fields[at:])

@@ -121,7 +121,7 @@ def checked_comment(given: Any, what: str) -> str | None:
     """
     if given is None or given == "":
         return None
-    if not is_comment(given) or not _is_unicode(given):
+    if not is_comment(given) or not is_unicode(given):
         raise SchemaMismatchError(
             f"the comment of {what} is {given!r:.100}; give text of at most {COMMENT_MAX} "
             "characters, or None"
@@ -129,7 +129,8 @@ def checked_comment(given: Any, what: str) -> str | None:
     return str(given)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8: it has no half of a pair."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arguments import checked_name
 from tablefmt.model.schema import Schema
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -20,8 +21,7 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     Raises:
         SchemaMismatchError: it is no path.
     """
-    if type(name) is not str:
-        raise SchemaMismatchError(f"{name!r:.100} is no name of a column")
+    checked_name(name)
     if schema.find(name) is not None or "." not in name:
         return (name,)
     parts = parts_of(name)

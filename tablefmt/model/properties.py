@@ -6,10 +6,14 @@ One literal is the parser and the documentation. Names are Delta's where those e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.arguments import checked_mapping, checked_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,9 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and 0 < int(text) < 1 << 50
 
 
+NAMES = "statsColumns"
+"""The property that names columns."""
+
 DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
 """Properties that conflict rules go by: those in force where the transaction read."""
 
@@ -81,7 +88,7 @@ PROPERTIES: dict[str, Property] = {
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
     "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
-    "statsColumns": Property(None, lambda text: True, "column names, separated by commas"),
+    NAMES: Property(None, lambda text: True, "column names, separated by commas"),
 }
 
 USER_PREFIX = "user."
@@ -91,12 +98,16 @@ USER_PREFIX = "user."
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     """The properties as text, in the form they are stored.
 
+    Args:
+        properties: values by name: text, True or False, numbers; a timedelta for a duration; and
+            several names for `statsColumns`.
+
     Raises:
         SchemaMismatchError: an unknown name, or a value that is not what the name wants.
     """
     result = {}
-    for name, given in properties.items():
-        text = str(given).lower() if isinstance(given, bool) else str(given)
+    for name, given in checked_mapping(properties, "properties").items():
+        text = _text(name, given)
         known = PROPERTIES.get(name)
         if known is None and not name.startswith(USER_PREFIX):
             raise SchemaMismatchError(
@@ -107,6 +118,41 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
             raise SchemaMismatchError(f"property {name} is {text!r}; it wants {known.wants}")
         result[name] = text
     return result
+
+
+def _text(name: str, given: Any) -> str:
+    """A value as it is stored.
+
+    Raises:
+        SchemaMismatchError: what is kept as text would not be what was given.
+    """
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, timedelta):
+        return _duration_text(given)
+    if name == NAMES and isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return ", ".join(map(_listed, checked_names(given, name)))
+    if isinstance(given, str | int | float | Decimal):
+        return str(given)
+    raise SchemaMismatchError(
+        f"property {name} is {given!r:.100}, and properties are text"
+        + ("; unset_properties() goes back to the default" if given is None else "")
+    )
+
+
+def _listed(name: str) -> str:
+    """A name as the list has it: between backticks where it would not be read back."""
+    plain = name and name == name.strip() and not {",", "`"}.intersection(name)
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def _duration_text(given: timedelta) -> str:
+    """Whole seconds in the largest unit that they are a whole number of."""
+    seconds = given // timedelta(seconds=1)
+    if given != timedelta(seconds=seconds):
+        return str(given)
+    unit = next(u for u in reversed(_UNIT_SECONDS) if seconds % _UNIT_SECONDS[u] == 0)
+    return f"{seconds // _UNIT_SECONDS[unit]} {unit}s"
 
 
 def get_property(properties: Mapping[str, str], name: str) -> str:

@@ -23,6 +23,7 @@ from tablefmt.expressions.constraints import (
 )
 from tablefmt.expressions.ddl import to_ddl
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arguments import checked_names
 from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Metadata
 from tablefmt.model.numbering import checked_comment
@@ -77,15 +78,15 @@ def set_properties(properties: Mapping[str, Any]) -> Alteration:
     checked = check_properties(properties)
     return Alteration(
         "SET TBLPROPERTIES",
-        lambda metadata: replace(metadata, properties={**metadata.properties, **checked}),
+        lambda metadata: metadata_changes.with_properties(metadata, checked),
         {"properties": checked},
     )
 
 
 def unset_properties(names: Sequence[str]) -> Alteration:
     """As `Alter.unset_properties`."""
-    given = [names] if isinstance(names, str) else list(names)
-    unknown = [n for n in given if n not in PROPERTIES and not str(n).startswith(USER_PREFIX)]
+    given = checked_names(names, "names")
+    unknown = [n for n in given if n not in PROPERTIES and not n.startswith(USER_PREFIX)]
     if unknown:
         raise SchemaMismatchError(
             f"unknown table property {unknown[0]!r}; there are {', '.join(PROPERTIES)}, and names "

@@ -16,6 +16,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
 from tablefmt.session.context import TableContext
@@ -56,6 +57,7 @@ def append(
         IdempotenceError: CFL-7.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
+    check_flags(merge_schema=merge_schema)
     # A blind append needs no newest version: losing the race tells it. An application id, a schema
     # that may change, a read of the table, and granularity `transaction`, where any winner since
     # the start is a conflict, do.
@@ -88,6 +90,7 @@ def append_statement(
         merge_schema: as of `append`.
         before: what appends of the same transaction staged; its files come along.
     """
+    check_flags(merge_schema=merge_schema)
 
     def stage(pinned: TransactionSnapshot, rows: pa.RecordBatchReader) -> Staged:
         schema = pinned.target.schema

@@ -16,6 +16,7 @@ from tablefmt.data.clustering import Clustering
 from tablefmt.data.row_order import CURVES, LINEAR, ZORDER
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.model.arguments import checked_names
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.operations.compact import (
@@ -55,7 +56,7 @@ class Cluster:
     """Bytes; None: the table's property."""
 
     def __post_init__(self) -> None:
-        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        by = tuple(checked_names(self.by, "by"))
         if not by:
             raise SchemaMismatchError("there is no column to cluster by; name one at least")
         if len(by) > COLUMNS_MAX:

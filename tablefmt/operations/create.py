@@ -17,6 +17,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.log.names import entry_key
+from tablefmt.model.arguments import check_flags, checked_names
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.given_names import check_new_names
 from tablefmt.model.numbering import check_comments, checked_comment
@@ -24,6 +25,7 @@ from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.schema_json import schema_to_json
 from tablefmt.session.context import TableContext
+from tablefmt.session.metadata_changes import with_properties
 from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.probe import ensure_safe
@@ -33,7 +35,7 @@ from tablefmt.store.protocol import KeyNotFoundError, Store
 def create(
     store: Store,
     schema: Any,
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = (),
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     *,
@@ -58,7 +60,7 @@ def create(
             definition did: TableExistsError).
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
     """
-    metadata = definition(schema, partition_by, properties or {}, comment)
+    metadata = definition(schema, partition_by, properties, comment)
     return create_as(store, metadata, exist_ok=exist_ok, environment=environment)
 
 
@@ -66,6 +68,7 @@ def create_as(
     store: Store, metadata: Metadata, *, exist_ok: bool = False, environment: Environment = SYSTEM
 ) -> TableContext:
     """`create` by a definition that was made before."""
+    check_flags(exist_ok=exist_ok)
     before = _log_at(store)
     if before is not None and not before.head.ended:
         return _joined(TableContext(store, before, environment), metadata, exist_ok)
@@ -92,8 +95,8 @@ def create_as(
 
 def definition(
     schema: Any,
-    partition_by: Sequence[str],
-    properties: Mapping[str, Any],
+    partition_by: str | Sequence[str] | None,
+    properties: Mapping[str, Any] | None,
     comment: str | None = None,
 ) -> Metadata:
     """The metadata of a new table.
@@ -103,10 +106,9 @@ def definition(
     """
     columns = check_new_names(schema_from(schema))
     check_comments(columns)
-    if isinstance(partition_by, str):
-        partition_by = [partition_by]
     ids: list[int] = []
-    for name in partition_by:
+    names = checked_names(partition_by, "partition_by")
+    for name in names:
         field = columns.find(name)
         if field is None:
             raise SchemaMismatchError(
@@ -123,10 +125,11 @@ def definition(
         ids.append(field.id)
     if len(ids) == len(columns.fields):
         raise SchemaMismatchError(
-            "every column is a partition column; leave at least one for data", list(partition_by)
+            "every column is a partition column; leave at least one for data", names
         )
     checked = checked_comment(comment, "the table")
-    return Metadata(columns, tuple(ids), check_properties(properties), comment=checked)
+    made = Metadata(columns, tuple(ids), comment=checked)
+    return with_properties(made, check_properties({} if properties is None else properties))
 
 
 def is_there(store: Store) -> bool:

@@ -15,6 +15,7 @@ from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.write import write_data
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, TableExistsError
+from tablefmt.model.arguments import check_flags, checked_names
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import create_as, definition, is_there
@@ -47,6 +48,7 @@ def create_from(
         TableExistsError: before anything is read. InvalidRangeError: exist_ok.
         As `source_reader` and `create_with_rows`.
     """
+    check_flags(exist_ok=exist_ok)
     if exist_ok:
         raise InvalidRangeError(
             "exist_ok goes with a schema alone: whether the rows are there already is not known. "
@@ -83,7 +85,7 @@ def create_with_rows(
         SchemaMismatchError: the columns are none that a table can have; SCH-5, a value of theirs.
         ConstraintViolationError: DAT-3. UnsafeStoreError. As `commit_first`.
     """
-    metadata = definition(rows.schema, partition_by or (), properties or {}, comment)
+    metadata = definition(rows.schema, partition_by, properties, comment)
     measured = Measured.start(SYSTEM.monotonic, store)
     ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
     transaction = SYSTEM.nonce()
@@ -143,7 +145,7 @@ def commit_first(
 
 def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
     """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
-    names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+    names = checked_names(partition_by, "partition_by")
     known = there.partition_names
     if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
         raise SchemaMismatchError(

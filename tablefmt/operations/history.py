@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tablefmt.errors import InvalidRangeError, VersionNotFoundError
+from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.cursors_json import derived_to_json
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import kept_from
+from tablefmt.model.arguments import checked_limit
 from tablefmt.model.entry import Entry
 from tablefmt.model.features import EXPIRY
-from tablefmt.model.integers import whole_from_0
 from tablefmt.session.context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
@@ -49,9 +49,7 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     Raises:
         InvalidRangeError: a limit that is not a whole number from 0 on.
     """
-    most = None if limit is None else whole_from_0(limit)
-    if limit is not None and most is None:
-        raise InvalidRangeError(f"limit {limit!r} is not a whole number from 0 on")
+    most = checked_limit(limit)
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)

@@ -25,6 +25,7 @@ from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.prune import decided_by_partitions, partition_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
+from tablefmt.model.arguments import check_flags
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.entry import (
     AddedFiles,
@@ -58,13 +59,13 @@ def overwrite(
     where: Condition = None,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
-    partition_by: Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
 ) -> Commit:
     """Replace rows by `data` in one commit.
 
     Args:
         context: the table.
-        data: the new rows; None for none (TRUNCATE).
+        data: the new rows.
         options: what every commit takes.
         where: rows for which it holds are replaced, and every new row must match it. Where it is
             not decided by partition values, this is an UPDATE: it keeps the rows that it found.
@@ -91,22 +92,52 @@ def overwrite(
     return autocommit(context, statement, options)
 
 
+def truncate(context: TableContext, options: CommitOptions, *, where: Condition = None) -> Commit:
+    """Overwrite with nothing. Arguments and errors as of `overwrite`."""
+    return autocommit(context, truncate_statement(where), options)
+
+
+def truncate_statement(where: Condition = None) -> Statement:
+    """An overwrite with nothing."""
+    return _statement(TRUNCATE, None, where=where)
+
+
 def overwrite_statement(
     data: Any,
     *,
     where: Condition = None,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
-    partition_by: Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
 ) -> Statement:
-    """An overwrite, or with no data a truncate. Arguments as of `overwrite`.
+    """An overwrite. Arguments as of `overwrite`.
 
     Raises:
         InvalidPredicateError, SchemaMismatchError: two arguments that say what goes; partition_by
-            without overwrite_schema.
+            without overwrite_schema. InvalidRangeError: neither True nor False.
     """
+    check_flags(dynamic_partitions=dynamic_partitions, overwrite_schema=overwrite_schema)
     _check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
-    name = TRUNCATE if data is None else OVERWRITE
+    return _statement(
+        OVERWRITE,
+        data,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
+        overwrite_schema=overwrite_schema,
+        partition_by=partition_by,
+    )
+
+
+def _statement(
+    name: str,
+    data: Any,
+    *,
+    where: Condition,
+    dynamic_partitions: bool = False,
+    overwrite_schema: bool = False,
+    partition_by: str | Sequence[str] | None = None,
+) -> Statement:
+    """Of either name; a truncate has no data."""
 
     def by_rows(metadata: Metadata) -> bool:
         return not dynamic_partitions and needs_rows(where, metadata)
@@ -140,7 +171,7 @@ def overwrite_statement(
         name=name,
         stage=stage,
         text=text,
-        takes_rows=data is not None,
+        takes_rows=name == OVERWRITE,
         source=data,
         replaces_columns=overwrite_schema,
     )
@@ -197,7 +228,7 @@ def _check_replaces_all(
     overwrite_schema: bool,
     where: Condition,
     dynamic_partitions: bool = False,
-    partition_by: Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
 ) -> None:
     """Refuse other columns for a part of the rows, and another partitioning without them.
 

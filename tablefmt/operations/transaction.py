@@ -23,7 +23,7 @@ from tablefmt.operations.compact import Compaction, compact_statement, rewrite_h
 from tablefmt.operations.delete import delete_statement
 from tablefmt.operations.merge import explain_merge, merge_statement
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
-from tablefmt.operations.overwrite import overwrite_statement
+from tablefmt.operations.overwrite import overwrite_statement, truncate_statement
 from tablefmt.operations.restore import restore_statement
 from tablefmt.operations.update import update_statement
 from tablefmt.session.condition import analyzed_condition
@@ -144,7 +144,7 @@ class Transaction:
 
     def truncate(self, where: Condition = None) -> Transaction:
         """Stage an overwrite with nothing. Raises as `Table.truncate`."""
-        return self._execute_alone(overwrite_statement(None, where=where))
+        return self._execute_alone(truncate_statement(where))
 
     def restore(self, *, version: int | None = None, timestamp: Time | None = None) -> Transaction:
         """Stage an older version as the next one. Raises as `Table.restore`, but for the commit."""

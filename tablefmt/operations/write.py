@@ -10,6 +10,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TableExistsError,
 )
+from tablefmt.model.arguments import check_flags
 from tablefmt.operations.append import NAME, append
 from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
@@ -55,6 +56,7 @@ def write(
     Arguments and errors as of `tablefmt.write`.
     """
     mode = known_mode(mode)
+    check_flags(merge_schema=merge_schema, overwrite_schema=overwrite_schema)
     if data is None:
         raise SchemaMismatchError("None is not tabular data; give an empty list for no rows")
     for argument, given, meant in (
@@ -70,8 +72,9 @@ def write(
         if mode == "ignore":
             return context.no_op(context.environment.nonce(), NAME)
         if overwrite_schema:
-            names = [partition_by] if isinstance(partition_by, str) else partition_by
-            return overwrite(context, rows, options, overwrite_schema=True, partition_by=names)
+            return overwrite(
+                context, rows, options, overwrite_schema=True, partition_by=partition_by
+            )
         check_partitioning(context.view.head.metadata, partition_by)
         if mode == "append":
             return append(context, rows, options, merge_schema=merge_schema)

@@ -5,18 +5,19 @@ Pure. What else of the metadata names columns follows, or stands in the way. Spe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.data.bounds import stats_columns
+from tablefmt.data.bounds import STATS_PROPERTY, stats_columns, stats_problem
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.constraints import check_columns_stay
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model import evolve
+from tablefmt.model.arguments import checked_name, checked_names
 from tablefmt.model.defaults import default_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.merge_schema import merged_schema
@@ -25,8 +26,6 @@ from tablefmt.model.paths import path_of
 from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import Field, Schema, Type, is_nested
 from tablefmt.model.text_lengths import fitted_default
-
-_STATS = "statsColumns"
 
 
 def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
@@ -63,6 +62,7 @@ def wider_of(name: str, kind: Any) -> Field:
 
 
 def _one_column(name: str, kind: Any) -> Field:
+    checked_name(name)
     if isinstance(kind, str):
         schema = schema_from(f"{quote_name(name)} {kind}")
     elif isinstance(kind, pa.DataType):
@@ -142,7 +142,7 @@ def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> M
 def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
     """With a top-level column that may be NULL, or never is. Raises SchemaMismatchError."""
     schema = metadata.schema
-    field = schema.find(name)
+    field = schema.find(checked_name(name))
     if field is None:
         raise SchemaMismatchError(
             f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}", [name]
@@ -165,7 +165,7 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
 
 
 def replaced(
-    metadata: Metadata, incoming: Schema, partition_by: Sequence[str] | None = None
+    metadata: Metadata, incoming: Schema, partition_by: str | Sequence[str] | None = None
 ) -> Metadata:
     """With the columns of `incoming` in place of all others.
 
@@ -183,9 +183,8 @@ def replaced(
     for field in metadata.schema.fields:
         if staying.get(field.id) != field.name:
             _check_unused(metadata, field.name, "replaced")
-    if isinstance(partition_by, str):
-        partition_by = [partition_by]
-    names = metadata.partition_names if partition_by is None else list(partition_by)
+    given = checked_names(partition_by, "partition_by")
+    names = metadata.partition_names if partition_by is None else given
     columns = []
     for name in names:
         column = schema.find(name)
@@ -239,6 +238,14 @@ def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
     )
 
 
+def with_properties(metadata: Metadata, changed: Mapping[str, str]) -> Metadata:
+    """With other values of some properties. Raises SchemaMismatchError: no such column."""
+    problem = stats_problem(metadata.schema, changed)
+    if problem is not None:
+        raise problem
+    return replace(metadata, properties={**metadata.properties, **changed})
+
+
 def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
     """The metadata with another schema; properties that name columns go by the new names."""
     before = metadata.schema if before is None else before
@@ -246,15 +253,15 @@ def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None
         return metadata
     check_columns_stay(metadata.constraints, before, schema)
     changed = replace(metadata, schema=schema)
-    kept = metadata.properties.get(_STATS)
-    if kept is None:
+    kept = metadata.properties.get(STATS_PROPERTY)
+    if kept is None or stats_problem(before, metadata.properties) is not None:
         return changed
     names = {f.id: f.name for f in schema.fields if not is_nested(f.type)}
     stats = stats_columns(before, kept)
     if all(names.get(f.id) == f.name for f in stats):
         return changed
     text = ", ".join(quote_name(names[f.id]) for f in stats if f.id in names)
-    return replace(changed, properties={**metadata.properties, _STATS: text})
+    return replace(changed, properties={**metadata.properties, STATS_PROPERTY: text})
 
 
 def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.read import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
-from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.predicate import to_sql
+from tablefmt.model.arguments import checked_limit
 from tablefmt.model.cached import cached_property
-from tablefmt.model.integers import whole_from_0
 from tablefmt.session.given_up import told_if_given_up
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.store.protocol import Store
@@ -41,9 +40,7 @@ class Scan(BatchSource):
         self.asked = asked
         """Somebody asked for this version, by number or time: its rows are a constant (CFL-22)."""
         self.columns = chosen_columns(snapshot.schema, columns)
-        self.limit = None if limit is None else whole_from_0(limit)
-        if limit is not None and self.limit is None:
-            raise InvalidPredicateError(f"limit {limit!r} is not a whole number from 0 on")
+        self.limit = checked_limit(limit)
         self.selection = select_rows(where, snapshot.schema)
         """The rows asked for, as the condition was then: a list may be another one later."""
         self.predicate, self._condition = self.selection.predicate, self.selection.rows

@@ -97,9 +97,10 @@ class Directories:
         With `unsynced`, directories in which a name was made are added to it, and the caller
         fsyncs them; a file's own fsync before that makes theirs cheap.
 
-        Symbolic links below the root raise OSError (ENOTDIR or ELOOP); a missing directory raises
-        FileNotFoundError. Every directory made is durable, with its name, on return. One of KEPT
-        that was opened before, and is gone or replaced, is not made anew: OSError (ESTALE).
+        Symbolic links below the root raise OSError (ENOTDIR or ELOOP); a missing directory, and
+        without `create` a root that is a file, raises FileNotFoundError. Every directory made is
+        durable, with its name, on return. One of KEPT that was opened before, and is gone or
+        replaced, is not made anew: OSError (ESTALE).
         """
         handle = self._handles.get(folder)
         path = f"{self._root}/{folder}" if folder else self._root
@@ -139,7 +140,13 @@ class Directories:
     def _open_root(self, create: bool) -> Handle:
         if create:
             _make_root(self._root)
-        return Handle(os.open(self._root, DIRECTORY_FLAGS))
+        try:
+            return Handle(os.open(self._root, DIRECTORY_FLAGS))
+        except NotADirectoryError:
+            if create:
+                raise
+            # Below a file there are no objects, as there are none where nothing is.
+            raise FileNotFoundError(errno.ENOENT, "the root is no directory") from None
 
     def _open_below(self, folder: str, create: bool, unsynced: list[Handle] | None) -> Handle:
         above, _, name = folder.rpartition("/")

@@ -32,7 +32,7 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
         UnsupportedFeatureError: another scheme, or s3fs is not installed.
         StoreError: an address or an option that makes no sense.
     """
-    options = dict(storage_options or {})
+    options = _checked(storage_options)
     unsafe = options.pop("unsafe_single_writer", False)
     if not isinstance(unsafe, bool):
         raise StoreError("the option unsafe_single_writer is refused: pass True or False.")
@@ -64,6 +64,18 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
 
         return MemoryStore(_plain_parts(rest), unsafe_single_writer=unsafe)
     return LocalStore(_local_path(scheme, rest), unsafe_single_writer=unsafe)
+
+
+def _checked(options: Any) -> dict[str, Any]:
+    """The options as a dict of one's own. Nothing of them is repeated: they may be secrets."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise StoreError(
+            "storage_options are a dict of values by name, and every name is text; what was passed "
+            f"is a {type(options).__name__} that is none."
+        )
+    return dict(options)
 
 
 def _check_text(text: str) -> None:

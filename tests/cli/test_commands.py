@@ -355,7 +355,7 @@ def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
     import pyarrow as pa
 
     made.append(pa.table({"x": range(50_000)}))
-    command = [sys.executable, "-m", "tablefmt.cli", "changes", uri, "--since", "0", "--json"]
+    command = [sys.executable, "-m", "tablefmt", "changes", uri, "--since", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

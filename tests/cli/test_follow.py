@@ -21,7 +21,7 @@ def test_commits_are_printed_as_they_land(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = tablefmt.create(uri, "id BIGINT")
     table.append(pa.table({"id": [1, 2]}))
-    command = [sys.executable, "-m", "tablefmt.cli", "changes", uri, "--after", "0"]
+    command = [sys.executable, "-m", "tablefmt", "changes", uri, "--after", "0"]
     with subprocess.Popen(
         [*command, "--follow", "--json", "--poll", "0.05"],
         stdout=subprocess.PIPE,

@@ -21,7 +21,7 @@ AGGREGATES = ("count", "sum", "min", "max")
 
 def tablefmt_command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tablefmt.cli", *arguments],
+        [sys.executable, "-m", "tablefmt", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,

@@ -43,7 +43,7 @@ def test_examples_run_in_order_and_give_what_they_say(tmp_path: Path, s3_server:
     s3_server.client().create_bucket(Bucket="my-bucket")
     (tmp_path / "tools").symlink_to(ROOT / "tools")
     (tmp_path / "bin").mkdir()
-    for name, module in (("tablefmt", " -m tablefmt.cli"), ("python", "")):
+    for name, module in (("tablefmt", " -m tablefmt"), ("python", "")):
         command = tmp_path / "bin" / name
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
         command.chmod(0o755)

@@ -274,3 +274,22 @@ def test_what_makes_no_relation(tmp_path: Path, connection: Any) -> None:
         tablefmt.duckdb.relation(table.uri, connection=connection, where=odd)
     with pytest.raises(errors.TableNotFoundError):
         tablefmt.duckdb.relation(str(tmp_path / "nowhere"), connection=connection)
+
+
+def test_connections_and_names_of_views_that_are_none(tmp_path: Path, connection: Any) -> None:
+    """Refused by name, before anything is read; the module itself is its default connection."""
+    uri = str(tmp_path / "t")
+    tablefmt.create(uri, {"id": [1]})
+    for name in (None, 5, "", "\ud800"):
+        with pytest.raises(errors.InvalidRangeError, match="no name of a view"):
+            tablefmt.duckdb.attach(connection, name, uri)  # type: ignore[arg-type]
+    for other in (5, "x", object()):
+        with pytest.raises(errors.InvalidRangeError, match="no connection"):
+            tablefmt.duckdb.attach(other, "v", uri)
+        with pytest.raises(errors.InvalidRangeError, match="no connection"):
+            tablefmt.duckdb.relation(uri, connection=other)
+    assert (
+        connection.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
+    )
+    assert tablefmt.duckdb.relation(uri, connection=duckdb).fetchall() == [(1,)]
+    assert tablefmt.duckdb.relation(uri, connection=connection.cursor()).fetchall() == [(1,)]

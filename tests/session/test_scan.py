@@ -20,6 +20,7 @@ from tablefmt.commit.plan import Plan, Replacing
 from tablefmt.errors import (
     CorruptTableError,
     InvalidPredicateError,
+    InvalidRangeError,
     SchemaMismatchError,
 )
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
@@ -101,7 +102,7 @@ def test_conditions_pick_rows_and_files(where: Any, expected: list[int], files: 
 @pytest.mark.parametrize("limit", [-1, 1.5, "3", True])
 def test_a_limit_is_a_whole_number(limit: Any) -> None:
     """Anything else is refused before anything is read."""
-    with pytest.raises(InvalidPredicateError, match="whole number"):
+    with pytest.raises(InvalidRangeError, match="whole number"):
         made().scan(limit=limit)
 
 

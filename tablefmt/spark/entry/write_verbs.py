@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.operations.overwrite import overwrite
+from tablefmt.operations.overwrite import truncate
 from tablefmt.session.options import CommitOptions
 from tablefmt.spark.entry.callers import (
     context_of,
@@ -138,7 +138,7 @@ def _is_true(options: Mapping[str, Any]) -> bool:
 
 def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) -> None:
     context = context_of(uri, storage)
-    overwrite(context, None, CommitOptions(), where=where)
+    truncate(context, CommitOptions(), where=where)
 
 
 def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:
