@@ -236,9 +236,9 @@ def pipe(
     `tablefmt.spark.pipe(spark, a).into(b)`.
 
     All as of `tablefmt.pipe`, on DataFrames: `transform` gives of a DataFrame another one, once a
-    run (with keys twice: of rows that come, and of rows that go), so it may look at several rows of
-    a run; `where` is SQL text that Spark takes, a Column, or filter tuples. A pipe may be run here
-    and there by turns: the cursor is the same.
+    run (with keys twice: of rows that come, and of rows that go). What it makes of a row must not
+    depend on others, however many there are (PIP-4). `where` is SQL text that Spark takes, a
+    Column, or filter tuples. A pipe may be run here and there by turns: the cursor is the same.
 
     Raises:
         InvalidRangeError: a content or a name that is none.

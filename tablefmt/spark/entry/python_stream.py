@@ -118,8 +118,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             options = parse_stream_options(self._options)
             view = open_context(source_store(options.path, options.storage_options)).view
             pinned = view.head.version if self._pinned is None else self._pinned
-            self._opened = StreamSource(view, options, pinned)
-            self._check_columns(self._opened)
+            source = StreamSource(view, options, pinned)
+            self._check_columns(source)
+            self._opened = source
         return self._opened
 
     def _check_columns(self, source: StreamSource) -> None:

@@ -8,7 +8,13 @@ from urllib.parse import unquote
 
 import pyarrow.compute as pc
 
-from tablefmt.errors import CorruptDataError, TablefmtError, VersionNotFoundError
+from tablefmt.errors import (
+    CorruptDataError,
+    TablefmtError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from tablefmt.model.entry import AddedFiles, SideFile
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.local import LocalStore
 
@@ -21,8 +27,9 @@ _MISSING = re.compile(
 def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     """What to say of it; None if no text is about a file of a table of ours.
 
-    On a local disk the log is asked whether the newest version has the file. Elsewhere, and if the
-    log cannot be read, both are said to be possible.
+    On a local disk the log is asked whether it names the file, and whether the newest version has
+    it. Elsewhere, and if the log cannot be read, a name as ours have is believed, and either reason
+    said to be possible.
     """
     match = next((found for found in map(_MISSING.search, texts) if found), None)
     if match is None:
@@ -33,10 +40,22 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
         try:
             view = LogView.open(LocalStore(f"/{root}"))
             is_live = pc.any(pc.equal(view.snapshot().files_with(("path",))["path"], key)).as_py()
-            if view.head.totals.oldest > 0 and not is_live:
-                oldest, newest = view.head.totals.oldest, view.head.version
+            oldest, newest = view.head.totals.oldest, view.head.version
+            if oldest > 0 and not is_live:
                 return VersionNotFoundError(f"the version with {key}", oldest, newest)
+            if not is_live and not any(
+                _may_name(stored.entry.add, key) for stored in view.entries_after(-1)
+            ):
+                return None
             message = "it is missing"
+        except TableNotFoundError:
+            return None
         except TablefmtError:
             pass
     return CorruptDataError(message, key=key, rule="DAT-5")
+
+
+
+def _may_name(added: AddedFiles | SideFile | None, key: str) -> bool:
+    """Whether an entry adds a file; one that has its list beside it may."""
+    return isinstance(added, SideFile) or (added is not None and key in added.columns["path"])

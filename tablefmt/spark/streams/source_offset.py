@@ -68,7 +68,7 @@ class StreamOffset:
         """
         try:
             values = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _malformed(text) from None
         if not isinstance(values, dict) or type(values.get("format")) is not int:
             raise _malformed(text)

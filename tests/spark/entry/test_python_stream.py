@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 import tablefmt
-from tablefmt.errors import ChangesExpiredError
+from tablefmt.errors import ChangesExpiredError, SchemaMismatchError
 from tablefmt.spark.entry.python_stream import StreamReader, UnlimitedReader, stream_schema
 from tablefmt.spark.statements import open_logs
 from tests.log.test_horizon import raise_horizon
@@ -149,3 +150,13 @@ def test_a_stream_that_is_past_its_beginning_goes_on_when_that_is_no_longer_kept
     query.note()
 
     assert query.run() == [5]
+
+
+def test_columns_that_are_not_the_streams_are_refused_each_time(table: tablefmt.Table) -> None:
+    """STR-1: a reader that was refused once is not taken for one that was looked at."""
+    columns = StructType([StructField("id", StringType())])
+    for kind in READERS:
+        reader = kind({"path": table.uri}, columns, None)
+        for _ in range(2):
+            with pytest.raises(SchemaMismatchError, match="the stream was told"):
+                reader.initialOffset()

@@ -10,12 +10,14 @@ import textwrap
 import traceback
 import types
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tablefmt
 from tablefmt import errors
 from tablefmt.errors import (
     CorruptDataError,
@@ -294,14 +296,40 @@ def test_what_spark_says_of_rows_that_do_not_fit_names_table_and_columns() -> No
     assert misfit("[PARSE_SYNTAX_ERROR] Syntax error") is None
 
 
+NOT_THERE = (
+    "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {}. File does not "
+    "exist. It is possible the underlying files have been updated."
+)
+
+
 def test_a_file_that_spark_does_not_find_is_one_of_a_table() -> None:
-    """DAT-5: where the log cannot be asked, both reasons are said; others' files are not ours."""
-    said = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {}. File does "
-    said += "not exist. It is possible the underlying files have been updated."
+    """DAT-5: where the log cannot be asked, both reasons are said."""
     key = f"data/{'a' * 32}/p=1/0-0.parquet"
-    for place in ("s3a://bucket/t", "file:/nowhere/at all", "file:///nowhere"):
-        error = lost_file(["Job aborted", said.format(f"{place}/{key}")])
+    error = lost_file(["Job aborted", NOT_THERE.format(f"s3a://bucket/t/{key}")])
+    assert isinstance(error, CorruptDataError)
+    assert error.key == key
+    assert "was vacuumed since it was read, or it is lost" in str(error)
+    assert lost_file([NOT_THERE.format("s3a://bucket/t/part-0.parquet"), ""]) is None
+
+
+def test_a_file_that_spark_does_not_find_is_none_of_ours_if_no_log_names_it(tmp_path: Path) -> None:
+    """DAT-5: another's folders may be called as ours are, and there may be a table beside them."""
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    table.append({"id": [1]})
+    (key,) = table.scan().files()["path"].to_pylist()
+    other = f"data/{'a' * 32}/0-0.parquet"
+
+    def answer(root: str, key: str) -> Exception | None:
+        return lost_file([NOT_THERE.format(f"file:{tmp_path / root}/{key}")])
+
+    assert answer("nowhere at all", key) is None
+    assert answer("t", other) is None
+    for _ in range(2):
+        error = answer("t", key)
         assert isinstance(error, CorruptDataError)
         assert error.key == key
-        assert "was vacuumed since it was read, or it is lost" in str(error)
-    assert lost_file([said.format("s3a://bucket/t/part-0.parquet"), ""]) is None
+        assert "it is missing" in str(error)
+        # A version before has it.
+        table.overwrite({"id": [2]})
+    table.vacuum(retention="0 seconds", breaks_running_transactions=True, dry_run=False)
+    assert isinstance(answer("t", key), VersionNotFoundError)

@@ -504,7 +504,9 @@ def test_a_shorter_log_in_the_place_of_the_one_that_was_read_stops_a_stream_that
         '{"format":1,"table":"t","version":2,"files":0,"snapshot":true,"entry":"e","began":0,'
         '"beganWithSnapshot":true}',
         '{"reservoirVersion":3,"index":-1,"sourceVersion":1}',
+        "[" * 200_000,
     ],
+    ids=lambda text: text[:60],
 )
 def test_text_that_is_no_offset_is_refused(text: str) -> None:
     """STR-2: a checkpoint of another source, or a damaged one."""
