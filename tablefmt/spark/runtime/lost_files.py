@@ -55,7 +55,6 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     return CorruptDataError(message, key=key, rule="DAT-5")
 
 
-
 def _may_name(added: AddedFiles | SideFile | None, key: str) -> bool:
     """Whether an entry adds a file; one that has its list beside it may."""
     return isinstance(added, SideFile) or (added is not None and key in added.columns["path"])
