@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,6 +119,9 @@ READ_OPTIONS = {
 
 OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
 """Options that streams alone have."""
+
+PARTITION_COLUMNS, CLUSTERING_COLUMNS = "__partition_columns", "__clustering_columns"
+"""Spark's names for what `partitionBy` and `clusterBy` were given: JSON arrays."""
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
@@ -314,6 +318,22 @@ def by_name(
 def folded(name: str) -> str:
     """A name as it is compared."""
     return name.casefold().replace("_", "")
+
+
+def pop_option(options: dict[str, Any], name: str) -> Any:
+    """Take an option out, in whatever way its name is written; None: there is none."""
+    value = None
+    for written in [each for each in options if folded(each) == folded(name)]:
+        value = options.pop(written)
+    return value
+
+
+def pop_partition_by(options: dict[str, Any]) -> list[str]:
+    """Take out what a table is to be partitioned by: what `partitionBy` was given, or else what the
+    option of that name has between commas."""
+    told, option = options.pop(PARTITION_COLUMNS, None), pop_option(options, "partitionBy")
+    names: list[str] = json.loads(told) if told else []
+    return names or [name.strip() for name in (option or "").split(",") if name.strip()]
 
 
 def _files(values: Mapping[str, Any]) -> FileOptions:

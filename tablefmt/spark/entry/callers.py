@@ -133,14 +133,6 @@ def _identifier(spark: Session, name: str) -> JavaObject:
     return parser.parseTableIdentifier(".".join(last))
 
 
-def pop_option(options: dict[str, Any], name: str) -> Any:
-    """Take an option out, whatever the case of its name."""
-    for written in list(options):
-        if written.casefold() == name.casefold():
-            return options.pop(written)
-    return None
-
-
 def path_of(given: str | None) -> str:
     """The option `path`. Raises InvalidRangeError: there is none."""
     if not given:

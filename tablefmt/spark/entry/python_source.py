@@ -34,13 +34,16 @@ from tablefmt.spark.backends.arrow.tasks import (
     packed,
     unpacked,
 )
+from tablefmt.spark.entry import stream_hints
 from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
 from tablefmt.spark.entry.python_stream import StreamReader, stream_reader, stream_schema
 from tablefmt.spark.entry.python_writer import TablefmtWriter, make_writer, source_store
+from tablefmt.spark.entry.stream_hints import READ_STREAM
 from tablefmt.spark.options import parse_read_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.spark.streams.source_options import is_of_stream
 from tablefmt.store.protocol import Store
 from tablefmt.table import Table
 
@@ -63,7 +66,10 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
     """What Spark makes of `format("tablefmt")` and its options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(dict(options))
+        given = dict(options)
+        self.is_streamed = given.pop(READ_STREAM, None) is not None
+        """Somebody said that it is for a stream. Spark does not."""
+        super().__init__(given)
         self.pinned: int | None = None
 
     @classmethod
@@ -76,15 +82,22 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         with carrying():
             if "provider" in self.options:
                 raise UnsupportedFeatureError(_NO_CATALOG, ["spark:catalog-table"])
+            if self.is_streamed:
+                return self._columns_of_stream()
             try:
                 return self._columns()
-            except TablefmtError:
-                # Spark does not say whether it is for a stream: then the reader is another.
-                stream = stream_schema(self.options)
-                if stream is None:
-                    raise
-                columns, self.pinned = stream
-                return columns
+            except TablefmtError as error:
+                # The options may be those of a stream.
+                try:
+                    return self._columns_of_stream()
+                except TablefmtError:
+                    if is_of_stream(self.options):
+                        raise
+                    raise error from None
+
+    def _columns_of_stream(self) -> StructType:
+        columns, self.pinned = stream_schema(self.options)
+        return columns
 
     def _columns(self) -> StructType:
         changes = self._changes()
@@ -210,7 +223,9 @@ def register_source(spark: Any, name: str = "tablefmt") -> None:
     """
     failures.install()
     source: Any = TablefmtDataSource
-    if name != source.name():
+    if name == source.name():
+        stream_hints.install(spark)
+    else:
         source = type(source.__name__, (source,), {"name": classmethod(lambda _: name)})
     with _active(spark):
         spark.dataSource.register(source)

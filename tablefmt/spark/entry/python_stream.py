@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from tablefmt.changes.answer import Answer
 from tablefmt.changes.columns import CHANGE_COLUMNS
-from tablefmt.errors import SchemaMismatchError, TablefmtError
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema_views import nullable, without_comments
@@ -29,7 +29,7 @@ from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.spark.streams.source import StreamSource
 from tablefmt.spark.streams.source_columns import stream_columns
 from tablefmt.spark.streams.source_offset import StreamOffset
-from tablefmt.spark.streams.source_options import is_of_stream, parse_stream_options
+from tablefmt.spark.streams.source_options import limits_in, parse_stream_options
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -56,15 +56,17 @@ class StreamTask:
         """The rows.
 
         Raises:
-            CorruptDataError: DAT-5. SchemaMismatchError: NULL where Spark knows of none.
+            CorruptDataError: DAT-5. SchemaMismatchError: NULL where Spark was told of none, by
+            `schema()`, or by a client that does not say what it reads as a stream.
         """
         for batch in self.task.batches(self.part):
             for column, field in zip(batch.columns, self.shape, strict=True):
                 if column.null_count and not field.nullable:
                     with carrying():
                         raise SchemaMismatchError(
-                            f"column {field.name!r} is NOT NULL now, and earlier rows have NULL "
-                            "there; begin the stream later, or without startingVersion",
+                            f"Spark was told that column {field.name!r} is NOT NULL, and rows of "
+                            "the stream have NULL there; leave schema() out, and call "
+                            "tablefmt.spark.register(spark) before the stream is loaded",
                             [field.name],
                         )
             yield pa.RecordBatch.from_arrays(batch.columns, names=self.shape.names).cast(self.shape)
@@ -78,6 +80,8 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._opened: StreamSource | None = None
         self._began: StreamOffset | None = None
         self._last: StreamOffset | None = None
+        self._read: StreamOffset | None = None
+        """Where the last batch ended of which the parts were given."""
         self._first_head: int | None = None
         """The newest version when Spark asked for the end of a first batch before its beginning."""
 
@@ -98,8 +102,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             source, begins, ends = self._source(), _offset(start), _offset(end)
             # Spark asks for the beginning again where it repeats a first batch: by then it may be
             # another one, and what the batch had is what its end says.
-            changes = source.batch(None if begins == self._began else begins, ends)
-            self._last = ends
+            first = begins == self._began and begins != self._read
+            changes = source.batch(None if first else begins, ends)
+            self._last = self._read = ends
             fields = source.schema.fields
             marks = CHANGE_COLUMNS if source.options.changes else pa.schema([])
             task = ChangesTask(Answer(source.view.store, source.schema, fields, marks))
@@ -109,9 +114,6 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part. Raises as `StreamTask.batches`."""
         yield from partition.value.batches()
-
-    def _next(self, start: StreamOffset, *, limited: bool) -> dict[str, Any]:
-        return _plain(self._source().next_offset(start, limited=limited))
 
     def _source(self) -> StreamSource:
         if self._opened is None:
@@ -146,15 +148,23 @@ class UnlimitedReader(StreamReader):
     It asks for the beginning after it has asked for the end of the first batch.
     """
 
+    def __init__(self, options: Mapping[str, str], columns: StructType, pinned: int | None) -> None:
+        super().__init__(options, columns, pinned)
+        limits = limits_in(options)
+        if limits:
+            raise UnsupportedFeatureError(
+                f"{', '.join(limits)}: this release of Spark does not say where a batch begins, so "
+                "each is all that there is; leave it out, or use Spark 4.2 or a classic session",
+                [f"option:{name}" for name in limits],
+            )
+
     def latestOffset(self) -> dict[str, Any]:
         """All that there is now; from where the last batch ended, if this reader knows."""
         with carrying():
-            source = self._source()
-            if self._last is None:
-                self._last = source.end_of_log()
+            last = self._last
+            self._last = self._source().end_of_log(last)
+            if last is None:
                 self._first_head = self._last.position.version - 1
-            else:
-                self._last = source.next_offset(self._last, limited=False)
             return _plain(self._last)
 
 
@@ -167,7 +177,7 @@ if KNOWS_LIMITS:
             """Where the next batch ends."""
             with carrying():
                 limited = not isinstance(limit, ReadAllAvailable)
-                return self._next(_offset(start), limited=limited)
+                return _plain(self._source().next_offset(_offset(start), limited=limited))
 
         def getDefaultReadLimit(self) -> Any:
             """That there is one: which, the options say."""
@@ -188,23 +198,21 @@ def stream_reader(
         options: of the source.
         columns: as Spark knows them.
         pinned: the version whose columns these are; None: somebody gave them.
+
+    Raises:
+        UnsupportedFeatureError: a limit, of a release that does not heed it (STR-4).
     """
     return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned)
 
 
-def stream_schema(options: Mapping[str, str]) -> tuple[StructType, int] | None:
-    """The columns of a stream with these options, and the version that has them; None: they are
-    not those of a stream.
+def stream_schema(options: Mapping[str, str]) -> tuple[StructType, int]:
+    """The columns of a stream with these options, and the version that has them.
 
     Raises:
-        InvalidRangeError, UnsupportedFeatureError: an option that streams alone have is none.
+        InvalidRangeError, UnsupportedFeatureError: an option that is none of a stream.
+        As `tablefmt.open`.
     """
-    try:
-        asked = parse_stream_options(options)
-    except TablefmtError:
-        if is_of_stream(options):
-            raise
-        return None
+    asked = parse_stream_options(options)
     head = open_context(source_store(asked.path, asked.storage_options)).view.head
     columns = stream_columns(nullable(head.metadata.schema), asked)
     return StructType.fromJson(columns), head.version

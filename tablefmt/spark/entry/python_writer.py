@@ -30,7 +30,7 @@ from tablefmt.spark.backends.layout import Layout, layout
 from tablefmt.spark.backends.task_results import described, merged, read_back
 from tablefmt.spark.columns.conditions import check_zoned
 from tablefmt.spark.entry.write import commit_first, evolved, prepare_first
-from tablefmt.spark.options import WriteOptions, parse_options
+from tablefmt.spark.options import WriteOptions, parse_options, pop_option, pop_partition_by
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
@@ -133,10 +133,7 @@ class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 def make_writer(options: dict[str, str], schema: StructType, *, overwrite: bool) -> TablefmtWriter:
     """A writer of one transaction. Raises as `tablefmt.spark.write`."""
-    given = {name.casefold(): name for name in options}
-    path = options.pop(given.get("path", "path"), None)
-    names = options.pop(given.get("partitionby", "partitionBy"), "")
-    partition_by = [name.strip() for name in names.split(",") if name.strip()]
+    path, partition_by = pop_option(options, "path"), pop_partition_by(options)
     parsed = parse_options(options)
     store = source_store(path, parsed.storage_options)
     prepared, context = prepare(store, parsed, schema, partition_by, overwrite=overwrite)

@@ -15,20 +15,22 @@ from tablefmt.spark.entry.callers import (
     frame_of,
     path_of,
     place,
-    pop_option,
     session_of,
 )
 from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
 from tablefmt.spark.entry.write import write
-from tablefmt.spark.options import parse_options
+from tablefmt.spark.options import (
+    CLUSTERING_COLUMNS,
+    folded,
+    parse_options,
+    pop_option,
+    pop_partition_by,
+)
 from tablefmt.spark.runtime.ansi import wrapped
 from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.statements.sql import change_rows, counts
 from tablefmt.store.open import open_store
-
-PARTITION_COLUMNS = "__partition_columns"
-"""Spark's name for what `partitionBy` was given, a JSON array."""
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 """Spark's setting of what an overwrite replaces."""
@@ -37,11 +39,8 @@ OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
     """`df.write.format("tablefmt").save()`."""
     options = json.loads(given)
-    by_option = pop_option(options, "partitionBy")
-    columns = pop_option(options, PARTITION_COLUMNS)
-    pop_option(options, "__clustering_columns")
-    names = json.loads(columns) if columns else [n.strip() for n in (by_option or "").split(",")]
-    by: list[str] | None = [name for name in names if name]
+    options.pop(CLUSTERING_COLUMNS, None)
+    by = pop_partition_by(options)
     uri = path_of(pop_option(options, "path"))
     if mode == "Overwrite":
         options.update(_as_set(session_of(session), uri, options))
@@ -59,7 +58,7 @@ def _as_set(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[str, str
 
     Spark's own sources heed this setting too, for tables with partitions.
     """
-    given_names = {name.casefold().replace("_", "") for name in given}
+    given_names = set(map(folded, given))
     dynamic = (spark.conf.get(OVERWRITE_MODE, None) or "").casefold() == "dynamic"
     if not dynamic or given_names & {"replacewhere", "partitionoverwritemode"}:
         return {}
@@ -131,9 +130,7 @@ def _rows(
 
 def _is_true(options: Mapping[str, Any]) -> bool:
     """Whether the whole table is to be another."""
-    given = dict(options)
-    asked = pop_option(given, "overwriteSchema") or pop_option(given, "overwrite_schema")
-    return str(asked).casefold() == "true"
+    return str(pop_option(dict(options), "overwriteSchema")).casefold() == "true"
 
 
 def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) -> None:

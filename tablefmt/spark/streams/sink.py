@@ -16,15 +16,17 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.model.fingerprints import of_run
-from tablefmt.spark.options import WriteOptions, parse_options
+from tablefmt.spark.options import (
+    CLUSTERING_COLUMNS,
+    WriteOptions,
+    parse_options,
+    pop_option,
+    pop_partition_by,
+)
 
-OF_THE_QUERY = ("checkpointLocation", "queryName")
-"""Options that Spark keeps for itself, and hands on all the same."""
-
-CLUSTERING = "__clustering_columns"
-"""Spark's name for what `clusterBy` was given."""
-
-_FOLDED_OF_THE_QUERY = frozenset(name.casefold() for name in OF_THE_QUERY)
+OF_THE_QUERY = ("checkpointlocation", "queryname")
+"""Options that Spark keeps for itself, and hands on all the same; in lower case. With an underscore
+it does not know them, so they would mean nothing to anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
     Args:
         mode: Spark's output mode.
         given: the options, as they were written.
-        partition_by: what `partitionBy` was given; the option of that name is heeded without.
+        partition_by: what `partitionBy` was given; without, the options say it.
 
     Raises:
         UnsupportedFeatureError: update mode, clusterBy, or an option that there is not.
@@ -73,20 +75,19 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
             "MERGE: SparkTable.merge(batch, on).….execute(application=(query_id, batch_id))",
             [f"mode:{folded}"],
         )
-    options = {n: v for n, v in given.items() if n.casefold() not in _FOLDED_OF_THE_QUERY}
-    if _pop(options, CLUSTERING) is not None:
+    options = {n: v for n, v in given.items() if n.casefold() not in OF_THE_QUERY}
+    if options.pop(CLUSTERING_COLUMNS, None) is not None:
         raise UnsupportedFeatureError(
             "clusterBy is not supported on tablefmt tables; cluster() orders the rows of a table",
             ["stream:clusterBy"],
         )
-    uri = _pop(options, "path")
+    uri = pop_option(options, "path")
     if not uri:
         raise InvalidRangeError("there is no path; give one to start(), or option 'path'")
-    by = list(partition_by) or [n.strip() for n in (_pop(options, "partitionBy") or "").split(",")]
-    _pop(options, "partitionBy")
-    application = _pop(options, "txnAppId")
+    by_options = pop_partition_by(options)
+    application = pop_option(options, "txnAppId")
     for name in ("txnVersion", "application"):
-        if _pop(options, name) is not None:
+        if pop_option(options, name) is not None:
             raise InvalidRangeError(
                 f"{name} means nothing to a stream: the application version is the number of the "
                 "batch; txnAppId alone may be given"
@@ -95,7 +96,7 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
     return Sink(
         uri=uri,
         complete=complete,
-        partition_by=tuple(name for name in by if name),
+        partition_by=tuple(partition_by or by_options),
         application=application,
         options=_checked(parse_options(options), complete=complete),
     )
@@ -113,15 +114,6 @@ def _checked(options: WriteOptions, *, complete: bool) -> WriteOptions:
             "overwriteSchema means nothing in append mode; use mergeSchema, or complete mode"
         )
     return options
-
-
-def _pop(options: dict[str, str], name: str) -> str | None:
-    """Take an option out, by its name in whatever case, with or without underscores."""
-    value = None
-    for written in list(options):
-        if written.casefold().replace("_", "") == name.casefold().replace("_", ""):
-            value = options.pop(written)
-    return value
 
 
 def application_of(sink: Sink, batch: Batch) -> str:

@@ -75,20 +75,31 @@ class StreamSource:
         self.view.refresh()
         self._until = self.view.head.version
 
-    def end_of_log(self) -> StreamOffset:
-        """Behind everything that there is, of a stream that begins now by its options.
+    def end_of_log(self, last: StreamOffset | None = None) -> StreamOffset:
+        """Behind everything that there is, for an engine that does not tell where a batch begins.
+
+        Whoever asks without `last` may have begun now, by its options, or go on: the same versions
+        have the same offset, whoever found them.
+
+        Args:
+            last: where the last batch ended, if it is known: `last` itself if there is nothing new.
 
         Raises:
-            VersionNotFoundError, InvalidRangeError: as `beginning`.
+            VersionNotFoundError, InvalidRangeError: as `beginning`. As `next_offset`, with `last`.
         """
-        self.view.refresh()
-        head = self.view.head.version
+        if last is None:
+            self.view.refresh()
+            end = Position(self.view.head.version + 1)
+        else:
+            end = self.next_offset(last, limited=False).position
+            if end == last.position:
+                return last
         try:
-            began = self._begin(head)
+            began = self._begin(end.version - 1)
         except ChangesExpiredError:
             # Whoever begins is told by `beginning`; a stream that goes on is past it.
-            began = Position(head + 1)
-        return self._offset(Position(head + 1), began)
+            began = end
+        return self._offset(end, began)
 
     def beginning(self, head: int | None = None) -> StreamOffset:
         """Where a stream that has no checkpoint begins, by its options.

@@ -26,6 +26,8 @@ STREAM_OPTIONS = {
 }
 """Names as people write them: matched with case and underscores ignored."""
 
+LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
+
 FILES_BY_DEFAULT = 1000
 """As Delta has it."""
 
@@ -92,6 +94,12 @@ def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
 def is_of_stream(given: Mapping[str, Any]) -> bool:
     """Whether there are options among these that streams alone have."""
     return any(folded(name) in _OF_STREAMS for name in given)
+
+
+def limits_in(given: Mapping[str, Any]) -> list[str]:
+    """Those among these options that limit how much goes into a batch (STR-4)."""
+    names = {folded(name) for name in given}
+    return [name for name in LIMITS if folded(name) in names]
 
 
 def _version(given: Any) -> int | str | None:

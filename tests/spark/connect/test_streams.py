@@ -17,7 +17,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tests.spark.looking import data_files
-from tests.spark.streams.queries import Feed
+from tests.spark.streams.queries import Feed, ended
 
 
 @pytest.fixture
@@ -85,3 +85,48 @@ def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
     shutil.rmtree(uri)
     with pytest.raises(TableNotFoundError, match="batch 1"):
         feed.run(uri, txnAppId="a")
+
+
+def test_partitions_are_those_that_partition_by_says(feed: Feed, uri: str) -> None:
+    """STR-10: Spark tells a Python data source neither of these."""
+    feed.put(1, 2)
+    writer = feed.writer(txnAppId="orders", partitionBy="id")
+    ended(lambda: writer.partitionBy("p").start(uri))
+    assert tablefmt.open(uri).partition_by == ["p"]
+    feed.put(3)
+    ended(lambda: feed.writer(txnAppId="orders").start(uri, partitionBy=["P"]))
+    feed.put(4)
+    with pytest.raises(SchemaMismatchError, match="partitioned by 'p'"):
+        ended(lambda: feed.writer(txnAppId="orders").partitionBy("id").start(uri))
+    with pytest.raises(UnsupportedFeatureError, match="clusterBy"):
+        ended(lambda: feed.writer(txnAppId="orders").clusterBy("id").start(uri))
+    feed.run(uri, txnAppId="orders")
+    assert rows(uri) == feed.rows
+    assert_no_other_files(uri)
+
+
+def test_a_name_with_a_comma_is_one_column(feed: Feed, uri: str) -> None:
+    feed.put(1, 2)
+    frame = feed.batches().selectExpr("id", "p AS `a, b`")
+    ended(lambda: feed.writer(frame=frame, txnAppId="orders").partitionBy("a, b").start(uri))
+    assert tablefmt.open(uri).partition_by == ["a, b"]
+    assert rows(uri) == feed.rows
+
+
+def test_no_table_of_the_catalog_is_meant(feed: Feed, connect: Any, uri: str) -> None:
+    """STR-10: it would be an entry without a place, and no batch would go there."""
+    feed.put(1, 2)
+    with pytest.raises(UnsupportedFeatureError, match=r"path to start\(\)"):
+        feed.writer(txnAppId="orders", path=uri).toTable("streamed")
+    with pytest.raises(UnsupportedFeatureError, match=r"path to start\(\)"):
+        feed.writer(txnAppId="orders").format("parquet").toTable("streamed", format="Tablefmt")
+    assert not connect.catalog.tableExists("streamed")
+    plain = feed.batches().writeStream.format("parquet").trigger(availableNow=True)
+    plain = plain.option("checkpointLocation", str(feed.checkpoint / "plain")).partitionBy("p")
+    try:
+        ended(lambda: plain.toTable("streamed"))
+        assert (
+            sorted(map(tuple, connect.table("streamed").select("id", "p").collect())) == feed.rows
+        )
+    finally:
+        connect.sql("DROP TABLE IF EXISTS streamed")

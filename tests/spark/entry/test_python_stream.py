@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 import tablefmt
-from tablefmt.errors import ChangesExpiredError, SchemaMismatchError
+from tablefmt.errors import ChangesExpiredError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.spark.entry.python_stream import StreamReader, UnlimitedReader, stream_schema
 from tablefmt.spark.statements import open_logs
 from tests.log.test_horizon import raise_horizon
@@ -39,9 +39,7 @@ class Query:
     def start(self) -> None:
         """A process of its own."""
         open_logs._views.clear()
-        described = stream_schema(self._options)
-        assert described is not None
-        self._reader = self._kind(self._options, *described)
+        self._reader = self._kind(self._options, *stream_schema(self._options))
 
     def note(self) -> None:
         """The end of the next batch."""
@@ -53,6 +51,11 @@ class Query:
             end = self._reader.latestOffset(start, ReadAllAvailable())
         if end != known:
             self._offsets.append(end)
+
+    @property
+    def batches(self) -> int:
+        """How many ends were noted."""
+        return len(self._offsets)
 
     def run(self) -> list[int]:
         """The ids that the batches have which were noted and not finished."""
@@ -119,6 +122,43 @@ def test_a_query_that_is_started_again_and_again_reads_every_row_once(
         found += query.run()
 
     assert found == [*first, *range(4, 10)]
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(("options", "first"), BEGINNINGS)
+def test_a_query_that_is_started_again_and_finds_nothing_new_makes_no_batch(
+    table: tablefmt.Table, kind: type[StreamReader], options: dict[str, str], first: list[int]
+) -> None:
+    """STR-2: the same versions have the same offset, whoever comes to their end."""
+    query = Query(kind, table.uri, **options)
+    query.note()
+    found = query.run()
+    for number in (4, 5, 6):
+        query.note()
+        assert query.run() == []
+        table.append({"id": [number]})
+        query.note()
+        found += query.run()
+        query.start()
+    query.note()
+
+    assert query.batches == 4
+    assert query.run() == []
+    assert found == [*first, 4, 5, 6]
+
+
+@pytest.mark.parametrize("limit", ["maxFilesPerTrigger", "max_bytes_per_trigger"])
+def test_limits_are_refused_where_they_would_mean_nothing(
+    table: tablefmt.Table, limit: str
+) -> None:
+    """STR-4."""
+    options = {"path": table.uri, limit: "1"}
+    with pytest.raises(UnsupportedFeatureError, match=r"Spark 4\.2") as refused:
+        UnlimitedReader(options, *stream_schema(options))
+    (feature,) = refused.value.features
+    assert feature in ("option:maxFilesPerTrigger", "option:maxBytesPerTrigger")
+    for kind in READERS[1:]:
+        kind(options, *stream_schema(options))
 
 
 @pytest.mark.parametrize("kind", READERS)

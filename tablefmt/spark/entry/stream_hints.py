@@ -1,0 +1,80 @@
+"""What Spark keeps from a Python data source: that it is read as a stream, and what a stream that
+is written was told of partitions and clusters. Options say it, by names that Spark has for such."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.entry.session import is_connect
+from tablefmt.spark.options import CLUSTERING_COLUMNS, PARTITION_COLUMNS
+from tablefmt.spark.runtime.frames import Session
+
+READ_STREAM = "__read_stream"
+"""Given to what `readStream` loads. Spark hands names on in lower case."""
+
+
+def install(spark: Session) -> None:
+    """Have `readStream` and `writeStream` of such sessions say it. Once a process is enough."""
+    if is_connect(spark):
+        from pyspark.sql.connect.streaming import readwriter
+    else:
+        from pyspark.sql.streaming import readwriter
+    _wrap(readwriter.DataStreamReader, "load", _loading)
+    _wrap(readwriter.DataStreamWriter, "partitionBy", _telling(PARTITION_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "clusterBy", _telling(CLUSTERING_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "toTable", _to_table)
+
+
+def _wrap(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    original = getattr(kind, name)
+    if getattr(original, "tablefmt", False):
+        return
+    method: Any = functools.wraps(original)(wrapped(original))
+    method.tablefmt = True
+    setattr(kind, name, method)
+
+
+def _loading(original: Any) -> Any:
+    def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        # A classic reader does not show its format; others than ours do not look at the option.
+        known = format or getattr(self, "_format", None)
+        if known is None or _is_ours(known):
+            self.option(READ_STREAM, True)
+        return original(self, path, format, *given, **named)
+
+    return load
+
+
+def _telling(option: str) -> Callable[[Any], Any]:
+    def wrapped(original: Any) -> Any:
+        def tell(self: Any, *cols: Any) -> Any:
+            answer = original(self, *cols)
+            names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+            self.option(option, json.dumps(list(names)))
+            return answer
+
+        return tell
+
+    return wrapped
+
+
+def _to_table(original: Any) -> Any:
+    def to_table(self: Any, tableName: str, format: Any = None, *given: Any, **named: Any) -> Any:
+        known = format or getattr(getattr(self, "_write_proto", None), "format", None)
+        if _is_ours(known):
+            raise UnsupportedFeatureError(
+                "Spark hands nothing of a catalog's table on to a Python data source, so no batch "
+                "would go there; give the path to start(), or use a classic session",
+                ["spark:catalog-table"],
+            )
+        return original(self, tableName, format, *given, **named)
+
+    return to_table
+
+
+def _is_ours(format: Any) -> bool:
+    return str(format).casefold() == "tablefmt"
