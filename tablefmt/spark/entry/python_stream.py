@@ -200,7 +200,7 @@ def stream_reader(
         pinned: the version whose columns these are; None: somebody gave them.
 
     Raises:
-        UnsupportedFeatureError: a limit, of a release that does not heed it (STR-4).
+        UnsupportedFeatureError: a limit of a batch (STR-4), of a release that heeds none.
     """
     return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned)
 

@@ -151,7 +151,7 @@ def test_a_query_that_is_started_again_and_finds_nothing_new_makes_no_batch(
 def test_limits_are_refused_where_they_would_mean_nothing(
     table: tablefmt.Table, limit: str
 ) -> None:
-    """STR-4."""
+    """STR-4: of how much goes into a batch."""
     options = {"path": table.uri, limit: "1"}
     with pytest.raises(UnsupportedFeatureError, match=r"Spark 4\.2") as refused:
         UnlimitedReader(options, *stream_schema(options))
