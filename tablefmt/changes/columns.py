@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.given_names import OWN_PREFIX
 
 CHANGE_COLUMNS = pa.schema(
@@ -22,3 +25,18 @@ KIND = f"{OWN_PREFIX}change_type"
 
 KINDS = pa.schema([CHANGE_COLUMNS.field(0).with_name(KIND)])
 """Tells deletes from inserts, and nothing else."""
+
+
+def check_names(names: Iterable[str], marks: pa.Schema, advice: str) -> None:
+    """Refuse columns of a table that are called like those that rows get.
+
+    Raises:
+        SchemaMismatchError: it ends with the advice.
+    """
+    clash = [name for name in names if name.casefold() in marks.names]
+    if clash:
+        raise SchemaMismatchError(
+            f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
+            f"columns; {advice}",
+            clash,
+        )

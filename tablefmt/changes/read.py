@@ -10,7 +10,7 @@ from itertools import chain
 import pyarrow as pa
 
 from tablefmt.changes.answer import Answer
-from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS
+from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS, check_names
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import known_content, planned
 from tablefmt.changes.follow import Followed, seconds, with_cursors
@@ -20,7 +20,7 @@ from tablefmt.changes.schema import schema_of_range, without_columns
 from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidRangeError
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
@@ -83,13 +83,7 @@ class Changes(BatchSource):
         self.columns = chosen_columns(self.table_schema, columns)
         if marks is None:
             marks = APPEND_COLUMNS if content == "append" else CHANGE_COLUMNS
-        clash = [f.name for f in self.columns if f.name.casefold() in marks.names]
-        if clash:
-            raise SchemaMismatchError(
-                f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
-                "columns; leave them out with `columns`",
-                clash,
-            )
+        check_names((f.name for f in self.columns), marks, "leave them out with `columns`")
         selection = select_rows(where, self.table_schema)
         self.predicate = selection.predicate
         self.answer = Answer(

@@ -5,7 +5,7 @@ Keys tell rows of the source apart. Spec: PIP-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tablefmt.changes.columns import KIND
 from tablefmt.changes.commit_rows import INSERT
 from tablefmt.data.batch_source import BatchSource
+from tablefmt.data.cast import cast_column
 from tablefmt.data.row_keys import row_keys
 from tablefmt.data.spool import Kept
 from tablefmt.errors import (
@@ -26,7 +27,8 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.arrow_types import arrow_type, from_arrow_field
+from tablefmt.model.arrow_types import from_arrow_field
+from tablefmt.model.schema import Field, is_nested
 from tablefmt.pipes.rows import PIECE_ROWS, Taken, Transform, applied, counted, pieces, transformed
 
 GONE = "__tablefmt_gone"
@@ -38,7 +40,7 @@ SHOWN = 10
 
 def known_keys(keys: str | Sequence[str]) -> list[str]:
     """Names of columns, at least one, none twice. Raises InvalidRangeError."""
-    names = [keys] if isinstance(keys, str) else list(keys)
+    names = [keys] if isinstance(keys, str) else list(keys) if isinstance(keys, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise InvalidRangeError(f"keys={keys!r} names no columns")
     twice = _repeated(names)
@@ -89,6 +91,17 @@ def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
     return [by_name[key.casefold()] for key in keys]
 
 
+def check_comparable(keys: Iterable[Field]) -> None:
+    """Refuse columns that no MERGE compares. Raises SchemaMismatchError."""
+    nested = [key.name for key in keys if is_nested(key.type)]
+    if nested:
+        raise SchemaMismatchError(
+            f"the keys {', '.join(map(repr, nested))} have parts, or a type in each value, and are "
+            "not compared; make plain columns of them with `transform`",
+            nested,
+        )
+
+
 def _repeated(names: Sequence[str]) -> list[str]:
     """Those that another one before them equals but for case."""
     folded = [name.casefold() for name in names]
@@ -123,9 +136,8 @@ class _Keys:
 
 def _typed(keys: pa.Table) -> pa.Table:
     """The same in the types that columns of tables have. Raises SchemaMismatchError."""
-    types = [arrow_type(from_arrow_field(field).type) for field in keys.schema]
-    shape = [pa.field(name, kind) for name, kind in zip(keys.column_names, types, strict=True)]
-    return keys.cast(pa.schema(shape))
+    columns = zip(keys.columns, map(from_arrow_field, keys.schema), strict=True)
+    return pa.table([cast_column(*each) for each in columns], names=keys.column_names)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
@@ -174,7 +186,9 @@ def upserts(
     """
     new = _Came(rows, transform, keys) if KIND in rows.schema.names else rows
     taken = transformed(new, transform, empty)
-    names = named(keys, taken.reader.schema.names)
+    shape = taken.reader.schema
+    names = named(keys, shape.names)
+    check_comparable(from_arrow_field(shape.field(name)) for name in names)
     here = _Keys(names)
     with Kept(taken.reader) as kept:
         for piece in pieces(kept.reader(), kept.schema):
@@ -182,18 +196,22 @@ def upserts(
         if kept.lost:
             raise CommitRejectedError("the disk would not take the rows, which have to be kept")
         _check_distinct(here)
-        lost = _without(new.gone, here) if isinstance(new, _Came) else []
+        lost = _without(new.gone, here) if isinstance(new, _Came) else None
+        # Rows that came say in what types keys are; where none did, those that are gone do.
+        own = lost.schema if lost is not None and not here.tables else pa.schema([])
+        types = [own.field(f.name).type if f.name in own.names else f.type for f in shape]
         # Of a row that is gone there is nothing but its key.
-        nullable = pa.schema([field.with_nullable(True) for field in kept.schema])
-        schema = nullable.append(pa.field(GONE, pa.bool_()))
+        fields = [pa.field(f.name, t) for f, t in zip(shape, types, strict=True)]
+        schema = pa.schema([*fields, pa.field(GONE, pa.bool_())])
 
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in kept.reader():
-                yield _flagged(batch, schema, gone=False)
-            for piece in lost:
-                yield from _padded(piece, schema)
+                stays = pa.repeat(pa.scalar(False), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([*batch.columns, stays], schema=schema)
+            if lost is not None:
+                yield from _padded(lost, schema)
 
-        yield Upserts(counted(schema, batches()), kept.schema, names)
+        yield Upserts(counted(schema, batches()), shape, names)
 
 
 class _Came(BatchSource):
@@ -235,17 +253,17 @@ class _Came(BatchSource):
                 self.gone.append(left.select(named(self._keys, left.schema.names)))
 
 
-def _without(gone: Sequence[pa.Table], here: _Keys) -> list[pa.Table]:
-    """The keys of rows that are gone and did not come with other values, each once."""
+def _without(gone: Sequence[pa.Table], here: _Keys) -> pa.Table | None:
+    """The keys of rows that are gone and did not come with other values, each once; None: none."""
     left = _Keys(here.columns)
     for piece in gone:
         left.take(_as_keys(piece, left if left.tables else here))
     if not left.tables:
-        return []
+        return None
     keys, known = left.all().combine_chunks(), here.all()
     places = pc.index_in(keys.unique(), value_set=keys)
     places = places.filter(pc.invert(pc.is_in(keys.take(places), value_set=known)))
-    return [pa.concat_tables(left.tables).take(places)] if len(places) else []
+    return pa.concat_tables(left.tables).take(places) if len(places) else None
 
 
 def _as_keys(piece: pa.Table, here: _Keys) -> pa.Table:
@@ -273,11 +291,6 @@ def _check_distinct(here: _Keys) -> None:
         "tell the rows of its source apart",
         shown,
     )
-
-
-def _flagged(batch: pa.RecordBatch, schema: pa.Schema, *, gone: bool) -> pa.RecordBatch:
-    flag = pa.repeat(pa.scalar(gone), batch.num_rows)
-    return pa.RecordBatch.from_arrays([*batch.columns, flag], schema=schema)
 
 
 def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from tablefmt.operations.first_rows import Partitions, check_partitioning, creat
 from tablefmt.operations.merge import merge
 from tablefmt.pipes.keyed import known_keys, merge_by, upserts
 from tablefmt.pipes.renewed import takes_both_ends
-from tablefmt.pipes.rows import Taken, Transform, taken_rows, transformed
+from tablefmt.pipes.rows import Taken, Transform, check_transform, taken_rows, transformed
 from tablefmt.pipes.taking import check_apart, check_digest, left_at
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
@@ -95,7 +95,8 @@ class Pipe:
             ConcurrentTransactionException: CFL-24, another run took the same at once. Nothing was
                 committed; run it again.
             TableReplacedError, ChangesExpiredError, InvalidRangeError: PIP-7; it names what to do.
-            MergeCardinalityError, ConstraintViolationError: PIP-5, keys that are none.
+            MergeCardinalityError, ConstraintViolationError, SchemaMismatchError: PIP-5, keys that
+                are none, or that are not known any more of rows of before.
             What reading the source, `transform`, and `Table.append` or `Table.merge` raise.
         """
         options = commit_options(commit)
@@ -188,17 +189,19 @@ def pipe(
         content: "append", the default: rows that are new, or have a new value at the end (INC-6).
             "changes", "net": what happened to rows, with the columns of INC-3. With keys it is the
             net changes that are applied.
-        transform: gives of an Arrow table of some of the rows, never empty, another one, which may
-            be. It is asked of a piece of them at a time, in their order.
+        transform: gives of an Arrow table of some of the rows another one, perhaps an empty one. It
+            is asked of a piece of them at a time, in their order. Of no rows it is asked only where
+            none are left and no table is there yet: for the columns of the one that is made.
         where: as of `Table.changes`, over the source's columns.
         name: tells several pipes between the same two tables apart.
         storage_options: of an address.
 
     Raises:
-        InvalidRangeError: a content or a name that is none.
+        InvalidRangeError: a content, a function or a name that is none.
         TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
     """
     known_content(content)
+    check_transform(transform)
     if isinstance(source, Handle):
         context = source.context
     else:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.changes.columns import CHANGE_COLUMNS, check_names
 from tablefmt.changes.range import Bounds
 from tablefmt.changes.read import Changes
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition
 from tablefmt.data.tabular import as_reader
-from tablefmt.errors import SchemaMismatchError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.session.context import TableContext
 from tablefmt.session.scan import Scan
@@ -25,6 +26,12 @@ PIECE_ROWS = 1 << 16
 UNMARKED = pa.schema([])
 
 Transform = Callable[[pa.Table], Any]
+
+
+def check_transform(transform: object) -> None:
+    """Refuse what is no function, nor None. Raises InvalidRangeError."""
+    if transform is not None and not callable(transform):
+        raise InvalidRangeError(f"transform={transform!r:.100} is no function")
 
 
 def taken_rows(
@@ -73,6 +80,11 @@ def changed_rows(
 ) -> Changes:
     """What is new, where that is not all that there is. Arguments and errors as of `taken_rows`."""
     first = derived.start is None
+    if content != "append" and marks is None:
+        names = source.view.metadata_at(derived.to).schema.names
+        check_names(
+            names, CHANGE_COLUMNS, "rename them in the source, or take content='append' or keys"
+        )
     begin = {"starting_version": 0} if first else {"after_version": derived.start}
     return Changes(
         source.view,

@@ -225,7 +225,7 @@ def test_keys_that_are_none_are_refused() -> None:
     for keys in ("nope", ["id", "nope"]):
         with pytest.raises(SchemaMismatchError, match="nope"):
             tablefmt.pipe(here, where="id = 2").into(there, keys=keys)
-    for bad in ([], [1]):
+    for bad in ([], [1], 5, 0.5, b"id"):
         with pytest.raises(InvalidRangeError, match="names no columns"):
             tablefmt.pipe(here).into(there, keys=bad)  # type: ignore[arg-type]
     for twice in (["id", "id"], ["v", "id", "ID"]):
@@ -234,6 +234,87 @@ def test_keys_that_are_none_are_refused() -> None:
     with pytest.raises(InvalidRangeError, match="net changes"):
         tablefmt.pipe(here, content="changes").into(there, keys="id")
     assert not tablefmt.exists(there)
+
+
+@pytest.mark.parametrize("kind", ["STRUCT<a: INT>", "ARRAY<INT>", "MAP<STRING, INT>", "VARIANT"])
+def test_keys_that_are_not_compared_are_refused_at_once(kind: str) -> None:
+    """PIP-5: before anything is made, and in a table that is there."""
+    here, there = tablefmt.create(place(), f"k {kind}, id INT"), place()
+    here.append(pa.table({"k": pa.array([None, None], here.schema.field("k").type), "id": [1, 2]}))
+    for _ in range(2):
+        with pytest.raises(SchemaMismatchError, match="not compared") as caught:
+            tablefmt.pipe(here).into(there, keys=["id", "K"])
+        assert caught.value.columns == ["k"]
+        if not tablefmt.exists(there):
+            tablefmt.create(there, f"k {kind}, id INT")
+    assert (tablefmt.open(there).version, tablefmt.open(there).count()) == (0, 0)
+
+
+def test_a_key_that_does_not_fit_a_column_is_refused() -> None:
+    """PIP-5, SCH-5: a time of nanoseconds, of rows that come and of rows that go."""
+    here, there = source(), place()
+    part = [0]
+
+    def timed(piece: pa.Table) -> pa.Table:
+        times = pc.add(pc.multiply(piece["id"], 1000), part[0]).cast(pa.timestamp("ns"))
+        return pa.table({"k": times, "v": piece["v"]})
+
+    pipe = tablefmt.pipe(here, transform=timed)
+    part[0] = 1
+    with pytest.raises(SchemaMismatchError, match=r"'k'.*without loss"):
+        pipe.into(there, keys="k")
+    assert not tablefmt.exists(there)
+    part[0] = 0
+    pipe.into(there, keys="k")
+    here.delete("id = 2")
+    part[0] = 1
+    with pytest.raises(SchemaMismatchError, match=r"'k'.*without loss"):
+        pipe.into(there, keys="k")
+    part[0] = 0
+    pipe.into(there, keys="k")
+    assert [v for _, v in shown(tablefmt.open(there))] == ["a", "c"]
+
+
+def test_keys_that_go_and_that_no_row_can_have() -> None:
+    """PIP-5: only the rows that have one of the keys go, whatever else goes from the source."""
+    here = tablefmt.create(place(), "id BIGINT, v STRING")
+    here.append({"id": [1, 2, 3, 2**40], "v": ["a", "b", "c", "d"]})
+    there = tablefmt.create(place(), "id INT, v STRING")
+    same = lambda piece: piece  # noqa: E731
+    tablefmt.pipe(here, where="id < 5", transform=same).into(there, keys="id")
+    here.delete("id > 1 AND id <> 3")
+    run = tablefmt.pipe(here, transform=same).into(there, keys="id")
+    assert run.rows == 2
+    assert shown(there) == [(1, "a"), (3, "c")]
+
+
+def test_keys_that_go_and_are_text_where_the_column_is_a_number() -> None:
+    """PIP-5: it is told, as of rows that come."""
+    here = tablefmt.create(place(), "id STRING, v STRING")
+    here.append({"id": ["1", "abc"], "v": ["a", "b"]})
+    there = tablefmt.create(place(), "id INT, v STRING")
+    same = lambda piece: piece  # noqa: E731
+    tablefmt.pipe(here, where="id = 'nothing'", transform=same).into(there, keys="id")
+    for change in (lambda: here.delete("id = 'abc'"), lambda: here.append({"id": ["2"]})):
+        change()
+        with pytest.raises(SchemaMismatchError, match="'id'"):
+            tablefmt.pipe(here, transform=same).into(there, keys="id")
+    assert there.refresh().version == 1
+
+
+@pytest.mark.parametrize("content", ["changes", "net"])
+def test_columns_called_like_those_that_rows_get(content: str) -> None:
+    """INC-3: pipes have no columns to choose; the error says what they have."""
+    here, there = tablefmt.create(place(), "id BIGINT, _Change_Type STRING"), place()
+    here.append({"id": [1]})
+    for _ in range(2):
+        with pytest.raises(SchemaMismatchError, match="rename them in the source, or take") as e:
+            tablefmt.pipe(here, content=content).into(there)
+        assert e.value.columns == ["_Change_Type"]
+        assert not tablefmt.exists(there)
+        here.append({"id": [2]})
+    tablefmt.pipe(here).into(there)
+    assert [row[0] for row in shown(tablefmt.open(there))] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("other", ["id", "ID"])
@@ -474,6 +555,9 @@ def test_bad_input() -> None:
         tablefmt.pipe(here, where="id >").into(there)
     with pytest.raises(TableNotFoundError):
         tablefmt.pipe(place())
+    for bad in ("x", 5, {}):
+        with pytest.raises(InvalidRangeError, match="is no function"):
+            tablefmt.pipe(here, transform=bad)  # type: ignore[arg-type]
     assert not tablefmt.exists(there)
 
 

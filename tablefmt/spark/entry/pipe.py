@@ -26,10 +26,10 @@ from tablefmt.model.entry import DerivedFrom
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
-from tablefmt.pipes.keyed import GONE, SHOWN, known_keys, merge_by, named
+from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, known_keys, merge_by, named
 from tablefmt.pipes.pipe import PipeRun, check_content, known_name, next_of, nothing_new
 from tablefmt.pipes.renewed import takes_both_ends
-from tablefmt.pipes.rows import changed_rows, takes_all
+from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.receipt import Commit
@@ -142,6 +142,7 @@ class _Run:
             new, gone = rows, None
         news = self._made(new)
         names = named(keys, news.columns)
+        check_comparable(schema_from(news.select(*map(quote_name, names)).schema).fields)
         # Rows and keys are worked out once: a function may give others each time. What is let go
         # of has GONE: without it, it could be a DataFrame that the caller keeps.
         parts = [source := news.withColumn(GONE, functions_of(news).lit(False)).persist()]
@@ -241,10 +242,11 @@ def pipe(
     Column, or filter tuples. A pipe may be run here and there by turns: the cursor is the same.
 
     Raises:
-        InvalidRangeError: a content or a name that is none.
+        InvalidRangeError: a content, a function or a name that is none.
         TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
     """
     known_content(content)
+    check_transform(transform)
     if isinstance(source, SparkTable):
         context = source.table.context
     elif isinstance(source, Handle):

@@ -174,6 +174,16 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
         tablefmt.spark.pipe(spark, here).into(target, keys="nope")
     with pytest.raises(InvalidRangeError, match="twice"):
         tablefmt.spark.pipe(spark, here).into(target, keys=["id", "ID"])
+    for sql in ("struct(id) AS k", "array(id) AS k", "map(id, v) AS k"):
+        parts = tablefmt.spark.pipe(
+            spark, here, where="id = 2", transform=lambda rows, sql=sql: rows.selectExpr(sql, "v")
+        )
+        with pytest.raises(SchemaMismatchError, match="not compared"):
+            parts.into(target, keys="k")
+    with pytest.raises(InvalidRangeError, match="names no columns"):
+        tablefmt.spark.pipe(spark, here).into(target, keys=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRangeError, match="is no function"):
+        tablefmt.spark.pipe(spark, here, transform="x")  # type: ignore[arg-type]
     doubled = tablefmt.spark.pipe(spark, here, transform=lambda rows: rows.select("*", "ID"))
     with pytest.raises(SchemaMismatchError, match="several columns called 'ID'"):
         doubled.into(target, keys="id")
