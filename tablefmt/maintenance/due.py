@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from tablefmt.maintenance.ages import kept_seconds, log_seconds, now_of, version_kept_from
 from tablefmt.maintenance.derived import many_checkpoints
+from tablefmt.maintenance.vacuum_plan import gone_paths
+from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.entry import Totals
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.properties import get_property
@@ -83,6 +85,10 @@ def _of_age(context: TableContext) -> str | None:
     files = 0
     if kept > oldest:
         files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
+    if files:
+        # A restore may have brought some back, by the same path.
+        history = whole_view(context.store).snapshot().history
+        files = gone_paths(history, oldest, kept)
     if files:
         return f"{files} files were removed longer ago than {name}"
     if many_checkpoints(context.store, now_us):

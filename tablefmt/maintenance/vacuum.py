@@ -211,17 +211,20 @@ def _removed(
     store: Store, keys: list[str], progress: Callable[[int, int], None] | None
 ) -> dict[str, str]:
     """Remove what was planned, and no part of a checkpoint whose root could not be removed."""
-    roots = sum(root_version(key) is not None for key in keys)
+    roots = [key for key in keys if root_version(key) is not None]
     if not roots:
         return remove(store, keys, progress)
-    failures = remove(store, [key for key in keys if root_version(key) is not None])
+
+    def after(before: int) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, _: progress(before + done, len(keys))
+
+    failures = remove(store, roots, after(0))
     rest = [key for key in keys if root_version(key) is None]
     if failures:
         kept = [key for key in rest if is_part_key(key)]
         failures |= dict.fromkeys(kept, "the root of a checkpoint is still there")
         rest = [key for key in rest if not is_part_key(key)]
-    show = None if progress is None else lambda done, _: progress(done + roots, len(keys))
-    return failures | remove(store, rest, show)
+    return failures | remove(store, rest, after(len(roots)))
 
 
 def remove(

@@ -105,6 +105,25 @@ def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np
     return removed
 
 
+def gone_paths(history: FileHistory, after: int, last: int) -> int:
+    """How many paths were removed for the last time by versions after one, up to another.
+
+    Args:
+        history: of the whole log.
+        after: exclusive.
+        last: inclusive.
+    """
+    removals = [
+        segment.files.columns(["path"]).append_column("removed", pa.array(segment.removed))
+        for segment in history.segments
+    ]
+    if not removals:
+        return 0
+    last_ones = pa.concat_tables(removals).group_by("path").aggregate([("removed", "max")])
+    versions = last_ones["removed_max"].to_numpy()
+    return int(np.count_nonzero((versions > after) & (versions <= last)))
+
+
 def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Keys that lie in the folder of another table."""
     logs = keys.filter(pc.match_substring_regex(keys, _OTHER_TABLE))

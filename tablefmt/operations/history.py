@@ -13,7 +13,6 @@ from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import kept_from
 from tablefmt.model.arguments import checked_limit
 from tablefmt.model.entry import Entry
-from tablefmt.model.features import EXPIRY
 from tablefmt.session.context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
@@ -53,9 +52,8 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
-    head = context.view.head
-    # The feature is forgotten where a table was dropped and another one goes on.
-    if EXPIRY in head.protocol.reader or head.totals.oldest > 0:
+    # Those from there on are all in the log, whatever went (RET-9).
+    if first < context.view.head.totals.oldest:
         # A block of entries may still have some that were removed from the log.
         first = max(first, kept_from(context.store, last))
     base = context.view.base.version

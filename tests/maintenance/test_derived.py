@@ -27,6 +27,7 @@ from tablefmt.maintenance.derived import MANY, SECONDS
 from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
 from tablefmt.maintenance.due import due
 from tablefmt.maintenance.expire import expire_log
+from tablefmt.maintenance.vacuum import vacuum
 from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_of
 from tablefmt.snapshot.checkpoints.read import listed_roots
 from tablefmt.snapshot.load import LogView
@@ -164,6 +165,18 @@ def test_vacuum_leaves_enough_checkpoints() -> None:
     assert_sound(store)
     assert table.vacuum(dry_run=False).files.num_rows == 0
     assert handle(store, clock).context.view.base.key == left[0]
+
+
+def test_roots_of_checkpoints_are_told_as_they_go() -> None:
+    """RET-10: they go before all others, and count among them."""
+    _, table, clock, _ = long_table(60)
+    clock.forward(DAY)
+    going = removed(table.vacuum())
+    roots = sum(root_version(key) is not None for key in going)
+    seen: list[tuple[int, int]] = []
+    vacuum(table.context, dry_run=False, progress=lambda done, total: seen.append((done, total)))
+    assert 0 < roots < len(going)
+    assert seen == [(roots, len(going)), (len(going), len(going))]
 
 
 def test_whoever_stands_on_what_is_gone_reads_on() -> None:

@@ -90,6 +90,33 @@ def test_all_that_is_due_is_done_once() -> None:
     assert table.refresh().version == before
 
 
+def test_files_that_a_restore_brought_back_are_not_waited_for() -> None:
+    """RET-5, RET-6: no vacuum is run in vain; what went for good is counted by what is there."""
+    clock, store = Clock(), memory()
+    table = new_table(store, clock=clock, deletedFileRetentionDuration="0 seconds")
+    table.append(rows(1, 2))
+    for _ in range(2):
+        table.truncate()
+        table.restore(version=1)
+    clock.forward(1)
+    table.append(rows(3))
+    clock.forward(3600)
+    for _ in range(2):
+        assert outcomes(table)["vacuum"] == "not due"
+        assert due(table.context) == ()
+    assert (table.refresh().version, table.oldest_version) == (6, 0)
+    assert table.vacuum().files.num_rows == 0
+    table.overwrite(rows(9))
+    clock.forward(3600)
+    reasons = {one.work: one.reason for one in due(table.context)}
+    assert reasons["vacuum"].startswith("2 files were removed")
+    assert outcomes(table)["vacuum"] == "done"
+    assert data_files(store) == live_files(store)
+    assert due(table.context) == ()
+    assert ids(handle(store, clock)) == [9]
+    assert_sound(store)
+
+
 def test_a_dry_run_changes_nothing() -> None:
     table, _, store = small_files(days=40)
     before = {one.key: store.get(one.key) for one in store.list_after("")}
