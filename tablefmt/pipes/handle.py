@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tablefmt.maintenance.handle import MaintainedHandle
@@ -15,7 +15,7 @@ class DerivedHandle(MaintainedHandle):
 
     def lag(
         self,
-        sources: Sequence[Uri] = (),
+        sources: Uri | Iterable[Uri] = (),
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> LagReport:
@@ -24,10 +24,12 @@ class DerivedHandle(MaintainedHandle):
         A source that cannot be read is told in the report, and not raised (PIP-8).
 
         Args:
-            sources: where sources are that were moved; others are looked for where they were.
+            sources: where sources are that were moved, or one is; others are looked for where they
+                were.
             storage_options: of sources whose addresses have the scheme of the table's.
 
         Raises:
-            InvalidRangeError: one of `sources` is a table that nothing was taken of.
+            InvalidRangeError: one of `sources` is a table that nothing was taken of. What opening
+                one of them raises.
         """
         return lag(self.context, sources, storage_options)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from typing import Any
 
 import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.maintenance.ages import now_of
-from tablefmt.pipes.taking import check_digest, left_at
+from tablefmt.pipes.left import left_in
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import Uri, open_store
+from tablefmt.store.open import Uri, open_store, scheme_of
 
 _MICROS = 1_000_000
 
@@ -83,14 +84,14 @@ _SCHEMA = pa.schema(
 
 def lag(
     context: TableContext,
-    sources: Sequence[Uri] = (),
+    sources: Uri | Iterable[Uri] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> LagReport:
     """Look for every source of a table, and say how far the table is behind it.
 
     Args:
         context: the table.
-        sources: where sources are, if not where they were when they were taken from last.
+        sources: where sources are, or one is, if not where they were when they were taken from.
         storage_options: of sources, those whose addresses have the scheme of the table's. None:
             none.
 
@@ -103,6 +104,8 @@ def lag(
     options = dict(storage_options or {})
     views: dict[str, LogView] = {}
     known = {source for source, _ in head.cursors}
+    if isinstance(sources, str | PathLike) or not isinstance(sources, Iterable):
+        sources = [sources]
     for uri in sources:
         view = _opened(uri, context.store.uri, options)
         if view.head.table not in known:
@@ -148,13 +151,9 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
     one = replace(one, newest=head.version, versions=max(0, head.version + 1 - first))
     if one.taken is not None and one.taken == head.version:
         one = replace(one, seconds=0.0)
-    problem, digest = None, head.digest
+    problem = None
     try:
-        left = left_at(head, view.store.uri, cursors, one.name)
-        if one.taken is not None and one.taken < head.version:
-            (after,) = view.entries_after(one.taken, first)
-            digest = str(after.entry.previous)
-        check_digest(left, None if one.taken is None else digest)
+        left_in(view, cursors, one.name)
     except TablefmtError as error:
         problem = " ".join(str(error).split())
     if one.seconds is None and first <= head.version and problem is None:
@@ -164,13 +163,8 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
 
 
 def _opened(uri: Uri, beside: str, options: Mapping[str, Any]) -> LogView:
-    mine = _scheme(str(uri)) == _scheme(beside)
+    mine = scheme_of(uri) == scheme_of(beside)
     return LogView.open(open_store(uri, options if mine else None))
-
-
-def _scheme(uri: str) -> str:
-    scheme = uri.partition("://")[0] if "://" in uri else "file"
-    return "s3" if scheme == "s3a" else scheme
 
 
 def _line(one: SourceLag) -> str:

@@ -24,9 +24,10 @@ from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.merge import merge
 from tablefmt.pipes.keyed import known_keys, merge_by, upserts
+from tablefmt.pipes.left import left_in
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import Taken, Transform, check_transform, taken_rows, transformed
-from tablefmt.pipes.taking import check_apart, check_digest, left_at
+from tablefmt.pipes.taking import check_apart
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
@@ -100,14 +101,7 @@ class Pipe:
             What reading the source, `transform`, and `Table.append` or `Table.merge` raise.
         """
         options = commit_options(commit)
-        if options.application is not None:
-            raise InvalidRangeError(
-                "a pipe takes no application=: it is the cursor that makes it exactly once"
-            )
-        names = None if keys is None else known_keys(keys)
-        check_content(self.content, names)
-        if names is not None and merge_schema:
-            raise InvalidRangeError("merge_schema means nothing with keys: alter the table first")
+        names = checked_keys(keys, self.content, options, merge_schema=merge_schema)
         store, context = target_of(target, storage_options)
         if context is not None:
             check_partitioning(context.view.head.metadata, partition_by)
@@ -222,13 +216,28 @@ def known_name(name: str | None) -> str:
     return text
 
 
-def check_content(content: str, keys: Sequence[str] | None) -> None:
-    """With keys it is the net changes that are taken. Raises InvalidRangeError."""
-    if keys is not None and content == "changes":
+def checked_keys(
+    keys: str | Sequence[str] | None, content: str, commit: CommitOptions, *, merge_schema: bool
+) -> list[str] | None:
+    """Names of columns; None: rows are appended.
+
+    Raises:
+        InvalidRangeError: they are none, or mean nothing beside what else a run is told.
+    """
+    if commit.application is not None:
+        raise InvalidRangeError(
+            "a pipe takes no application: it is the cursor that makes it exactly once"
+        )
+    if keys is None:
+        return None
+    if content == "changes":
         raise InvalidRangeError(
             "with keys the net changes are applied, and content='changes' is not that: leave one "
             "of the two out"
         )
+    if merge_schema:
+        raise InvalidRangeError("merge_schema means nothing with keys: alter the table first")
+    return known_keys(keys)
 
 
 def target_of(
@@ -259,16 +268,8 @@ def next_of(
         check_apart(head, source.store.uri, target.view.head, store.uri)
     elif source.store.uri == store.uri:
         raise TableNotFoundError(store.uri)
-    left = left_at(head, source.store.uri, cursors, name)
-    start = left.start
-    if start is None:
-        return left.taking(name)
-    if left.is_current:
-        check_digest(left, head.digest)
-        return None
-    (after,) = source.view.entries_after(start, start + 1)
-    check_digest(left, after.entry.previous)
-    return left.taking(name)
+    left = left_in(source.view, cursors, name)
+    return None if left.is_current else left.taking(name)
 
 
 def nothing_new(source: TableContext, target: TableContext) -> PipeRun:

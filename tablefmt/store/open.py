@@ -78,6 +78,12 @@ def _checked(options: Any) -> dict[str, Any]:
     return dict(options)
 
 
+def scheme_of(uri: Uri) -> str:
+    """Of which kind the store of an address is: "file", "s3", "memory", or one that is none."""
+    scheme, _ = _scheme(str(uri))
+    return {"": "file", "s3a": "s3"}.get(scheme, scheme)
+
+
 def _check_text(text: str) -> None:
     """Refuse what no file system or bucket takes for a name."""
     if "\0" in text:

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 import tablefmt
 from tablefmt.cli.main import main
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidRangeError, StoreError
 from tablefmt.operations.create import create
 from tablefmt.store.local import LocalStore
+from tablefmt.store.open import open_store, scheme_of
 from tablefmt.table import Table
 from tests.tables import Clock, behind, handle
 
@@ -95,6 +96,42 @@ def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
     handle(LocalStore(moved)).append({"id": [2]})
     tablefmt.pipe(moved).into(there)
     assert numbers(there.lag()) == [("", 2, 2, 0, 0.0, None)]
+
+
+def test_a_source_may_be_given_alone(tmp_path: Path) -> None:
+    """PIP-8: as text, as a path, in anything that can be gone through; what is none is told."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    tablefmt.pipe(here).into(there)
+    place = (tmp_path / "here").rename(tmp_path / "moved")
+    for given in (str(place), place, [place], (str(place),), {str(place)}, iter([place])):
+        report = there.lag(given)
+        assert numbers(report) == [("", 0, 0, 0, 0.0, None)]
+        assert report.sources[0].location == str(place)
+    for wrong in (5, [5], b"moved", None):
+        with pytest.raises(StoreError, match="text or a path"):
+            there.lag(wrong)  # type: ignore[arg-type]
+
+
+def test_options_go_to_sources_of_the_tables_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PIP-8: however the address is written."""
+    here, there = made(tmp_path / "here", Clock()), made(tmp_path / "there", Clock())
+    tablefmt.pipe(here).into(there)
+    seen: list[Any] = []
+
+    def looking(uri: Any, options: Any = None) -> Any:
+        seen.append((str(uri), options))
+        return open_store(tmp_path / "here", options)
+
+    monkeypatch.setattr("tablefmt.pipes.lag.open_store", looking)
+    options = {"unsafe_single_writer": True}
+    for uri in ("FILE:///x", f"file:{tmp_path}", str(tmp_path), tmp_path, "S3://b/x", "memory://x"):
+        there.lag(uri, storage_options=options)
+    given = [given for _, given in seen]
+    assert given == [options, options, options, options, None, None]
+    assert [scheme_of(u) for u in ("S3://b", "s3a://b", "S3A://b", "s3://b")] == ["s3"] * 4
 
 
 @pytest.mark.broken_tables

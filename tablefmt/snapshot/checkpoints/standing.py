@@ -22,7 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class Standing:
-    """The base of a view's files. Who holds one sees to it that changes come one at a time."""
+    """The base of a view's files.
+
+    Threads may use one beside each other, for none is to wait for what another one asks of a store.
+    Where they overtake each other, a base that is no good may be in use again: who reads finds so.
+    """
 
     def __init__(self, base: Base) -> None:
         self.base = base

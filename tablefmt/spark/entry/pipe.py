@@ -26,8 +26,8 @@ from tablefmt.model.entry import DerivedFrom
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
-from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, known_keys, merge_by, named
-from tablefmt.pipes.pipe import PipeRun, check_content, known_name, next_of, nothing_new
+from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, merge_by, named
+from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
 from tablefmt.session.context import TableContext
@@ -83,16 +83,10 @@ class SparkPipe:
         `tablefmt.spark.write`, without an application. Spark's own exceptions if a query fails.
         """
         parsed = parse_options(options)
-        if parsed.commit.application is not None:
-            raise InvalidRangeError(
-                "a pipe takes no application: it is the cursor that makes it exactly once"
-            )
+        merges = parsed.merge_schema
+        columns = checked_keys(keys, self.content, parsed.commit, merge_schema=merges)
         if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
             raise InvalidRangeError("a pipe appends or merges; it takes no options of overwriting")
-        columns = None if keys is None else known_keys(keys)
-        check_content(self.content, columns)
-        if columns is not None and parsed.merge_schema:
-            raise InvalidRangeError("mergeSchema means nothing with keys: alter the table first")
         failures.install()
         store, context = _target(target, parsed.storage_options)
         if context is not None:
