@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -104,7 +103,7 @@ def lag(
     options = dict(storage_options or {})
     views: dict[str, LogView] = {}
     known = {source for source, _ in head.cursors}
-    if isinstance(sources, str | PathLike) or not isinstance(sources, Iterable):
+    if isinstance(sources, str) or not isinstance(sources, Iterable):
         sources = [sources]
     for uri in sources:
         view = _opened(uri, context.store.uri, options)
