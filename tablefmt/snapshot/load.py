@@ -400,8 +400,10 @@ class LogView:
             if files.first <= version <= files.version:
                 return files
             if version < files.first:
-                self._files.older = self._standing.older(self.store, self._files.older, version)
-                return self._files.older
+                older = self._standing.older(self.store, self._files.older, version)
+                # Another thread may put its own there at once.
+                self._files.older = older
+                return older
             if not waiting:
                 # They were let go of.
                 first = files.version + 1

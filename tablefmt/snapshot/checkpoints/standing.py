@@ -43,8 +43,8 @@ class Standing:
                 may have been given up since, with all before it.
         """
         self.without(lost)
-        self.base = self._usable(store, max(version, self.base.version))
-        return self.base
+        base = self.base = self._usable(store, max(version, self.base.version))
+        return base
 
     def without(self, lost: LostCheckpointError) -> None:
         """Use no checkpoint any more that needs a part that could not be read."""
