@@ -400,10 +400,9 @@ class LogView:
             if files.first <= version <= files.version:
                 return files
             if version < files.first:
-                older = self._standing.older(self.store, self._files.older, version)
-                # Another thread may put its own there at once.
-                self._files.older = older
-                return older
+                mine = self._standing.older(self.store, self._files.older, version)
+                self._files.older = mine
+                return mine
             if not waiting:
                 # They were let go of.
                 first = files.version + 1
