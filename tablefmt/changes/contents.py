@@ -46,7 +46,7 @@ def planned(
         return [without_columns(end, dropped_columns(schema, then))]
     if range_.empty:
         return []
-    lost = lost_columns(view, range_, schema)
+    lost = lost_columns(view, range_, schema, ends=content != "changes")
     before = range_.first - 1
     if whole:
         changes = _both_ends(view, range_)

@@ -53,24 +53,34 @@ def _definitions(view: LogView, range_: Covered) -> Iterator[Metadata]:
         yield view.metadata_at(version)
 
 
-def lost_columns(view: LogView, range_: Covered, schema: Schema) -> bool:
+def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool = False) -> bool:
     """Whether a version of the range, or the one before, had dropped a column of the schema.
 
+    Args:
+        view: the log.
+        range_: the versions.
+        schema: of the answer.
+        ends: no rows are asked for but those of the last version and of the one before the range.
+
     Raises:
-        UnsupportedFeatureError: it had dropped a field in a struct: files may still hold values.
+        UnsupportedFeatureError: one of whose rows are asked for had dropped a field in a struct:
+            files may still hold values.
     """
     lost = False
-    for then in (metadata.schema for metadata in _definitions(view, range_)):
+    known_schemas = [metadata.schema for metadata in _definitions(view, range_)]
+    for at, then in enumerate(known_schemas):
+        asked = not ends or at in (0, len(known_schemas) - 1)
         dropped = dropped_columns(schema, then)
         stay = replace(schema, fields=tuple(f for f in schema.fields if f.id not in dropped))
         known = id_places(then)
-        if any(i <= then.last_id and i not in known for i in id_places(stay)):
+        parts = any(i <= then.last_id and i not in known for i in id_places(stay))
+        if parts and asked:
             raise UnsupportedFeatureError(
                 "the range holds versions that had dropped a field of a struct which the answer "
                 "has; ask for the versions before and after that apart",
                 [DROPPED_FIELD],
             )
-        lost = lost or bool(dropped)
+        lost = lost or parts or bool(dropped)
     return lost
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
+from tablefmt.errors import UnsupportedFeatureError
 
 COLUMNS = "k INT, x INT, f DOUBLE, s STRUCT<a: INT, b: STRING>"
 
@@ -203,3 +204,44 @@ def check_case(case: Case, table: tablefmt.Table) -> None:
         assert as_text(some.to_pylist()) == expected(case, test), text
         narrow = table.changes(**case.asked, where=text, columns=["k"]).to_arrow()
         assert narrow.equals(some.select(narrow.schema.names)), text
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["", "compacted"])
+def test_a_field_that_was_dropped_for_a_time_is_nothing_to_both_ends(
+    compacted: bool, tmp_path: Path
+) -> None:
+    """INC-4, INC-6: what is asked for is rows of versions that have it; else it is refused."""
+    table = tablefmt.create(str(tmp_path / "t"), COLUMNS)
+    appended(table, row(1, 5), row(2, 6))
+    appended(table, row(3, 7))
+    table.alter.drop_column("s.b")  # 3
+    table.append({"k": [9], "x": [9]})
+    if compacted:
+        table.compact("major")
+    table.delete("k = 1")
+    table.restore(version=2)
+    table.refresh().delete("k = 2")
+    appended(table, row(4, 8))
+    came, went = row(4, 8), row(2, 6)
+    for after in (2, 1, 0):
+        net = table.changes(after_version=after, content="net").to_arrow()
+        net = net.select(["_change_type", "k", *NULLS])
+        then = table.to_arrow(version=after).to_pylist()
+        now = table.to_arrow().to_pylist()
+        expected = [{"_change_type": "delete", **r} for r in then if r not in now]
+        expected += [{"_change_type": "insert", **r} for r in now if r not in then]
+        assert sorted(map(sorted_text, net.to_pylist())) == sorted(map(sorted_text, expected))
+        new = table.changes(after_version=after, content="append").to_arrow()
+        rows = new.select(["k", *NULLS]).to_pylist()
+        assert sorted(rows, key=str) == sorted((r for r in now if r not in then), key=str)
+        with pytest.raises(UnsupportedFeatureError, match="field of a struct"):
+            table.changes(after_version=after).to_arrow()
+    assert came in now
+    assert went not in now
+    with pytest.raises(UnsupportedFeatureError, match="field of a struct"):
+        table.changes(after_version=4, content="net").to_arrow()
+
+
+def sorted_text(values: dict[str, Any]) -> str:
+    """A row as text, whatever the order of its columns."""
+    return repr(sorted(values.items()))

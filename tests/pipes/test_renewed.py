@@ -124,6 +124,21 @@ def test_parts_of_structs_are_columns_too() -> None:
     ]
 
 
+@pytest.mark.parametrize("keys", [None, "id"])
+def test_a_field_that_was_dropped_and_came_back_is_no_obstacle(keys: str | None) -> None:
+    """PIP-4, INC-4: a pipe asks for rows of the two ends, and goes on."""
+    here = tablefmt.create(memory().uri, "id BIGINT, s STRUCT<a: INT, b: INT>")
+    here.append({"id": [1, 2], "s": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]})
+    there = memory().uri
+    tablefmt.pipe(here).into(there, keys=keys)
+    here.alter.drop_column("s.b")
+    here.restore(version=1)
+    here.append({"id": [3], "s": [{"a": 5, "b": 6}]})
+    run = tablefmt.pipe(here).into(there, keys=keys)
+    assert run.rows == 1
+    assert rows_of(tablefmt.open(there)) == rows_of(here)
+
+
 def test_columns_that_were_widened() -> None:
     """PIP-5, SCH-9: rows of before come in the types of the end, and conditions are of those."""
     columns = "id BIGINT, p INT, v STRING"
