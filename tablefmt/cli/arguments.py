@@ -10,7 +10,7 @@ import click
 
 from tablefmt.cli.output import progress
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidRangeError, StoreError
 from tablefmt.model.times import to_micros
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.load import LogView
@@ -105,9 +105,22 @@ as_of_option = click.option(
 )
 
 
+def store_at(uri: str, options: dict[str, Any]) -> Store:
+    """The store at an address.
+
+    Raises:
+        click.UsageError: an address, or an option, that makes no sense: nothing was asked yet.
+        UnsupportedFeatureError: another scheme.
+    """
+    try:
+        return open_store(uri, options)
+    except StoreError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def open_table(uri: str, options: dict[str, Any]) -> Table:
     """The table, with a progress bar while a long log is read."""
-    return open_at(open_store(uri, options))
+    return open_at(store_at(uri, options))
 
 
 def open_at(store: Store) -> Table:

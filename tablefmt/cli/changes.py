@@ -12,6 +12,7 @@ from tablefmt.changes.range import EXPIRED
 from tablefmt.changes.read import Changes
 from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
 from tablefmt.cli.entries import file_records
+from tablefmt.cli.following import check_endless, follow_options, until_stopped
 from tablefmt.cli.output import Json, json_text, print_document, print_pairs, print_table
 from tablefmt.cli.values import records
 from tablefmt.model.schema import Field
@@ -35,15 +36,12 @@ ROWS_AT_ONCE = 1000
     help="Every change, the difference of both ends, or what is new of that.",
 )
 @click.option(
-    "--follow", is_flag=True, help="Go on with commits as they land; of JSON, a line each."
-)
-@click.option(
     "--expired",
     type=click.Choice(EXPIRED),
     default="error",
     help="Of what is not kept any more: refuse, or give all rows at its end.",
 )
-@click.option("--poll", type=float, default=1.0, help="Seconds between two looks of --follow.")
+@follow_options
 def changes(
     uri: str,
     as_json: bool,
@@ -62,13 +60,15 @@ def changes(
     """
     if (after is None) == (since is None):
         raise click.UsageError("give --after or --since, and not both")
+    check_endless(follow, until)
     bounds: Json = {"content": content, "expired": expired}
     for name, point in (("after", after), ("starting", since), ("ending", until)):
         if point is not None:
             bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
     row_changes = open_table(uri, options).changes(**bounds)
     if follow:
-        _print_followed(row_changes, poll, as_json)
+        with until_stopped():
+            _print_followed(row_changes, poll, as_json)
         return
     covered = {
         "first_version": row_changes.first_version,
@@ -95,24 +95,21 @@ def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
     """Batches as they come, until somebody stops it."""
     names: list[str] = []
     snapshot: int | None = None
-    try:
-        for pair in row_changes.follow(poll):
-            batch, last_version = pair
-            if as_json:
-                line = {"last_version": last_version, "changes": list(records(batch))}
-                if pair.snapshot is not None:
-                    line["snapshot"] = pair.snapshot
-                click.echo(json_text(line))
-                continue
-            if pair.snapshot not in (None, snapshot):
-                click.echo(f"all rows at version {pair.snapshot}, in place of those of before:")
-            snapshot = pair.snapshot
-            head = names != batch.schema.names
-            names = batch.schema.names
-            rows = [list(row.values()) for row in records(batch)]
-            print_table(names, rows, head=head)
-    except KeyboardInterrupt:
-        return
+    for pair in row_changes.follow(poll):
+        batch, last_version = pair
+        if as_json:
+            line = {"last_version": last_version, "changes": list(records(batch))}
+            if pair.snapshot is not None:
+                line["snapshot"] = pair.snapshot
+            click.echo(json_text(line))
+            continue
+        if pair.snapshot not in (None, snapshot):
+            click.echo(f"all rows at version {pair.snapshot}, in place of those of before:")
+        snapshot = pair.snapshot
+        head = names != batch.schema.names
+        names = batch.schema.names
+        rows = [list(row.values()) for row in records(batch)]
+        print_table(names, rows, head=head)
 
 
 def _print_rows(row_changes: Changes, names: list[str]) -> None:

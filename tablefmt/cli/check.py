@@ -6,12 +6,11 @@ from dataclasses import asdict
 
 import click
 
-from tablefmt.cli.arguments import on_table, open_table
+from tablefmt.cli.arguments import on_table, open_table, store_at
 from tablefmt.cli.output import Json, exit_unless, print_report, progress, status
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
 from tablefmt.maintenance.verify import verify as verify_store
-from tablefmt.store.open import open_store
 
 
 @click.command()
@@ -20,7 +19,7 @@ from tablefmt.store.open import open_store
 def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
     """Check the log, and that every live file is there; the exit code is 1 if anything is wrong."""
     with progress("checking files") as show:
-        report = verify_store(open_store(uri, options), deep=deep, progress=show)
+        report = verify_store(store_at(uri, options), deep=deep, progress=show)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
     exit_unless(report.ok)
 

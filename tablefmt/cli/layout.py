@@ -13,6 +13,7 @@ from tablefmt.cli.retention import print_commit
 from tablefmt.cli.values import records
 from tablefmt.data.bounds import split_names
 from tablefmt.data.row_order import CURVES, ZORDER
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,11 +61,14 @@ def cluster(
 ) -> None:
     """Put the rows of each partition in order, so that queries of some columns open fewer files."""
     table, names = open_table(uri, options), split_names(by)
-    if dry_run:
-        _print_plan(table.cluster(names, curve=curve, dry_run=True, **more), as_json)
-        return
-    with progress("clustering") as show:
-        commit = table.cluster(names, curve=curve, progress=show, **more)
+    try:
+        if dry_run:
+            _print_plan(table.cluster(names, curve=curve, dry_run=True, **more), as_json)
+            return
+        with progress("clustering") as show:
+            commit = table.cluster(names, curve=curve, progress=show, **more)
+    except SchemaMismatchError as error:
+        raise click.BadParameter(str(error), param_hint="'--by'") from None
     print_commit(commit, as_json)
 
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any
 
 import click
-import numpy as np
 
-from tablefmt.cli.arguments import POINT, Point, on_table, open_table, version_of
-from tablefmt.cli.entries import entry_record, file_records
-from tablefmt.cli.output import (
-    Json,
-    print_document,
-    print_lines,
-    print_pairs,
-    print_table,
-    progress,
+from tablefmt.changes.follow import seconds
+from tablefmt.cli.arguments import (
+    POINT,
+    Point,
+    on_table,
+    open_at,
+    open_table,
+    store_at,
+    version_of,
 )
+from tablefmt.cli.entries import entry_record
+from tablefmt.cli.following import check_endless, follow_options, landing, until_stopped
+from tablefmt.cli.log_entries import checked_entries, whole_entry
+from tablefmt.cli.output import Json, print_document, print_lines, print_pairs, print_table
 from tablefmt.cli.values import records
+from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import CorruptTableError, InvalidRangeError, VersionNotFoundError
-from tablefmt.log.reader import read_each
 from tablefmt.model.entry import Entry, Metadata
 from tablefmt.model.times import to_micros
-from tablefmt.snapshot.head import advance, first_head
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
 FILE_COLUMNS = ("id", "path", "size", "rows", "partition")
@@ -41,14 +41,32 @@ LOG_COLUMNS = ("version", "timestamp", "operation", "files", "rows", "bytes", "t
 @click.option("--since", type=POINT, help="From this version or time on, it included.")
 @click.option("--until", type=POINT, help="To this version or time, it included.")
 @click.option("--limit", type=click.IntRange(min=0), help="The newest N of them.")
+@follow_options
 def log(
-    uri: str, as_json: bool, options: Json, since: Point, until: Point, limit: int | None
+    uri: str,
+    as_json: bool,
+    options: Json,
+    since: Point,
+    until: Point,
+    limit: int | None,
+    follow: bool,
+    poll: float,
 ) -> None:
     """Print the log, oldest entry first; with --json one entry a line, whole.
 
-    A damaged log is printed up to the damage, and the exit code is 1.
+    A damaged log is printed up to the damage, and the exit code is 1. With --follow what lands
+    later is printed too.
     """
-    dump(open_store(uri, options), as_json=as_json, since=since, until=until, limit=limit)
+    check_endless(follow, until)
+    store, pause = store_at(uri, options), seconds(poll)
+    with until_stopped():
+        newest = dump(store, as_json=as_json, since=since, until=until, limit=limit)
+        if follow:
+            view = LogView.open(store)
+            for landed in landing(view, newest, pause, SYSTEM.sleep):
+                pairs = ((each.entry, view.metadata_at(each.version)) for each in landed)
+                chosen = (pair for pair in pairs if _is_at_or_after(pair[0], since))
+                _print(store, chosen, as_json, head=False)
 
 
 def dump(
@@ -58,8 +76,8 @@ def dump(
     since: Point = None,
     until: Point = None,
     limit: int | None = None,
-) -> None:
-    """Print the entries of a range, both ends included.
+) -> int:
+    """Print the entries of a range, both ends included. Returns the newest version.
 
     Raises:
         InvalidRangeError: the range ends before it begins.
@@ -81,26 +99,20 @@ def dump(
         for point in (since, until):
             if isinstance(point, int) and point > newest:
                 raise VersionNotFoundError(f"version {point}", 0, newest)
-    lines = (entry_record(store, entry, metadata) for entry, metadata in shown_entries)
+    _print(store, shown_entries, as_json)
+    if damage is not None:
+        raise damage
+    return newest
+
+
+def _print(
+    store: Store, entries: Iterable[tuple[Entry, Metadata]], as_json: bool, *, head: bool = True
+) -> None:
+    lines = (entry_record(store, entry, metadata) for entry, metadata in entries)
     if as_json:
         print_lines(lines)
     else:
-        print_table(LOG_COLUMNS, [_line(record) for record in lines])
-    if damage is not None:
-        raise damage
-
-
-def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
-    """Every entry with the metadata in force, one by one, each checked against the one before.
-
-    Raises:
-        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: when it comes to it.
-    """
-    head = None
-    with progress("reading the log") as show:
-        for stored in read_each(store, show):
-            head = first_head(stored) if head is None else advance(head, stored)
-            yield stored.entry, head.metadata
+        print_table(LOG_COLUMNS, [_line(record) for record in lines], head=head)
 
 
 def _check_order(since: Point, until: Point) -> None:
@@ -141,21 +153,9 @@ def _line(record: Json) -> list[Any]:
 @click.argument("version", type=POINT)
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
     """Print the entry of VERSION (or the one in force at a time) whole, with what it removed."""
-    store = open_store(uri, options)
-    number = version if isinstance(version, int) else version_of(open_table(uri, options), version)
-    # Only as far as asked for: what is damaged further on does not matter.
-    with progress("reading the log") as shown:
-        entries = list(islice(read_each(store, shown), number + 1))
-    newest = len(entries) - 1
-    if number > newest:
-        raise VersionNotFoundError(f"version {number}", 0, newest)
-    view = LogView(store, entries)
-    metadata = view.metadata_at(newest)
-    entry = entries[-1].entry
-    record = entry_record(store, entry, metadata)
-    removed = np.asarray(entry.remove, np.int64)
-    before = view.snapshot(newest - 1) if len(removed) else view.snapshot()
-    record["removed"] = file_records(before.of_ids(removed), metadata)
+    store = store_at(uri, options)
+    number = version if isinstance(version, int) else version_of(open_at(store), version)
+    record = whole_entry(store, number)
     if as_json:
         print_document(record)
     else:

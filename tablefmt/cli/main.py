@@ -23,6 +23,7 @@ from tablefmt.cli.log_dump import history, log, show
 from tablefmt.cli.output import WRONG, escape_controls
 from tablefmt.cli.retention import expire_log, restore, vacuum
 from tablefmt.cli.state import describe, files, partitions, schema
+from tablefmt.cli.wording import as_options
 from tablefmt.errors import (
     ChangesExpiredError,
     InvalidPredicateError,
@@ -102,8 +103,8 @@ def describe_error(error: Exception) -> str:
 
 
 def complain(message: str, secrets: Sequence[str] = ()) -> None:
-    """One line on stderr, without the values of storage options."""
-    line = " ".join(message.split())
+    """One line on stderr, by the names of options, and without the values of storage options."""
+    line = " ".join(as_options(message).split())
     for secret in secrets:
         if len(secret) >= 4:
             line = line.replace(secret, "***")

@@ -25,10 +25,29 @@ from tablefmt.session.receipt import Commit
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class RetentionType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`N days` and the like; a number alone is seconds."""
+
+    name = "DURATION"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        """Seconds, or the text as it is."""
+        try:
+            return float(value)
+        except ValueError:
+            return str(value)
+
+
 def _of_removal(command: Command) -> Command:
     """What both take that remove what is old."""
     decorators = (
-        click.option("--retention", help="How long they stay: '7 days'; else the property."),
+        click.option(
+            "--retention",
+            type=RetentionType(),
+            help="How long they stay: '7 days', or seconds; else the property.",
+        ),
         click.option("--delete", "deletes", is_flag=True, help="Remove them; else a dry run."),
         click.option(
             "--breaks-running-transactions",

@@ -429,7 +429,7 @@ def test_compact_and_cluster_say_what_they_would_do_and_do_it(
     done = run("cluster", uri, "--by", "`id`, amount", "--curve", "hilbert", "--json").document
     assert done["operation"] == "CLUSTER"
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == before
-    assert run("cluster", uri, "--by", "nope").code == 1
+    assert run("cluster", uri, "--by", "nope").code == 2
     for wrong in (["--target-file-size", "0"], ["--kind", "x"], ["--commit-every", "0"]):
         assert run("compact", uri, *wrong).code == 2
     assert run("cluster", uri).code == 2

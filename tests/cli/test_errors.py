@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import tablefmt
 from tablefmt.cli.main import main
+from tablefmt.cli.wording import OPTIONS, as_options
 from tests.cli.conftest import run
 from tests.places import GOLDEN
 
@@ -27,6 +28,28 @@ APPENDS = str(GOLDEN / "appends" / "table")
         (2, ["log", APPENDS, "--since", "yesterday"]),
         (2, ["log", APPENDS, "--since", "2", "--until", "1"]),
         (2, ["log", APPENDS, "--limit", "-1"]),
+        (2, ["log", APPENDS, "--follow", "--until", "1"]),
+        (2, ["log", APPENDS, "--follow", "--poll", "0"]),
+        (2, ["log", APPENDS, "--follow", "--poll", "nan"]),
+        (3, ["log", APPENDS, "--follow", "--since", "3"]),
+        (3, ["log", "no/such/table", "--follow"]),
+        (2, ["changes", APPENDS, "--after", "0", "--follow", "--until", "1"]),
+        (2, ["cluster", APPENDS, "--by", "nope"]),
+        (2, ["cluster", APPENDS, "--by", "nope", "--dry-run"]),
+        (2, ["cluster", APPENDS, "--by", ""]),
+        (2, ["describe", ""]),
+        (2, ["verify", ""]),
+        (2, ["show", "", "0"]),
+        (2, ["describe", "s3://"]),
+        (2, ["describe", "memory://"]),
+        (2, ["describe", APPENDS, "--storage-option", "a=b"]),
+        (2, ["lag", APPENDS, "--storage-option", "a=b"]),
+        (2, ["vacuum", APPENDS, "--retention", "0"]),
+        (2, ["vacuum", APPENDS, "--retention", "0 seconds"]),
+        (2, ["vacuum", APPENDS, "--retention", "nan"]),
+        (2, ["vacuum", APPENDS, "--retention", "soon"]),
+        (2, ["expire-log", APPENDS, "--retention", "5"]),
+        (3, ["describe", str(GOLDEN / "appends" / "expected.json")]),
         (2, ["describe", APPENDS, "--as-of", "-1"]),
         (2, ["changes", APPENDS]),
         (2, ["changes", APPENDS, "--after", "0", "--since", "0"]),
@@ -135,7 +158,7 @@ def test_a_foreign_exception_is_one_line_unless_debug(monkeypatch: pytest.Monkey
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("first\nsecond \x1b[0m hunter22")
 
-    monkeypatch.setattr("tablefmt.cli.log_dump.open_store", broken)
+    monkeypatch.setattr("tablefmt.cli.arguments.open_store", broken)
     secret = ["--storage-option", "secret=hunter22"]
     done = run("log", "x", *secret)
     assert (done.code, done.out) == (1, "")
@@ -151,7 +174,7 @@ def test_storage_options_nest_and_keep_secrets_as_text(monkeypatch: pytest.Monke
         seen.append(options)
         raise tablefmt.errors.TableNotFoundError(uri)
 
-    monkeypatch.setattr("tablefmt.cli.log_dump.open_store", remember)
+    monkeypatch.setattr("tablefmt.cli.arguments.open_store", remember)
     given = ("key=0123", "secret=a=b", "client_kwargs.region_name=r", "anon=false",
              "config_kwargs.max_pool_connections=50", "client_kwargs.verify=True")  # fmt: skip
     run("log", "x", *(part for text in given for part in ("--storage-option", text)))
@@ -183,3 +206,52 @@ def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str)
     assert (gone.code, gone.out, len(gone.err.splitlines())) == (1, "", 1)
     for done in (wrong, gone):
         assert s3_server.secret not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["vacuum", APPENDS, "--retention", "0"], "pass --breaks-running-transactions if"),
+        (["expire-log", APPENDS, "--retention", "0"], "pass --breaks-running-transactions if"),
+        (["compact", APPENDS, "--commit-every", "0"], "tablefmt: --commit-every 0 is not a"),
+        (["compact", APPENDS, "--target-file-size", "0"], "--target-file-size 0 is not a whole"),
+        (["changes", APPENDS, "--after", "0", "--follow", "--until", "1"], "leave --until out"),
+        (["describe", "s3://k:s@b/t"], "credentials go to --storage-option, not"),
+    ],
+)
+def test_errors_speak_of_options(arguments: list[str], advice: str) -> None:
+    """Not of the arguments of Python's that they stand for."""
+    done = run(*arguments)
+    assert (done.code, done.out, advice in done.err) == (2, "", True), done.err
+    assert "_" not in done.err.replace(APPENDS, "")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("pass breaks_running_transactions=True if", "pass --breaks-running-transactions if"),
+        ("give exactly one of starting_version, after_version, starting_timestamp and "
+         "after_timestamp", "give exactly one of --since, --after, --since and --after"),
+        ("give ending_version or ending_timestamp, not both", "give --until, not both"),
+        ("gives no end: leave ending_… out", "gives no end: leave --until out"),
+        ("no column 'dry_run', nor `dry_run`", "no column 'dry_run', nor `dry_run`"),
+        ("my_dry_run and dry_runs", "my_dry_run and dry_runs"),
+    ],
+)  # fmt: skip
+def test_what_is_called_otherwise_on_the_command_line(message: str, shown: str) -> None:
+    assert as_options(message) == shown
+
+
+def test_every_option_that_is_spoken_of_is_one() -> None:
+    there = {name for c in main.commands.values() for p in c.params for name in p.opts}
+    assert set(OPTIONS.values()) <= there
+
+
+def test_a_number_alone_is_seconds(tmp_path: Path) -> None:
+    """RET-4: as vacuum(retention=…) has it."""
+    uri = tmp_path / "t"
+    shutil.copytree(APPENDS, uri)
+    given = ["--breaks-running-transactions", "--json", "--retention"]
+    for text, seconds in (("0", 0), ("1.5", 1.5), ("2 hours", 7200)):
+        assert run("vacuum", str(uri), *given, text).document["retention_seconds"] == seconds
+        assert run("expire-log", str(uri), *given, text).document["retention_seconds"] == seconds

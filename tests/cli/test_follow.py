@@ -1,4 +1,4 @@
-"""`changes --follow`: a line of JSON a batch, until somebody stops it; and what `net` prints."""
+"""`--follow`: what lands is printed until somebody stops it; and logs that lack entries."""
 
 from __future__ import annotations
 
@@ -7,13 +7,64 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 import tablefmt
+from tablefmt.cli.following import landing
+from tablefmt.log.names import entry_key
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.wrap import CountingStore
 from tests.cli.conftest import run
+from tests.tables import memory, new_table, rows
+
+
+class Lines:
+    """What a process prints, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process, self._out, self._err = process, process.stdout, process.stderr
+
+    def __call__(self) -> Any:
+        """The next line, of JSON."""
+        return json.loads(self._out.readline())
+
+    def text(self) -> str:
+        """The next line as it is."""
+        return self._out.readline()
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, and what it complained of."""
+        return self._process.wait(20), self._err.read()
+
+
+@contextmanager
+def following(*arguments: str) -> Iterator[tuple[Lines, Callable[[], tuple[int, str]]]]:
+    """A command that goes on for ever, and what stops it."""
+    command = [sys.executable, "-m", "tablefmt", *arguments, "--follow", "--poll", "0.05"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        text=True,
+    ) as process:
+        lines = Lines(process)
+
+        def stop() -> tuple[int, str]:
+            process.send_signal(signal.SIGINT)
+            return lines.end()
+
+        try:
+            yield lines, stop
+        finally:
+            process.kill()
 
 
 def test_commits_are_printed_as_they_land(tmp_path: Path) -> None:
@@ -21,30 +72,19 @@ def test_commits_are_printed_as_they_land(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = tablefmt.create(uri, "id BIGINT")
     table.append(pa.table({"id": [1, 2]}))
-    command = [sys.executable, "-m", "tablefmt", "changes", uri, "--after", "0"]
-    with subprocess.Popen(
-        [*command, "--follow", "--json", "--poll", "0.05"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        text=True,
-    ) as following:
-        assert following.stdout is not None
+    with following("changes", uri, "--after", "0", "--json") as (line, stop):
 
-        def line() -> tuple[int, list[tuple[str, int]]]:
-            found: Any = json.loads(following.stdout.readline())
+        def changed() -> tuple[int, list[tuple[str, int]]]:
+            found = line()
             changes = [(c["_change_type"], c["id"]) for c in found["changes"]]
             return found["last_version"], changes
 
-        assert line() == (1, [("insert", 1), ("insert", 2)])
+        assert changed() == (1, [("insert", 1), ("insert", 2)])
         table.delete("id = 1")
-        assert line() == (2, [("delete", 1)])
+        assert changed() == (2, [("delete", 1)])
         table.append(pa.table({"id": [3]}))
-        assert line() == (3, [("insert", 3)])
-        following.send_signal(signal.SIGINT)
-        assert following.wait(20) == 0
-        assert following.stderr is not None
-        assert following.stderr.read() == ""
+        assert changed() == (3, [("insert", 3)])
+        assert stop() == (0, "")
 
 
 def test_net_is_printed_and_an_end_goes_with_no_following(table: tablefmt.Table, uri: str) -> None:
@@ -57,7 +97,7 @@ def test_net_is_printed_and_an_end_goes_with_no_following(table: tablefmt.Table,
     ]
     refused = run("changes", uri, "--after", "0", "--until", "1", "--follow")
     assert refused.code == 2
-    assert "end" in refused.err
+    assert "leave --until out" in refused.err
 
 
 def test_what_has_expired_is_marked(tmp_path: Path) -> None:
@@ -71,3 +111,92 @@ def test_what_has_expired_is_marked(tmp_path: Path) -> None:
     found = run("changes", uri, "--after", "0", "--expired", "snapshot", "--json").document
     assert [c["id"] for c in found["changes"]] == [2]
     assert found["snapshot"] == found["last_version"] == table.refresh().version
+
+
+def test_entries_are_printed_as_they_land(tmp_path: Path) -> None:
+    """Each whole, as `log` prints it afterwards; an interrupt ends it well."""
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, "id BIGINT")
+    table.append(pa.table({"id": [1, 2]}))
+    with following("log", uri, "--limit", "1", "--json") as (line, stop):
+        lines = [line()]
+        table.delete("id = 1")
+        lines.append(line())
+        table.append(pa.table({"id": [3]}))
+        table.alter.add_column("x", "INT")
+        lines += [line(), line()]
+        assert stop() == (0, "")
+    assert lines == run("log", uri, "--since", "1", "--json").lines
+    assert [(each["version"], each["operation"]) for each in lines] == [
+        (1, "WRITE"),
+        (2, "DELETE"),
+        (3, "WRITE"),
+        (4, "ADD COLUMNS"),
+    ]
+
+
+def test_a_table_that_is_dropped_ends_its_log(tmp_path: Path) -> None:
+    """ENT-14: with the entry that says so."""
+    uri = str(tmp_path / "t")
+    tablefmt.create(uri, "id BIGINT")
+    with following("log", uri) as (line, _):
+        assert [line.text().split()[0] for _ in range(2)] == ["version", "0"]
+        tablefmt.drop(uri)
+        assert line.text().split()[0] == "1"
+        code, complaint = line.end()
+    assert (code, len(complaint.splitlines())) == (1, 1)
+    assert "dropped" in complaint
+
+
+def test_a_look_at_nothing_new_is_one_request() -> None:
+    """CMT-5: and what is new comes in the order of versions, a start in the middle included."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1))
+    counting = CountingStore(store)
+    view = LogView.open(counting)
+    looks: list[list[tuple[str, str]]] = []
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 7.0
+        looks.append(list(counting.requests))
+        counting.reset()
+        if len(looks) == 3:
+            table.append(rows(2))
+            table.append(rows(3))
+
+    counting.reset()
+    landed = landing(view, 0, 7.0, sleep)
+    assert [each.version for each in next(landed)] == [1]
+    assert looks == []
+    assert [each.version for each in next(landed)] == [2, 3]
+    assert looks == [[], [("get", entry_key(2))], [("get", entry_key(2))]]
+
+
+def test_the_log_of_a_table_that_was_expired(tmp_path: Path) -> None:
+    """RET-9: its first entry, and those that are kept; `show` too."""
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, "id BIGINT")
+    for number in range(20):
+        table.append({"id": [number]})
+    table.overwrite({"id": [1]})
+    lines = run("log", uri, "--json").lines
+    table.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)
+    table.append({"id": [99]})
+    newest = table.version
+    kept = [0, *range(21, newest + 1)]
+    assert sorted(int(p.stem) for p in (tmp_path / "t" / "_log").glob("0*.json")) == kept
+    done = run("log", uri, "--json")
+    assert (done.code, [each["version"] for each in done.lines]) == (0, kept)
+    assert done.lines[:2] == [lines[0], lines[21]]
+    for each in done.lines:
+        shown = run("show", uri, str(each["version"]), "--json").document
+        assert {k: v for k, v in shown.items() if k != "removed"} == each
+        # What version 21 removed stands in entries that are gone.
+        assert shown["removed"] == (None if each["version"] == 21 else [])
+    for version in (5, 20, newest + 1):
+        assert run("show", uri, str(version)).code == 3
+    with following("log", uri, "--since", str(newest), "--json") as (line, _):
+        assert line()["version"] == newest
+        table.append({"id": [100]})
+        assert line()["version"] == newest + 1

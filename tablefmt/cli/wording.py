@@ -1,0 +1,33 @@
+"""What errors call by the names of Python's arguments, by those of the command line. Pure."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = {
+    "breaks_running_transactions": "--breaks-running-transactions",
+    "starting_version": "--since",
+    "starting_timestamp": "--since",
+    "starting_…": "--since",
+    "after_version": "--after",
+    "after_timestamp": "--after",
+    "after_…": "--after",
+    "ending_version": "--until",
+    "ending_timestamp": "--until",
+    "ending_…": "--until",
+    "target_file_size": "--target-file-size",
+    "commit_every": "--commit-every",
+    "dry_run=False": "--delete",
+    "dry_run": "--dry-run",
+    "storage_options": "--storage-option",
+}
+"""Argument -> option. No other argument is called so, and no column need be."""
+
+_ARGUMENT = re.compile(r"(?<![\w`'\"])(" + "|".join(map(re.escape, OPTIONS)) + r")(=True)?(?!\w)")
+_TWICE = re.compile(r"(--[a-z-]+)((?:, | and | or )\1)+(?![\w-])")
+
+
+def as_options(message: str) -> str:
+    """A sentence with options where it has arguments, each once."""
+    named = _ARGUMENT.sub(lambda match: OPTIONS[match[1]], message)
+    return _TWICE.sub(r"\1", named)
