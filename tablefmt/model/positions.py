@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -211,7 +211,7 @@ def _check_bucket(packed: bytes, start: int) -> int:
     for i in range(count):
         right = places is None or places[i] == at - start
         _require(right, "a container has a wrong offset")
-        at = _check_container(packed, at, heads[2 * i + 1] + 1, bool(flags >> i & 1))
+        at = _check_container(packed, at, int(heads[2 * i + 1]) + 1, bool(flags >> i & 1))
     return at
 
 
@@ -219,10 +219,10 @@ def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
     if runs:
         length: int = struct.unpack_from("<H", packed, at)[0]
         pairs = _shorts(packed, at + 2, 2 * length)
-        ends = [first + more for first, more in zip(pairs[::2], pairs[1::2], strict=True)]
-        apart = all(end < following for end, following in zip(ends, pairs[2::2], strict=False))
-        _require(apart and all(end < 1 << 16 for end in ends), "runs overlap")
-        _require(sum(pairs[1::2]) + length == count, "runs of another length")
+        ends = pairs[::2] + pairs[1::2]
+        apart = bool((ends[:-1] < pairs[2::2]).all())
+        _require(apart and bool((ends < 1 << 16).all()), "runs overlap")
+        _require(int(pairs[1::2].sum()) + length == count, "runs of another length")
         return at + 2 + 4 * length
     if count <= _ARRAY_MAX:
         _require(_rises(_shorts(packed, at, count)), "no order")
@@ -232,12 +232,12 @@ def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
     return at + _BIT_SET_BYTES
 
 
-def _shorts(packed: bytes, at: int, count: int) -> tuple[int, ...]:
-    return struct.unpack_from(f"<{count}H", packed, at)
+def _shorts(packed: bytes, at: int, count: int) -> NDArray[np.int64]:
+    return np.frombuffer(packed, "<u2", count, at).astype(np.int64)
 
 
-def _rises(values: Sequence[int]) -> bool:
-    return sorted(set(values)) == list(values)
+def _rises(values: NDArray[np.int64]) -> bool:
+    return bool((values[:-1] < values[1:]).all())
 
 
 def _require(condition: bool, problem: str) -> None:
