@@ -5,7 +5,7 @@ Spec: PIP-1 .. PIP-7 (spec/pipes.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -241,14 +241,22 @@ def checked_keys(
 
 
 def target_of(
-    target: Handle | Uri, storage_options: Mapping[str, Any] | None
+    target: Handle | Uri,
+    storage_options: Mapping[str, Any] | None,
+    opened: Callable[[Store], TableContext | None] = open_if_there,
 ) -> tuple[Store, TableContext | None]:
-    """Where rows go, and the table there if there is one, at its newest version."""
+    """Where rows go, and the table there if there is one, at its newest version.
+
+    Args:
+        target: a table, or where one is.
+        storage_options: of an address.
+        opened: gives the table that is in a store; None: there is none.
+    """
     if isinstance(target, Handle):
         target.context.view.refresh()
         return target.context.store, target.context
     store = open_store(target, storage_options)
-    return store, open_if_there(store)
+    return store, opened(store)
 
 
 def next_of(

@@ -194,7 +194,7 @@ def create_rows(df: DataFrame, store: Store, statement: Statement, options: Writ
         TableExistsError: there is one, or it was made meanwhile. As `tablefmt.spark.write`.
     """
     asked = statement.metadata_of_rows(schema_from(df.schema))
-    return write_first(df, store, asked, options, exist_ok=False)
+    return write_first(df, store, asked, options, exist_ok=False)[1]
 
 
 def replace_rows(

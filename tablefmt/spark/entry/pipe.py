@@ -27,7 +27,7 @@ from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
 from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, merge_by, named
-from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new
+from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new, target_of
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
 from tablefmt.session.context import TableContext
@@ -88,7 +88,8 @@ class SparkPipe:
         if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
             raise InvalidRangeError("a pipe appends or merges; it takes no options of overwriting")
         failures.install()
-        store, context = _target(target, parsed.storage_options)
+        place = target.table if isinstance(target, SparkTable) else target
+        store, context = target_of(place, parsed.storage_options, open_if_there)
         if context is not None:
             check_partitioning(context.view.head.metadata, partition_by)
         derived = next_of(self.source, store, context, self.name)
@@ -118,7 +119,10 @@ class _Run:
     def append(self) -> Commit:
         """Rows that are new, or what happened to rows."""
         rows = self._made(self._taken(self.pipe.content))
-        return self._make(rows) if self.target is None else self._append(self.target, rows)
+        if self.target is None:
+            return self._make(rows)
+        # The newest version was looked for just now; what came since is judged at the commit.
+        return append_rows(self.target, rows, self.options, refresh=False)
 
     def merge(self, keys: Sequence[str]) -> Commit:
         """The net changes, by keys."""
@@ -186,12 +190,9 @@ class _Run:
         check_frame(made)
         return made
 
-    def _append(self, target: TableContext, rows: DataFrame) -> Commit:
-        return append_rows(target, rows, self.options)
-
     def _make(self, rows: DataFrame) -> Commit:
         metadata = definition(nullable(schema_from(rows.schema)), self.partition_by or (), {})
-        return write_first(rows, self.store, metadata, self.options, exist_ok=True)
+        return write_first(rows, self.store, metadata, self.options, exist_ok=True)[1]
 
 
 def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
@@ -248,12 +249,3 @@ def pipe(
     else:
         context = open_context(open_store(source, storage_options))
     return SparkPipe(spark, context, content, transform, where, known_name(name))
-
-
-def _target(target: Place, storage_options: Mapping[str, Any]) -> tuple[Store, TableContext | None]:
-    if isinstance(target, SparkTable | Handle):
-        context = target.table.context if isinstance(target, SparkTable) else target.context
-        context.view.refresh()
-        return context.store, context
-    store = open_store(target, storage_options)
-    return store, open_if_there(store)

@@ -15,9 +15,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_views import nullable
 from tablefmt.operations.append import NAME
+from tablefmt.operations.create import definition
+from tablefmt.session.context import TableContext
+from tablefmt.session.files import TransactionFiles
 from tablefmt.spark.entry.python_writer import Prepared, prepare, source_store
-from tablefmt.spark.entry.sink_verbs import open_for
+from tablefmt.spark.entry.sink_verbs import check_on_top, open_for
+from tablefmt.spark.entry.write import evolved
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.streams.sink import (
     Batch,
@@ -26,53 +33,65 @@ from tablefmt.spark.streams.sink import (
     options_of,
     sink_of,
 )
-from tablefmt.store.protocol import Store
 
 _UNNUMBERED = Batch(number=0, query=None, run=None)
 
 
 @dataclass
 class BatchFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What the winning attempt of a task wrote, packed; and how it is to be committed."""
+    """What the winning attempt of a task wrote, packed; and what ties it to its commit.
+
+    Spark keeps one of every task on the driver: nothing is in it that all have, and no secret.
+    """
 
     body: bytes
-    prepared: Prepared
+    transaction: str
+    read_version: int | None
+    """None: there was no table."""
     table: str | None
-    """Id of the table that was there; None: there was none."""
+    """Id of the table that was there."""
 
 
 class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes files of one batch in tasks, or makes one commit of them."""
 
-    def __init__(self, sink: Sink, prepared: Prepared, table: str | None) -> None:
+    def __init__(self, sink: Sink, rows: Schema, prepared: Prepared, table: str | None) -> None:
         self.sink = sink
+        self.rows = rows
         self.prepared = prepared
         self.table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchFiles:
         """In a worker: write the rows of one attempt of a task."""
-        return BatchFiles(self.prepared.write(iterator), self.prepared, self.table)
+        body, prepared = self.prepared.write(iterator), self.prepared
+        return BatchFiles(body, prepared.task.transaction, prepared.read_version, self.table)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """Make one commit of the files of all tasks, unless the batch was applied before.
 
         Raises:
-            TableNotFoundError, TableReplacedError: STR-14. As `tablefmt.spark.write`.
+            TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
+            As `tablefmt.spark.write`.
         """
         batch = Batch(number=batchId, query=None, run=None)
-        written = [message for message in messages if message is not None]
-        prepared = written[0].prepared if written else self.prepared
-        table = written[0].table if written else self.table
+        written: list[BatchFiles] = [message for message in messages if message is not None]
+        options = options_of(self.sink, batch)
         with carrying():
             try:
-                applied = _is_applied(prepared.task.store, self.sink, batch, table)
+                table = written[0].table if written else self.table
+                context = open_for(batch, self.sink, self.prepared.task.store, table)
+                applied = None if context is None else context.applied(options.commit, None, NAME)
+                prepared = self._begun(written, context)
             except Exception:
-                prepared.discard()
+                self._files(written).discard()
                 raise
-            if applied:
+            if applied is not None:
                 prepared.discard()
                 return
-            prepared.commit((m.body for m in written), options_of(self.sink, batch))
+            context, done = prepared.commit((m.body for m in written), options, context)
+            if done.already_applied:
+                # By another run, which may have gone on.
+                check_on_top(context, batch, self.sink, None)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove the files of a job that failed; not those of a commit, which sees to them itself.
@@ -81,13 +100,26 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         """
         written = [message for message in messages if message is not None]
         if written and len(written) < len(messages):
-            written[0].prepared.discard()
+            self._files(written).discard()
 
+    def _files(self, written: Sequence[BatchFiles]) -> TransactionFiles:
+        task = self.prepared.task
+        transaction = written[0].transaction if written else task.transaction
+        return TransactionFiles(task.store, transaction)
 
-def _is_applied(store: Store, sink: Sink, batch: Batch, begun: str | None) -> bool:
-    context = open_for(batch, sink, store, begun)
-    commit = options_of(sink, batch).commit
-    return context is not None and context.applied(commit, None, NAME) is not None
+    def _begun(self, written: Sequence[BatchFiles], context: TableContext | None) -> Prepared:
+        """The write that the tasks began: of an earlier version than this writer's, maybe."""
+        prepared, sink = self.prepared, self.sink
+        if not written:
+            return prepared
+        transaction, version = written[0].transaction, written[0].read_version
+        under, to = prepared.written_under, prepared.task.metadata
+        if version is None:
+            under = to = definition(self.rows, sink.partition_by, {})
+        elif version != prepared.read_version and context is not None:
+            under = context.view.metadata_at(version)
+            to = evolved(under, self.rows, sink.options, sink.partition_by)
+        return prepared.since(transaction, version, under, to)
 
 
 def make_stream_writer(
@@ -104,4 +136,5 @@ def make_stream_writer(
     by = sink.partition_by
     prepared, context = prepare(store, sink.options, schema, by, overwrite=overwrite)
     table = None if context is None else context.view.head.table
-    return TablefmtStreamWriter(sink, prepared, table)
+    rows = nullable(schema_from(schema))
+    return TablefmtStreamWriter(sink, rows, prepared, table)

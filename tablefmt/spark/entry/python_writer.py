@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from tablefmt.operations.first_rows import check_partitioning
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
+from tablefmt.session.receipt import Commit
 from tablefmt.session.staging import commit_staged
 from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns
 from tablefmt.spark.backends.choice import check_shared
@@ -55,6 +56,18 @@ class Prepared:
     written_under: Metadata
     """The metadata of `read_version`; the files are written under the task's."""
 
+    def since(
+        self, transaction: str, version: int | None, under: Metadata, to: Metadata
+    ) -> Prepared:
+        """The same write, as another one has begun it: only to be committed, or discarded.
+
+        Args:
+            transaction: whose files they are.
+            version: `read_version`. under: `written_under`. to: what its files are written under.
+        """
+        task = replace(self.task, transaction=transaction, metadata=to)
+        return replace(self, task=task, read_version=version, written_under=under)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> bytes:
         """In a worker: write the rows of one attempt of a task. What it wrote, packed."""
         from pyspark import TaskContext
@@ -63,17 +76,29 @@ class Prepared:
         partition = context.partitionId() if context is not None else 0
         return described(self.task.write(iterator, partition))
 
-    def commit(self, bodies: Iterable[bytes], options: WriteOptions) -> None:
-        """Make one commit of what tasks wrote. Raises as `tablefmt.spark.write`."""
+    def commit(
+        self, bodies: Iterable[bytes], options: WriteOptions, there: TableContext | None = None
+    ) -> tuple[TableContext, Commit]:
+        """Make one commit of what tasks wrote.
+
+        Args:
+            bodies: of all tasks.
+            options: of the write.
+            there: the table, if it was opened just now.
+
+        Returns:
+            The table, and the commit.
+
+        Raises as `tablefmt.spark.write`.
+        """
         store, transaction, metadata = self.task.store, self.task.transaction, self.task.metadata
         added = merged(map(read_back, bodies))
         files = TransactionFiles(store, transaction)
         files.keep_winners(added)
         if self.read_version is None:
             exist_ok = not self.overwrite
-            commit_first(store, metadata, transaction, added, options, exist_ok=exist_ok)
-            return
-        context = open_context(store)
+            return commit_first(store, metadata, transaction, added, options, exist_ok=exist_ok)
+        context = there or open_context(store)
         with files.removed_on_failure():
             staged = (
                 overwrite_files(
@@ -94,7 +119,7 @@ class Prepared:
                     evolved=metadata,
                 )
             )
-        commit_staged(context, staged, options.commit)
+        return context, commit_staged(context, staged, options.commit)
 
     def discard(self) -> None:
         """Remove what tasks wrote."""

@@ -20,7 +20,6 @@ from tablefmt.snapshot.head import check_writable
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.entry.callers import frame_of, place, session_of
 from tablefmt.spark.entry.write import append_rows, overwrite_rows, write_first
-from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.streams.sink import (
@@ -86,13 +85,14 @@ def _batch(
     rows = frame_of(session, data)
     context = open_for(batch, sink, store, begun)
     if context is None:
-        return _first(rows, store, sink, options)
+        return _first(rows, store, sink, batch)
     _check_table(sink, context)
+    # The newest version was looked for just now; what came since is judged at the commit.
     if sink.complete:
         by = sink.partition_by or None
-        overwrite_rows(context, rows, options, by)
+        overwrite_rows(context, rows, options, by, refresh=False)
     else:
-        append_rows(context, rows, options)
+        append_rows(context, rows, options, refresh=False)
     return context.view.head.table
 
 
@@ -106,30 +106,37 @@ def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> Table
     if context is None:
         check_there(store.uri, batch, begun)
         return None
-    head = context.view.read_head
-    known = head.applications.get(application_of(sink, batch))
-    last = None if known is None else Applied(number=known[0].version, version=known[1])
-    check_follows(store.uri, batch, last, head.table, begun)
+    check_on_top(context, batch, sink, begun)
     return context
 
 
-def _first(rows: DataFrame, store: Store, sink: Sink, options: WriteOptions) -> str:
+def check_on_top(context: TableContext, batch: Batch, sink: Sink, begun: str | None) -> None:
+    """Whether a batch may go on top of what is known of a table. Raises as `open_for`."""
+    head = context.view.read_head
+    known = head.applications.get(application_of(sink, batch))
+    last = None if known is None else Applied(number=known[0].version, version=known[1])
+    check_follows(context.store.uri, batch, last, head.table, begun)
+
+
+def _first(rows: DataFrame, store: Store, sink: Sink, batch: Batch) -> str:
     """The batch that makes the table."""
     metadata = definition(nullable(schema_from(rows.schema)), sink.partition_by, {})
+    options = options_of(sink, batch)
     try:
-        write_first(rows, store, metadata, options, exist_ok=not sink.complete)
+        context, done = write_first(rows, store, metadata, options, exist_ok=not sink.complete)
     except IdempotenceError as error:
         # There was no table when this batch began: it met the other one in a race.
-        application = options.commit.application
-        assert application is not None
-        winner = open_context(store).view.read_head.applications[application[0]]
+        winner = open_context(store).view.read_head.applications[application_of(sink, batch)]
         raise ConcurrentTransactionException(
             f"another run of this query made the table, and wrote batch {winner[0].version}",
             winner_version=winner[1],
             winner_operation=NAME,
             rule="CFL-6",
         ) from error
-    return open_context(store).view.head.table
+    if done.already_applied:
+        # By another run, which may have gone on.
+        check_on_top(context, batch, sink, None)
+    return context.view.head.table
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {"sink_start": _start, "sink_batch": _batch}

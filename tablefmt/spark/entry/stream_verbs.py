@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError, TableReplacedError, UnsupportedFeatureError
+from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.schema_views import nullable
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.columns.declared import declared, different, shown
@@ -23,11 +24,11 @@ def _stream_columns(session: JavaObject, given: str, columns: str | None) -> str
     """The columns of a stream that is loaded, as JSON text, behind a line that says of when."""
     options, view = _opened(given)
     head = view.head
-    described = json.dumps(stream_columns(nullable(head.metadata.schema), options))
+    table = nullable(head.metadata.schema)
+    described = json.dumps(stream_columns(table, options))
     if columns is not None:
         # A catalog knows those of the table.
-        ours = declared(json.dumps(stream_columns(nullable(head.metadata.schema), StreamOptions())))
-        theirs = declared(columns)
+        ours, theirs = declared(json.dumps(to_spark_json(table))), declared(columns)
         if theirs not in (ours, declared(described)):
             raise SchemaMismatchError(
                 f"the stream was told {shown(theirs)}, and the table has {shown(ours)}; leave "

@@ -90,7 +90,7 @@ def write(
     if context is None:
         # As Spark's own CREATE TABLE AS, this makes every column nullable.
         metadata = definition(nullable(schema_from(df.schema)), partition_by or (), {})
-        return write_first(df, store, metadata, parsed, exist_ok=mode == "append")
+        return write_first(df, store, metadata, parsed, exist_ok=mode == "append")[1]
     if mode == "error":
         raise TableExistsError(store.uri)
     if mode == "ignore":
@@ -102,16 +102,30 @@ def write(
     return overwrite_rows(context, df, parsed, partition_by)
 
 
-def append_rows(context: TableContext, df: DataFrame, options: WriteOptions) -> Commit:
-    """Append to an open table. Raises as `write`."""
+def append_rows(
+    context: TableContext, df: DataFrame, options: WriteOptions, *, refresh: bool = True
+) -> Commit:
+    """Append to an open table.
+
+    Args:
+        context: the table.
+        df: the rows.
+        options: of the write.
+        refresh: begin from the newest version that there is, not from the newest that is known,
+            or that the rows were read of.
+
+    Raises as `write`.
+    """
     check_frame(df)
-    head = context.begin()
+    head = context.begin(refresh=refresh)
     already = context.applied(options.commit, None, NAME)
     if already is not None:
         return already
-    metadata = _evolved(head.metadata, df, options)
     transaction = context.environment.nonce()
     read = pin_query(context, df)
+    if read is not None and read.version > head.version:
+        head = context.begin()
+    metadata = _evolved(head.metadata, df, options)
     added = _files(df, context.store, transaction, metadata, options, head)
     under = head if read is None else read
     staged = append_files(
@@ -153,6 +167,7 @@ def overwrite_rows(
     *,
     name: str = "OVERWRITE",
     wanted: Metadata | None = None,
+    refresh: bool = True,
 ) -> Commit:
     """Overwrite the whole table, the partitions of the new rows, or those of a condition.
 
@@ -163,11 +178,12 @@ def overwrite_rows(
         partition_by: with overwriteSchema, what to partition by from then on; None: as before.
         name: of the operation.
         wanted: another definition of the table, in place of all that it has: REPLACE TABLE AS.
+        refresh: as of `append_rows`; False is for rows that were read of no table.
 
     Raises as `write`.
     """
     check_frame(df)
-    head = context.begin()
+    head = context.begin(refresh=refresh)
     where, dynamic = options.replace_where, options.dynamic_partitions
     rows = None
     if where is not None:
@@ -276,8 +292,11 @@ def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtE
 
 def write_first(
     df: DataFrame, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
-) -> Commit:
+) -> tuple[TableContext, Commit]:
     """Make a table with rows. The files come first: a query that fails leaves no table.
+
+    Returns:
+        The table, and the commit of the rows.
 
     Raises:
         TableExistsError: another one was made meanwhile. As `write`.
@@ -313,8 +332,8 @@ def commit_first(
     *,
     exist_ok: bool,
     measured: Measured | None = None,
-) -> Commit:
-    """Make a table, and commit files that were written before it was there.
+) -> tuple[TableContext, Commit]:
+    """Make a table, and commit files that were written before it was there. Both.
 
     Raises:
         TableExistsError: another one was made meanwhile; the files are removed.
@@ -329,4 +348,4 @@ def commit_first(
         exist_ok=exist_ok,
         measured=measured,
         digest=options.digest,
-    )[1]
+    )

@@ -43,4 +43,8 @@ def with_query(staged: Staged, pinned: TransactionSnapshot) -> Staged:
 def pin_query(context: TableContext, query: DataFrame) -> TransactionSnapshot | None:
     """What `with_query` needs for a query that reads the table; None if it does not."""
     version = version_read(context.store, context.view, query)
-    return None if version is None else context.pin(version)
+    if version is None:
+        return None
+    if version > context.view.head.version:
+        context.view.refresh()
+    return context.pin(version)

@@ -21,6 +21,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.races import race
 from tests.spark.looking import rows_of
+from tests.system.transactions.world import Counting
 from tests.tables import behind
 
 Row = tuple[Any, ...]
@@ -310,3 +311,35 @@ def test_killed_at_the_commit_and_run_again(
         tablefmt.spark.pipe(spark, source).into(target, keys=keys)
     rows = [(1, "a"), (1, "x"), (2, "b"), (3, "c"), (4, "d")]
     assert shown(target) == (rows if keys is None else shown(source))
+
+
+def test_what_a_run_asks_of_the_target(spark: Any, uri: str, source: tablefmt.Table) -> None:
+    """PIP-2: one look for the newest version, and the commit."""
+    target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
+    counting = Counting(target.context.store)
+    opened = behind(target, counting)
+    for _ in range(2):
+        source.append({"id": [9], "v": ["z"]})
+        counting.reset()
+        run = tablefmt.spark.pipe(spark, source).into(opened)
+        seen = [each for each in counting.requests if each[1].startswith("_log/")]
+    entry = entry_key(run.commit.version)
+    assert seen == [("get", entry), ("put_if_absent", entry)]
+
+
+def test_a_function_that_reads_a_newer_target_takes_its_columns(
+    spark: Any, uri: str, source: tablefmt.Table
+) -> None:
+    """CFL-22: rows of a version that the run did not know go on top of that version."""
+    target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
+    other = tablefmt.open(target.uri)
+
+    def told(rows: Any) -> Any:
+        other.alter.add_column("n", "INT", default=5)
+        other.append({"id": [1], "v": ["k"], "n": [6]})
+        known = tablefmt.spark.read(spark, target.uri).selectExpr("id AS known")
+        return rows.join(known, functions.expr("id = known"), "left_anti")
+
+    run = tablefmt.spark.pipe(spark, source, transform=told).into(tablefmt.open(target.uri))
+    assert run.commit.version == 3
+    assert shown(target) == [(1, "k", 6), (2, "b", 5), (3, "c", 5)]

@@ -21,11 +21,15 @@ from tablefmt.errors import (
     TableReplacedError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.entry import sink_verbs
+from tablefmt.log.names import entry_key
+from tablefmt.spark.entry import sink_verbs, write
+from tablefmt.spark.statements import open_logs
+from tablefmt.store.local import LocalStore
 from tests.races import race
 from tests.spark.conftest import UseBackend
-from tests.spark.looking import everything
+from tests.spark.looking import data_files, everything
 from tests.spark.streams.queries import Feed, ended
+from tests.system.transactions.world import Counting
 
 
 @pytest.fixture
@@ -45,6 +49,11 @@ def entries(uri: str) -> list[tuple[str, int | None, int]]:
         batch = None if entry.application is None else entry.application.version
         found.append((entry.operation.name, batch, 0 if entry.add is None else len(entry.add)))
     return found
+
+
+def assert_no_other_files(uri: str) -> None:
+    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
+    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
 def application_ids(uri: str) -> list[str]:
@@ -266,12 +275,12 @@ def test_what_a_query_reads_of_its_own_table_is_as_of_its_start(
     assert rows(uri) == [(1, "b"), (2, "a"), (11, "k"), (13, "n"), (23, "n")]
 
 
-def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int) -> Any:
+def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str = "append") -> Any:
     """What a run of the query `q` does with a batch."""
     frame = spark.createDataFrame([(i,) for i in ids], "id long")
     options = json.dumps({"path": uri})
     write = sink_verbs.VERBS["sink_batch"]
-    arguments = "append", options, "[]", frame._jdf, number, "q", run, None
+    arguments = mode, options, "[]", frame._jdf, number, "q", run, None
     return lambda: write(spark._jsparkSession, *arguments)
 
 
@@ -290,3 +299,41 @@ def test_of_two_runs_of_one_query_one_is_refused(spark: Any, uri: str, first: bo
     batch_of(spark, uri, "three", number, 3)()
     assert everything(uri) == before
     assert rows(uri) == ([(1,)] if first else [(0,), (1,)])
+
+
+def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
+    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STR-14: it wrote batches 0 and 1 after this run found no table."""
+    write_first = write.write_first
+
+    def late(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(sink_verbs, "write_first", write_first)
+        batch_of(spark, uri, "one", 0, 1)()
+        batch_of(spark, uri, "one", 1, 2)()
+        return write_first(*given, **named)
+
+    monkeypatch.setattr(sink_verbs, "write_first", late)
+    with pytest.raises(ConcurrentTransactionException, match="another run is ahead") as caught:
+        batch_of(spark, uri, "two", 0, 3)()
+    assert caught.value.winner_version == 2
+    assert rows(uri) == [(1,), (2,)]
+    assert_no_other_files(uri)
+
+
+@pytest.mark.parametrize("mode", ["append", "complete"])
+def test_what_a_batch_asks_of_the_log(
+    spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """STR-13: one look for the newest version, and the commit."""
+    counting = Counting(LocalStore(uri))
+    monkeypatch.setattr(sink_verbs, "open_store", lambda *_: counting)
+    open_logs._views.clear()
+    for number in range(4):
+        batch_of(spark, uri, "one", number, number, mode=mode)()
+        seen = [each for each in counting.requests if each[1].startswith("_log/")]
+        counting.reset()
+    newest, following = entry_key(3), entry_key(4)
+    assert seen == [
+        ("get", newest), ("get", following), ("found", newest), ("put_if_absent", following)
+    ]  # fmt: skip

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.spark.entry import sink_verbs
+from tablefmt.spark.streams import sink
 from tests.spark.looking import everything, selected
 from tests.spark.streams.queries import Feed, ended
 
@@ -62,6 +65,32 @@ def test_what_no_table_of_the_catalog_takes(feed: Feed, spark: Any, uri: str) ->
     with pytest.raises(InvalidRangeError, match="append replaces nothing"):
         feed.writer(replaceWhere="id = 1").toTable("t")
     assert everything(place_of(spark, "t")) == before
+
+
+def test_a_table_that_spark_refused_leaves_nothing_to_a_stream_by_path(
+    feed: Feed, spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STR-10: the options of a catalog's table are for streams into that table."""
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, p STRING) USING tablefmt "
+        f"OPTIONS (path '{uri}', storage.unsafe_single_writer 'true')"
+    )
+    told = []
+
+    def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
+        told.append({name for name in given if name.startswith("storage.")})
+        return sink.sink_of(mode, given, partition_by)
+
+    monkeypatch.setattr(sink_verbs, "sink_of", sink_of)
+    feed.put(1)
+    ended(lambda: feed.writer().toTable("t"))
+    with pytest.raises(AnalysisException, match="parquet"):
+        feed.writer().format("parquet").toTable("t")
+    feed.put(2)
+    described = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED t").collect()}
+    ended(lambda: feed.writer().start(described["Location"]))
+    assert told == [{"storage.unsafe_single_writer"}] * 2 + [set()] * 2
+    assert selected(spark, "SELECT * FROM t ORDER BY id") == feed.rows
 
 
 def test_other_tables_take_streams_as_ever(feed: Feed, spark: Any) -> None:

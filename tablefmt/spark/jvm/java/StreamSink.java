@@ -29,7 +29,7 @@ public class StreamSink implements Sink {
     this.options = options;
     Object[] left = (Object[]) LEFT.get();
     LEFT.remove();
-    if (left != null && left[0].equals(options.get("path"))) {
+    if (left != null && isOfCatalog() && left[0].equals(options.get("path"))) {
       Map stored = new HashMap((Map) left[1]);
       stored.putAll(options);
       options.putAll(stored);
@@ -38,6 +38,17 @@ public class StreamSink implements Sink {
     this.partitionBy = partitionBy;
     this.table = (String) Bridge.call("sink_start", new Object[] {
         context.sparkSession(), this.mode, options, partitionBy});
+  }
+
+  /** Spark may have refused the table that was left here, and this be a sink at its path. */
+  private static boolean isOfCatalog() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getMethodName().startsWith("writeToV1Table")) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Spark tells a sink the path of a catalog's table, and nothing else of it. */
