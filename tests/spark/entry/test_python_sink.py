@@ -99,7 +99,7 @@ def test_what_came_between_the_tasks_and_the_commit_is_judged(uri: str) -> None:
 
 
 def test_a_first_batch_goes_into_the_table_that_was_made_meanwhile(uri: str) -> None:
-    """STR-12."""
+    """STR-12: by somebody who is no other run of this query."""
     batch = Batch(uri, [1])
     tablefmt.create(uri, "id BIGINT, told STRING").append({"id": [7], "told": ["7"]})
     batch.commit(0)
