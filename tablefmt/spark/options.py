@@ -328,6 +328,15 @@ def pop_option(options: dict[str, Any], name: str) -> Any:
     return value
 
 
+def check_not_clustered(options: Mapping[str, Any]) -> None:
+    """Refuse `clusterBy`: UnsupportedFeatureError."""
+    if CLUSTERING_COLUMNS in options:
+        raise UnsupportedFeatureError(
+            "clusterBy is not supported on tablefmt tables; cluster() orders the rows of a table",
+            ["spark:clusterBy"],
+        )
+
+
 def pop_partition_by(options: dict[str, Any]) -> list[str]:
     """Take out what a table is to be partitioned by: what `partitionBy` was given, or else what the
     option of that name has between commas."""

@@ -20,7 +20,7 @@ from tablefmt.spark.entry.callers import (
 from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
 from tablefmt.spark.entry.write import write
 from tablefmt.spark.options import (
-    CLUSTERING_COLUMNS,
+    check_not_clustered,
     folded,
     parse_options,
     pop_option,
@@ -39,7 +39,7 @@ OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
     """`df.write.format("tablefmt").save()`."""
     options = json.loads(given)
-    options.pop(CLUSTERING_COLUMNS, None)
+    check_not_clustered(options)
     by = pop_partition_by(options)
     uri = path_of(pop_option(options, "path"))
     if mode == "Overwrite":

@@ -17,8 +17,8 @@ from tablefmt.errors import (
 )
 from tablefmt.model.fingerprints import of_run
 from tablefmt.spark.options import (
-    CLUSTERING_COLUMNS,
     WriteOptions,
+    check_not_clustered,
     parse_options,
     pop_option,
     pop_partition_by,
@@ -76,11 +76,7 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
             [f"mode:{folded}"],
         )
     options = {n: v for n, v in given.items() if n.casefold() not in OF_THE_QUERY}
-    if options.pop(CLUSTERING_COLUMNS, None) is not None:
-        raise UnsupportedFeatureError(
-            "clusterBy is not supported on tablefmt tables; cluster() orders the rows of a table",
-            ["stream:clusterBy"],
-        )
+    check_not_clustered(options)
     uri = pop_option(options, "path")
     if not uri:
         raise InvalidRangeError("there is no path; give one to start(), or option 'path'")

@@ -246,6 +246,14 @@ def test_modes_that_spark_refuses_name_our_function(connect: Any, uri: str, mode
     assert not tablefmt.exists(uri)
 
 
+def test_what_spark_does_not_hand_on_is_refused_by_spark(connect: Any, uri: str) -> None:
+    frame = connect.sql("select 1L as id, 2 as p")
+    for writer in (frame.write.partitionBy("p"), frame.write.clusterBy("p")):
+        with pytest.raises(Exception, match=r"(?i)partition|cluster"):
+            writer.format("tablefmt").mode("append").save(uri)
+    assert not tablefmt.exists(uri)
+
+
 def test_a_session_that_is_not_registered_says_so(connect_address: str, uri: str) -> None:
     session = new_session(connect_address)
     try:

@@ -159,6 +159,9 @@ def test_errors_are_those_of_the_package(spark: Any, uri: str) -> None:
     assert mismatch.value.columns == ["extra"]
     with pytest.raises(SchemaMismatchError):
         frame_of(spark, range(3)).write.format("tablefmt").partitionBy("nope").save(uri + "2")
+    with pytest.raises(UnsupportedFeatureError, match="clusterBy"):
+        frame_of(spark, range(3)).write.format("tablefmt").clusterBy("id").save(uri + "2")
+    assert not tablefmt.exists(uri + "2")
 
 
 def test_a_failing_query_is_sparks_own_error_and_leaves_nothing(spark: Any, uri: str) -> None:
