@@ -237,12 +237,19 @@ class CommitUnknownError(TablefmtError):
 
     kind = "commit_unknown"
 
-    def __init__(self, transaction: str, version: int, detail: str = "") -> None:
+    def __init__(
+        self, transaction: str, version: int, detail: str = "", *, kept_from: int | None = None
+    ) -> None:
+        """`kept_from`: the entries that would tell are gone, and the log begins there."""
         extra = f" ({detail})" if detail else ""
         super().__init__(
             f"the store gave no answer for version {version}{extra}: the commit may be in the "
             f"table or may still arrive. Its files are kept. "
             f'Call resolve("{transaction}", {version}) before writing the same data again.'
+            if kept_from is None
+            else f"what became of transaction {transaction} cannot be told any more: entries of "
+            f"the log are kept from version {kept_from} on, and none of them is its own. Look "
+            "whether its rows are in the table before writing the same data again."
         )
         self.transaction = transaction
         self.version = version

@@ -47,7 +47,7 @@ def planned(
     if range_.empty:
         return []
     lost = lost_columns(view, range_, schema, ends=content != "changes")
-    before = range_.first - 1
+    before = range_.before
     if whole:
         changes = _both_ends(view, range_)
         versions = [before if c.change in WENT else range_.last for c in changes]
@@ -68,6 +68,6 @@ def planned(
 def _both_ends(view: LogView, range_: Covered) -> list[FileChanges]:
     """Every row of before goes, and every row of the end comes."""
     came = rows_at(view, range_.last, INSERT, range_.last)
-    if range_.first == 0:
+    if range_.before < 0:
         return [came]
-    return [rows_at(view, range_.first - 1, DELETE, range_.last), came]
+    return [rows_at(view, range_.before, DELETE, range_.last), came]

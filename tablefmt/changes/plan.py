@@ -39,12 +39,12 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
     """
     if range_.empty:
         return []
-    before = range_.first - 1
+    before = range_.before
     history = FileHistory()
     if before >= 0:
         history = _as_of(view, history, before)
     commits: list[Commit] = []
-    for first in range(range_.first, range_.last + 1, WINDOW_MAX):
+    for first in range(before + 1, range_.last + 1, WINDOW_MAX):
         entries = view.entries_after(first - 1, min(range_.last, first + WINDOW_MAX - 1))
         commits += [
             Commit.of(e) for e in map(_entry, entries) if e.operation.cls not in NOT_LOGICAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tablefmt.errors import ChangesExpiredError, InvalidRangeError, VersionNotFoundError
@@ -36,6 +37,15 @@ class Covered:
     """Its changes can be told. If not, what was there before the range is to be forgotten, and the
     rows at its end are all there is (INC-7)."""
 
+    begins: bool = False
+    """The table begins with `first`, in the place of one that was dropped: there is no version
+    before, and no row at this one."""
+
+    @property
+    def before(self) -> int:
+        """The version whose rows are there before the range's own: -1 for none."""
+        return self.first if self.begins else self.first - 1
+
     @property
     def empty(self) -> bool:
         """No version is covered."""
@@ -46,7 +56,13 @@ EXPIRED = ("error", "snapshot")
 """What to do with a range that begins with versions which are not kept any more."""
 
 
-def covered(bounds: Bounds, timeline: Timeline, now_us: int, expired: str = "error") -> Covered:
+def covered(
+    bounds: Bounds,
+    timeline: Timeline,
+    now_us: int,
+    expired: str = "error",
+    begins_with: Callable[[int], bool] = lambda version: version == 0,
+) -> Covered:
     """The versions that `bounds` cover.
 
     Args:
@@ -54,6 +70,7 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int, expired: str = "err
         timeline: up to the head.
         now_us: the store's clock, or the best there is.
         expired: one of EXPIRED.
+        begins_with: whether a version made the table; asked of the oldest that is kept.
 
     Raises:
         InvalidRangeError: no begin or several, two ends, begin after end, an unreadable time.
@@ -65,9 +82,11 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int, expired: str = "err
         raise InvalidRangeError(f"expired {expired!r} is neither 'error' nor 'snapshot'")
     first = _begin(bounds, timeline)
     # What a commit took away was live at the version before it.
-    is_kept = first > timeline.oldest or timeline.oldest == 0
+    oldest = timeline.oldest
+    begins = first == oldest > 0 and begins_with(first)
+    is_kept = first > oldest or oldest == 0 or begins
     if not is_kept and expired == "error":
-        raise ChangesExpiredError(first, timeline.oldest + 1)
+        raise ChangesExpiredError(first, oldest if begins_with(oldest) else oldest + 1)
     last, settled = _end(bounds, timeline, now_us)
     if last < timeline.oldest:
         raise ChangesExpiredError(first, timeline.oldest + 1)
@@ -77,7 +96,7 @@ def covered(bounds: Bounds, timeline: Timeline, now_us: int, expired: str = "err
             f"the range begins at version {first} and ends at version {last}: begin is after end"
         )
     _check_times(bounds)
-    return Covered(first, last, settled, is_kept)
+    return Covered(first, last, settled, is_kept, begins)
 
 
 def _check_times(bounds: Bounds) -> None:

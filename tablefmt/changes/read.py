@@ -10,6 +10,7 @@ from itertools import chain
 import pyarrow as pa
 
 from tablefmt.changes.answer import Answer
+from tablefmt.changes.beginning import begins_with
 from tablefmt.changes.columns import APPEND_COLUMNS, CHANGE_COLUMNS, check_names
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import known_content, planned
@@ -76,7 +77,7 @@ class Changes(BatchSource):
             view.refresh()
         self.view = view
         now = view.store.server_time_us() or environment.now_us()
-        self.range = covered(bounds, view.timeline, now, expired)
+        self.range = covered(bounds, view.timeline, now, expired, partial(begins_with, view))
         self.table_schema = schema_of_range(view, self.range, schema)
         """The table's columns at one end of the range. Other rows may be NULL in columns that are
         NOT NULL there."""
@@ -136,7 +137,7 @@ class Changes(BatchSource):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
         # What a commit took away was live before it.
-        version = self.range.last if self.is_snapshot else max(0, self.range.first - 1)
+        version = self.range.last if self.is_snapshot else max(0, self.range.before)
         with told_if_given_up(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
 

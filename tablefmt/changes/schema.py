@@ -34,7 +34,7 @@ def schema_of_range(view: LogView, range_: Covered, end: str) -> Schema:
     """
     if end not in ENDS:
         raise InvalidRangeError(f"schema {end!r} is neither 'end' nor 'start'")
-    version = range_.last if end == "end" else range_.first - 1
+    version = range_.last if end == "end" else range_.before
     return widened(view, range_, view.metadata_at(max(0, version)).schema)
 
 
@@ -46,7 +46,7 @@ def widened(view: LogView, range_: Covered, schema: Schema) -> Schema:
 
 def _definitions(view: LogView, range_: Covered) -> Iterator[Metadata]:
     """Those in force in the range, the newest first, and before it."""
-    first, version = max(0, range_.first - 1), max(0, range_.last)
+    first, version = max(0, range_.before), max(0, range_.last)
     yield view.metadata_at(version)
     while (changed := view.metadata_version_at(version)) > first:
         version = changed - 1

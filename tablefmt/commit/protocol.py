@@ -26,6 +26,7 @@ from tablefmt.commit.results import (
     Rejected,
     Resolution,
     Unknown,
+    Untold,
 )
 from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Written
 
@@ -76,6 +77,14 @@ class Found:
 
     The driver may read fewer than there are.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What is left of the entries that a lookup reads: the first of them were removed (RET-9)."""
+
+    winners: tuple[Winner, ...]
+    """At least one, from the first that is kept on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +247,7 @@ def _give_up(attempt: Attempt, reason: str) -> Rejected | Unknown:
 
 
 def resolve_found(
-    transaction: str, version: int | None, reply: Found | Missing | NoAnswer
+    transaction: str, version: int | None, reply: Found | Remaining | Missing | NoAnswer
 ) -> Resolution:
     """Say what became of a transaction whose commit ended as Unknown. Spec: CMT-9.
 
@@ -251,14 +260,17 @@ def resolve_found(
 
     Returns:
         Committed if an entry read carries the nonce. NotCommitted if another holds `version`.
-        Else Unknown: the entry may still arrive at the version named, or above it if `version`
-        is None.
+        Untold if that entry was removed. Else Unknown: the entry may still arrive at the version
+        named, or above it if `version` is None.
     """
     if isinstance(reply, NoAnswer):
         return Unknown(version or 0, reply.reason)
     if isinstance(reply, Missing):
         return Unknown(version or 0, "the version is still free")
     winners = reply.winners
+    if isinstance(reply, Remaining):
+        own = _version_of(transaction, winners)
+        return Untold(winners[0].version) if own is None else Committed(own)
     _check_contiguous(winners, winners[0].version if version is None else version)
     own = _version_of(transaction, winners)
     if own is not None:

@@ -64,8 +64,16 @@ class NotCommitted:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What a lookup says where the entries that would tell are not kept any more: never more."""
+
+    version: int
+    """ID version of the first that is kept."""
+
+
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
 Outcome: TypeAlias = Union[  # noqa: UP007
     Committed, AlreadyApplied, Rejected, Conflicted, Overtaken, Unknown
 ]
-Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown]  # noqa: UP007
+Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown, Untold]  # noqa: UP007

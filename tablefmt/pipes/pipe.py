@@ -27,7 +27,7 @@ from tablefmt.pipes.keyed import known_keys, merge_by, upserts
 from tablefmt.pipes.left import left_in
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import Taken, Transform, check_transform, taken_rows, transformed
-from tablefmt.pipes.taking import check_apart
+from tablefmt.pipes.taking import check_apart, first_taken
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
@@ -109,7 +109,8 @@ class Pipe:
         if derived is None:
             assert context is not None
             return nothing_new(self.source, context)
-        run = _Run(self, store, context, replace(options, derived_from=derived), derived)
+        first = first_taken(self.source, derived)
+        run = _Run(self, store, context, replace(options, derived_from=derived), derived, first)
         if names is None:
             return run.append(merge_schema, partition_by)
         return run.merge(names, partition_by)
@@ -124,6 +125,7 @@ class _Run:
     target: TableContext | None
     options: CommitOptions
     derived: DerivedFrom
+    first: int
 
     def append(self, merge_schema: bool, partition_by: Partitions) -> PipeRun:
         pipe = self.pipe
@@ -159,9 +161,7 @@ class _Run:
         return self._ran(taken, done)
 
     def _ran(self, taken: Taken, done: Commit) -> PipeRun:
-        start = self.derived.start
-        first = 0 if start is None else start + 1
-        return PipeRun(first, self.derived.to, taken.rows, done)
+        return PipeRun(self.first, self.derived.to, taken.rows, done)
 
 
 def pipe(

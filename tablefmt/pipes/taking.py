@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tablefmt.changes.beginning import begins_with
 from tablefmt.errors import ChangesExpiredError, InvalidRangeError, TableReplacedError
 from tablefmt.log.cursors_json import LOCATION_BYTES_MAX
 from tablefmt.model.entry import DerivedFrom
+from tablefmt.session.context import TableContext
 from tablefmt.snapshot.cursors import Cursor, Cursors
 from tablefmt.snapshot.head import Head
 
@@ -130,3 +132,13 @@ def _other_log(how: str) -> TableReplacedError:
         rule="PIP-7",
         advice=f"{ANEW}.",
     )
+
+
+def first_taken(source: TableContext, derived: DerivedFrom) -> int:
+    """The first version that a run takes: of a first one that with which the source begins, or 0
+    where that is not known any more.
+    """
+    if derived.start is not None:
+        return derived.start + 1
+    oldest = source.view.head.totals.oldest
+    return oldest if begins_with(source.view, oldest) else 0

@@ -18,6 +18,7 @@ from tablefmt.commit.protocol import (
     Get,
     Missing,
     Put,
+    Remaining,
     Unreadable,
     Winner,
     backoff_seconds,
@@ -33,6 +34,7 @@ from tablefmt.commit.results import (
     NotCommitted,
     Rejected,
     Unknown,
+    Untold,
 )
 from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
 
@@ -299,6 +301,9 @@ def test_a_reply_to_another_request_is_a_mistake_of_the_driver(reading):
         (7, theirs(None, None), NotCommitted(7)),
         (7, Missing(), Unknown(7, "the version is still free")),
         (7, TIMEOUT, Unknown(7, "timeout")),
+        (7, Remaining((Winner(9, "a"), Winner(10, "mine"))), Committed(10)),
+        (7, Remaining((Winner(9, "a"), Winner(10, "b"))), Untold(9)),
+        (None, Remaining((Winner(9, "a"),)), Untold(9)),
         (None, Found((Winner(3, "a"), Winner(4, "mine"))), Committed(4)),
         (None, theirs(None, None, first=3), Unknown(5, "the contested version is not known")),
         (None, Missing(), Unknown(0, "the version is still free")),

@@ -30,6 +30,7 @@ from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, merge_by, named
 from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new, target_of
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
+from tablefmt.pipes.taking import first_taken
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.receipt import Commit
@@ -96,11 +97,11 @@ class SparkPipe:
         if derived is None:
             assert context is not None
             return nothing_new(self.source, context)
+        first = first_taken(self.source, derived)
         parsed = replace(parsed, commit=replace(parsed.commit, derived_from=derived))
         run = _Run(self, store, context, parsed, derived, partition_by)
         with statement_errors():
             done = run.append() if columns is None else run.merge(columns)
-        first = 0 if derived.start is None else derived.start + 1
         went = done.metrics.get("numSourceRows", done.metrics.get("numOutputRows", 0))
         return PipeRun(first, derived.to, went, done)
 
