@@ -31,13 +31,14 @@ def with_field(
 
     Args:
         schema: the table's.
-        name: its name; with dots, if the part before the first is a column, the path to a field.
+        name: its name; with dots, unless they are between backticks, the path to a field.
         field: type, nullability and values; its id and names are not looked at.
         after: the sibling that it comes after; by default it comes last.
         first: it comes before its siblings.
 
     Raises:
-        SchemaMismatchError: SCH-2; no such struct or sibling; a value for a field of a struct.
+        SchemaMismatchError: SCH-2; no such column, struct or sibling; a value for a field of a
+            struct.
     """
     parts = path_of(schema, name, new=True)
     if len(parts) > 1 and field.initial is not None:

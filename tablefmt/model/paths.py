@@ -16,10 +16,11 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     """The names that a dotted name goes through.
 
     A column that is called so as a whole comes first; else dots divide, and backticks go around
-    names that hold one. With `new`, text whose first part is no column is one name as a whole.
+    names that hold one. With `new`, what is no path is one name as a whole, and so is what stands
+    between backticks.
 
     Raises:
-        SchemaMismatchError: it is no path.
+        SchemaMismatchError: it is no path; with `new`, its first part is no column.
     """
     checked_name(name)
     if schema.find(name) is not None or "." not in name:
@@ -30,7 +31,12 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
             return (name,)
         raise SchemaMismatchError(f"{name!r:.200} is no path of a field", [name])
     if new and len(parts) > 1 and schema.find(parts[0]) is None:
-        return (name,)
+        # Not a column of that name as a whole: it would be one for a letter that is wrong.
+        raise SchemaMismatchError(
+            f"there is no column {parts[0]!r:.200} for {name!r:.200} to be a field of; for a "
+            "column with a dot in its name put backticks around it",
+            [name],
+        )
     return parts
 
 

@@ -72,6 +72,7 @@ class Alter(Generic[Made]):
 
         Args:
             name: of the column; a dotted path for a field: `s.f`, `list.element.f`, `map.value.f`.
+                Backticks go around a name that has a dot in it.
             type: DDL text, a pyarrow.DataType, or a Spark DataType. NOT NULL needs a default.
             after: the sibling it comes after; by default it comes last.
             first: it comes before its siblings.

@@ -164,7 +164,9 @@ def test_a_name_with_dots_is_one_column_if_there_is_one() -> None:
     assert path_of(table, "a.b") == ("a.b",)
     assert path_of(table, "`a`.b") == ("a", "b")
     assert path_of(table, "a.`c.d`") == ("a", "c.d")
-    assert path_of(table, "x.y", new=True) == ("x.y",)
+    assert path_of(table, "`x.y`", new=True) == ("x.y",)
+    with pytest.raises(SchemaMismatchError, match="no column 'x'"):
+        path_of(table, "x.y", new=True)
     assert path_of(table, "a.y", new=True) == ("a", "y")
 
 

@@ -201,3 +201,23 @@ def test_a_table_made_by_hand_is_altered_too(tmp_path: Any) -> None:
     assert tablefmt.open(tmp_path / "t").to_arrow().to_pylist() == [
         {"a b": 1, "d`e": None, "c": "x"}
     ]
+
+
+def test_a_field_of_a_column_that_is_not_there_is_no_column() -> None:
+    """SCH-11: a letter that is wrong makes no column called `adress.zip`; backticks make one."""
+    table = tablefmt.create("memory://alter-address", "id INT, address STRUCT<zip: STRING>")
+    table.append([{"id": 1, "address": {"zip": "z"}}])
+    for name in ("adress.zip", "adress.`zip`", "`adress`.zip", "x.y.z"):
+        with pytest.raises(SchemaMismatchError, match="put backticks around it") as caught:
+            table.alter.add_column(name, "STRING")
+        assert caught.value.columns == [name]
+    assert table.refresh().version == 1
+    table.alter.add_column("Address.street", "STRING")
+    table.alter.add_column("`adress.zip`", "STRING", default="d")
+    table.append([{"id": 2, "address": {"zip": "z", "street": "s"}, "adress.zip": "e"}])
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "address": {"zip": "z", "street": None}, "adress.zip": "d"},
+        {"id": 2, "address": {"zip": "z", "street": "s"}, "adress.zip": "e"},
+    ]
+    with pytest.raises(SchemaMismatchError, match="already"):
+        table.alter.add_column("`adress.ZIP`", "STRING")

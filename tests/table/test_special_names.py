@@ -226,7 +226,7 @@ def test_partitions_and_renamed_columns(name: str) -> None:
     path = quoted(name) if "." in name else name
     table.alter.drop_column(path)
     table.append(pa.table({"ident": [2], "st": [{name: 6}]}))
-    table.alter.add_column(name, "BIGINT", default=3)
+    table.alter.add_column(path, "BIGINT", default=3)
     table.append(pa.table({"ident": [3], name: [4], "st": [{name: 7}]}))
     assert [row[name] for row in table.to_arrow().sort_by("ident").to_pylist()] == [3, 3, 4]
     assert table.to_arrow(where=f"{quoted(name)} = 3", limit=1).num_rows == 1
