@@ -37,6 +37,7 @@ def live_batches(
     pushed: pc.Expression | None,
     readahead: int = READAHEAD,
     located: bool = True,
+    most_bytes: int | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The place of a file, and rows of it that are not gone and for which `pushed` is true.
 
@@ -49,6 +50,7 @@ def live_batches(
         pushed: the filter, None for all rows.
         readahead: files that are decoded before their rows are asked for: memory for latency.
         located: POSITION comes after the columns.
+        most_bytes: decoded ahead of whoever asks for rows, at most; by default PIECE_BYTES.
 
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
@@ -65,7 +67,7 @@ def live_batches(
                 parts[place] = inhabited_part(parts[place], live(place))
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
 
-    for run in pieces(parts, widths):
+    for run in pieces(parts, widths, most_bytes):
         there = {fragment.path: spans for fragment, spans in run}
         cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
         computed = {} if pushed is None else {_KEEP: pushed}
@@ -97,13 +99,14 @@ def passing_batches(
     names: Sequence[str],
     pushed: pc.Expression | None,
     readahead: int = READAHEAD,
+    most_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
     parts = whole_parts(files, rows)
-    if pushed is not None and len(list(islice(pieces(parts, widths), 2))) > 1:
+    if pushed is not None and len(list(islice(pieces(parts, widths, most_bytes), 2))) > 1:
         # In one piece Arrow looks by itself at what can pass.
         parts = passing_parts(files, pushed)
-    for run in pieces(parts, widths):
+    for run in pieces(parts, widths, most_bytes):
         some = replace_fragments(files, [fragment for fragment, _ in run])
         yield from scanner(some, names, pushed, readahead=readahead).to_batches()
 

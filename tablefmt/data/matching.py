@@ -122,6 +122,8 @@ class Reading:
     """No more than so many rows will be asked for; None: all."""
     located: bool = False
     """Whether POSITION comes after `names`."""
+    most_bytes: int | None = None
+    """Decoded ahead of whoever asks for rows, at most; None: PIECE_BYTES."""
     look_first: LookFirst = field(default_factory=LookFirst)
     """Learns from one portion to the next."""
 
@@ -205,7 +207,8 @@ def _filtered(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
     """The rows of whole files that pass what is pushed; which file they are of is not told."""
     rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
-    batches = passing_batches(portion.dataset, rows, widths, names, pushed, reading.readahead)
+    ahead, most = reading.readahead, reading.most_bytes
+    batches = passing_batches(portion.dataset, rows, widths, names, pushed, ahead, most)
     return ((0, batch) for batch in batches)
 
 
@@ -216,7 +219,15 @@ def _live(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
     # Without a column there would be nothing to count.
     ahead, located = reading.readahead, reading.located or not names
     return live_batches(
-        portion.dataset, rows, widths, portion.vectors, names, pushed, ahead, located
+        portion.dataset,
+        rows,
+        widths,
+        portion.vectors,
+        names,
+        pushed,
+        ahead,
+        located,
+        reading.most_bytes,
     )
 
 

@@ -5,6 +5,7 @@ Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -45,6 +46,7 @@ def read_files(
     *,
     eager: bool = True,
     first: int | None = None,
+    kept: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Batches in the order of `files`, with the columns asked for under their logical names.
 
@@ -57,6 +59,7 @@ def read_files(
         condition: rows for which it is true are kept.
         eager: all rows will be asked for, so files of a remote store are fetched early.
         first: no more than so many rows will be asked for; None: all.
+        kept: whoever asks keeps all batches at once.
 
     Raises:
         CorruptDataError: DAT-5, a file is missing, of the wrong length, holds another number of
@@ -68,7 +71,9 @@ def read_files(
     condition = condition or RowFilter(None)
     # Those of the condition first: it may name them by place.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
-    reading = Reading(schema, names, condition, first=first)
+    # What is decoded ahead of somebody who keeps all of it takes no memory of its own.
+    most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
+    reading = Reading(schema, names, condition, first=first, most_bytes=most)
     for portion in portions(store, files, condition.needs(schema, names, eager, first)):
         try:
             for rows in matching(portion, reading):

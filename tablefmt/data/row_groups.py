@@ -107,19 +107,23 @@ def _width(kind: pa.DataType) -> int | None:
     return max(1, bits // 8)
 
 
-def pieces(parts: Sequence[Part], widths: Sequence[int]) -> Iterator[list[Part]]:
-    """The parts that hold anything, in order, in runs of PIECE_BYTES at most, or one row group.
+def pieces(
+    parts: Sequence[Part], widths: Sequence[int], most_bytes: int | None = None
+) -> Iterator[list[Part]]:
+    """The parts that hold anything, in order, in runs of so many bytes at most, or one row group.
 
     Args:
         parts: none of them of the same file.
         widths: of each, bytes of a row.
+        most_bytes: PIECE_BYTES unless given.
     """
+    most_bytes = most_bytes or PIECE_BYTES
     run: list[Part] = []
     held = 0
     for part, width in zip(parts, widths, strict=True):
-        for some in _cut(part, PIECE_BYTES // width):
+        for some in _cut(part, most_bytes // width):
             length = width * _rows(some)
-            if run and held + length > PIECE_BYTES:
+            if run and held + length > most_bytes:
                 yield run
                 run, held = [], 0
             run.append(some)

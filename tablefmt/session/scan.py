@@ -74,6 +74,13 @@ class Scan(BatchSource):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Batches in the order of the files' ids; at most `limit` rows in all."""
+        return self._batches()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table."""
+        return pa.Table.from_batches(list(self._batches(kept=True)), self.schema)
+
+    def _batches(self, kept: bool = False) -> Iterator[pa.RecordBatch]:
         left = self.limit
         if left == 0:
             return
@@ -83,7 +90,14 @@ class Scan(BatchSource):
         # Where a condition decides, how many files it takes to have so many rows is not known.
         eager = left is None or self._condition is None
         batches = read_files(
-            self.store, files, schema, self.columns, self._condition, eager=eager, first=left
+            self.store,
+            files,
+            schema,
+            self.columns,
+            self._condition,
+            eager=eager,
+            first=left,
+            kept=kept,
         )
         with told_if_given_up(self.store, self.version):
             for batch in batches:

@@ -105,7 +105,9 @@ def test_rows_of_conditions(
     rows = rows_of(11)
     table = table_of(rows, tmp_path / "t", gone)
     live = [row for row in rows if gone is None or row["id"] % 13 != 5]
+    # A table is read in one piece, a stream in many.
     assert table.to_arrow().to_pylist() == live
+    assert table.to_reader().read_all().to_pylist() == live
     for where, test in CONDITIONS.items():
         expected = [row for row in live if test(row)]
         for columns in (None, ["word", "text"], ["key"], []):
