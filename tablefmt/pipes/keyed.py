@@ -91,6 +91,28 @@ def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
     return [by_name[key.casefold()] for key in keys]
 
 
+def check_taken(names: Sequence[str], target: Sequence[str], uri: str) -> None:
+    """Refuse rows with columns that the target lacks, before anything is merged.
+
+    Args:
+        names: of the rows.
+        target: names of the target's columns.
+        uri: the target's.
+
+    Raises:
+        SchemaMismatchError: it names them, and what to do.
+    """
+    there = {name.casefold() for name in target}
+    lacking = [name for name in names if name.casefold() not in there]
+    if lacking:
+        raise SchemaMismatchError(
+            f"the rows have columns that the target {uri} lacks: {', '.join(map(repr, lacking))}. "
+            "Add them there with alter.add_column() (or rename_column(), where the source's were "
+            "renamed), or leave them out with `transform`",
+            lacking,
+        )
+
+
 def check_comparable(keys: Iterable[Field]) -> None:
     """Refuse columns that no MERGE compares. Raises SchemaMismatchError."""
     nested = [key.name for key in keys if is_nested(key.type)]

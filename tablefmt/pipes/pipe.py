@@ -23,7 +23,7 @@ from tablefmt.operations.append import append_statement
 from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.merge import merge
-from tablefmt.pipes.keyed import known_keys, merge_by, upserts
+from tablefmt.pipes.keyed import check_taken, known_keys, merge_by, upserts
 from tablefmt.pipes.left import left_in
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import Taken, Transform, check_transform, taken_rows, transformed
@@ -145,6 +145,8 @@ class _Run:
         with upserts(rows, pipe.transform, keys, self._columns) as new:
             if self.target is None:
                 return self._make(new.came(), partition_by)
+            there = self.target.view.head.metadata.schema.names
+            check_taken(new.columns.names, there, self.store.uri)
             statement = merge_by(new.keys, new.columns.names)
             done = merge(self.target, new.taken.reader, statement, self.options)
             return self._ran(new.taken, done)

@@ -702,3 +702,27 @@ def test_a_place_too_long_for_an_entry_is_left_out() -> None:
         tablefmt.pipe(here).into(there)
         here.append({"id": [number]})
     assert shown(tablefmt.open(there)) == [(1,), (2,)]
+
+
+def test_columns_that_the_target_lacks_are_named_with_what_to_do() -> None:
+    """PIP-5: by keys, of a source that gained a column or renamed one."""
+    table = tablefmt.create(place(), {"id": [1], "a": [10]})
+    uri = place()
+    tablefmt.pipe(table).into(uri, keys="id")
+    target = tablefmt.open(uri)
+    table.alter.add_column("n`", "INT")
+    table.alter.rename_column("a", "b")
+    table.append({"id": [2], "b": [20], "n`": [5]})
+    with pytest.raises(SchemaMismatchError, match="lacks: 'b', 'n`'") as caught:
+        tablefmt.pipe(table).into(uri, keys="ID")
+    assert caught.value.columns == ["b", "n`"]
+    for part in (target.uri, "alter.add_column()", "rename_column()", "`transform`"):
+        assert part in str(caught.value)
+    assert (target.refresh().version, target.to_arrow().to_pylist()) == (1, [{"id": 1, "a": 10}])
+    target.alter.rename_column("a", "B")
+    target.alter.add_column("n`", "INT")
+    tablefmt.pipe(table).into(uri, keys="ID")
+    assert target.refresh().to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "B": 10, "n`": None},
+        {"id": 2, "B": 20, "n`": 5},
+    ]

@@ -26,7 +26,7 @@ from tablefmt.model.entry import DerivedFrom
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
-from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, merge_by, named
+from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, check_taken, merge_by, named
 from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new, target_of
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
@@ -142,6 +142,9 @@ class _Run:
         news = self._made(new)
         names = named(keys, news.columns)
         check_comparable(schema_from(news.select(*map(quote_name, names)).schema).fields)
+        if self.target is not None:
+            there = self.target.view.head.metadata.schema.names
+            check_taken(news.columns, there, self.store.uri)
         # Rows and keys are worked out once: a function may give others each time. What is let go
         # of has GONE: without it, it could be a DataFrame that the caller keeps.
         parts = [source := news.withColumn(GONE, functions_of(news).lit(False)).persist()]
