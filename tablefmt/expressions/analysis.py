@@ -42,7 +42,8 @@ _GRAMMAR: frozenset[type[exp.Expression]] = frozenset(
         *(exp.Column, exp.Identifier, exp.Dot, exp.Paren, exp.DataType, exp.DataTypeParam, exp.Var),
         *(exp.Literal, exp.RawString, exp.HexString, exp.Boolean, exp.Null),
         *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE),
-        *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.Escape),
+        *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike),
+        exp.Escape,
         *(exp.Cast, exp.TryCast, exp.Case, exp.If),
         *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.DPipe),
     }
@@ -53,7 +54,7 @@ _FUNCTIONS: frozenset[type[exp.Expression]] = frozenset(
         *(exp.Coalesce, exp.Nullif, exp.Nvl2, exp.Greatest, exp.Least),
         *(exp.Abs, exp.Floor, exp.Ceil, exp.Round),
         *(exp.Concat, exp.Upper, exp.Lower, exp.Trim, exp.Length, exp.Substring),
-        *(exp.Left, exp.Right, exp.Replace),
+        *(exp.Left, exp.Right, exp.Replace, exp.MD5),
         *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.TsOrDsAdd, exp.DateDiff),
     }
 )

@@ -140,6 +140,18 @@ def _like(node: exp.Like, read: Read, escape: str = "\\") -> Typed:
     )
 
 
+def _ilike(node: exp.ILike, read: Read) -> Typed:
+    """LIKE of both in small letters, which Spark makes of it too."""
+    pattern = read(node.expression)
+    if pattern.text is None or not pattern.text.isascii():
+        raise UnsupportedFeatureError(
+            f"{shown(node)}: a pattern that varies, or is beyond ASCII", ["sql:ilike"]
+        )
+    lowered = read(exp.Lower(this=node.this))
+    small = text_literal(like_pattern(pattern.text.lower(), "\\"))
+    return Typed(f"({lowered.sql} LIKE {small} ESCAPE '\\')", BOOLEAN)
+
+
 def _escape(node: exp.Escape, read: Read) -> Typed:
     mark = read(node.expression).text
     if not isinstance(node.this, exp.Like) or mark is None or len(mark) != 1:
@@ -243,6 +255,7 @@ CONDITIONS: Mapping[type[exp.Expression], Write] = {
     exp.Is: _is,
     exp.IsNan: _is_nan,
     exp.Like: _like,
+    exp.ILike: _ilike,
     exp.Escape: _escape,
     exp.StartsWith: _match("starts_with"),
     exp.EndsWith: _match("ends_with"),

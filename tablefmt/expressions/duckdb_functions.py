@@ -56,6 +56,12 @@ def _letters(function: str) -> Write:
     return write
 
 
+def _md5(node: exp.MD5, read: Read) -> Typed:
+    (value,) = texts(node, read, node.this)
+    # Of the bytes of its UTF-8, in lower-case digits, in either.
+    return Typed(f"md5({value})", STRING)
+
+
 def _trim(node: exp.Trim, read: Read) -> Typed:
     if node.expression is not None or node.args.get("collation"):
         raise refused(node, "TRIM of given letters", "trim")
@@ -196,6 +202,7 @@ FUNCTIONS: Mapping[type[exp.Expression], Write] = {
     exp.DPipe: _joined,
     exp.Upper: _letters("upper"),
     exp.Lower: _letters("lower"),
+    exp.MD5: _md5,
     exp.Trim: _trim,
     exp.Length: _length,
     exp.Substring: _substring,

@@ -71,6 +71,9 @@ SAME = [
     "q < z", "q < t", "q = DATE'2024-02-29'", "t >= TIMESTAMP'2024-02-29 12:00:00'",
     "q = '2024-03-01'", "t < '2024-03-01 00:00:00'", "i = '7'", "n > 2",
     "s LIKE 'x\\\\%%'", "s LIKE '%l_o%'", "u NOT LIKE '_%'", "s LIKE 'x|%%' ESCAPE '|'",
+    "concat('Ab%', CAST(i AS STRING)) ILIKE 'aB\\\\%%'", "left(s, 1) ILIKE 'X'",
+    "concat('K', CAST(i AS STRING)) ILIKE 'k7'",
+    "concat('K', CAST(i AS STRING)) NOT ILIKE 'k_'",
     "startswith(s, 'x%')", "endswith(s, 'z')", "contains(s, 'é')",
     # Branches and NULLs.
     "CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' END", "CASE i WHEN 7 THEN 1 WHEN 0 THEN 2.5 END",
@@ -80,7 +83,8 @@ SAME = [
     # Texts.
     "concat(s, u)", "s || '-' || i", "concat(s, e, q, o)", "length(s)", "trim(u)", "ltrim(u)",
     "rtrim(u)", "substring(s, 2, 3)", "substr(s, 2)", "left(s, 2)", "right(s, 2)",
-    "replace(s, 'l', 'L')", "replace(s, '', 'L')", "upper(left(s, 1) || 'b')",
+    "replace(s, 'l', 'L')", "replace(s, '', 'L')",
+    "md5(s)", "md5(concat(u, ''))", "md5(NULL)", "upper(left(s, 1) || 'b')",
     # Casts.
     "CAST(nvl2(g, 2.9D, -2.9D) AS INT)", "CAST(e AS INT)", "CAST(-2.675D AS BIGINT)",
     "CAST(i AS DOUBLE)",
@@ -117,6 +121,8 @@ REFUSED = {
     "CAST(t AS STRING)": "sql:cast",
     "s RLIKE 'a'": "sql:regexplike",
     "hash(i)": "sql:hash",
+    "s ILIKE u": "sql:ilike",
+    "s ILIKE 'É'": "sql:ilike",
     "try_cast(s AS INT)": "sql:try_cast",
     "r = r": "sql:nested-comparison",
     "x * CAST(l AS DECIMAL(20, 0))": "sql:decimal-digits",
