@@ -1,5 +1,5 @@
-"""Killed at any request of a restore, a vacuum or an expiry: nothing that is needed is gone, and
-run again it does the rest.
+"""Killed at any request of a restore, a vacuum, an expiry or a checkpoint: nothing that is needed
+is gone, and run again it does the rest.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from tablefmt.errors import TablefmtError
-from tablefmt.log.names import CHECKPOINTS, entry_key
+from tablefmt.log.names import CHECKPOINTS, entry_key, root_version
 from tablefmt.maintenance.expire import expire_log
 from tablefmt.maintenance.vacuum import vacuum
 from tablefmt.snapshot.checkpoints.read import listed_roots
+from tablefmt.snapshot.load import LogView
 from tablefmt.store.local import LocalStore
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
@@ -71,6 +72,10 @@ def expire(store: Store) -> None:
     expire_log(handle(store, later()).context, dry_run=False)
 
 
+def checkpoint(store: Store) -> None:
+    handle(store, later()).checkpoint()
+
+
 def check_restore(store: Store) -> bool:
     """Whether it was applied; nothing of the past is lost either way."""
     found = ids(handle(store))
@@ -96,10 +101,17 @@ def check_expiry(store: Store) -> bool:
     return len(keys) < 6
 
 
+def check_checkpoint(store: Store) -> bool:
+    """Every version has its rows; whether it is written whole."""
+    assert not check_vacuum(store)
+    return bool(listed_roots(store))
+
+
 WORKS: dict[str, tuple[Callable[[Store], None], Callable[[Store], bool], list[int]]] = {
     "restore": (restore, check_restore, [2, 12]),
     "vacuum": (clean, check_vacuum, AFTER),
     "expiry": (expire, check_expiry, AFTER),
+    "checkpoint": (checkpoint, check_checkpoint, AFTER),
 }
 
 
@@ -130,6 +142,10 @@ def finish(store: Store, name: str) -> None:
         assert len(roots) == 2
         parts = {one.key for one in store.list_after(f"{CHECKPOINTS}parts/")}
         assert parts == {part for root in roots for part in parts_of(store, root)}
+    if name == "checkpoint":
+        # A root that nobody heard of is as good as the one of the next run.
+        assert {root_version(root) for root in listed_roots(store)} == {5}
+        assert LogView.open(store).base.version == 5
     if name == "expiry":
         assert [key for key in map(entry_key, range(1, 5)) if key in all_keys(store)] == []
 
@@ -161,7 +177,7 @@ def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
-    "name", ["restore", "vacuum", pytest.param("expiry", marks=pytest.mark.soak)]
+    "name", ["restore", "vacuum", "checkpoint", pytest.param("expiry", marks=pytest.mark.soak)]
 )
 def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None:
     """RET-5, STO-1: a real process, a real signal, a real disk."""
