@@ -327,7 +327,7 @@ def create(
     uri: Uri,
     schema: Any,
     *,
-    partition_by: Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = (),
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -339,7 +339,7 @@ def create(
         uri: a local path, file://, s3:// (s3a:// is the same) or memory:// (STO-11).
         schema: pyarrow.Schema, Spark StructType, or DDL text. Or data, as of `Table.append`: its
             columns are the table's, and its rows are version 1. Rows that do not fit make no table.
-        partition_by: names of top-level columns that are not nested; one column has to be left.
+        partition_by: names of top-level columns that are not nested, or one; one has to be left.
         properties: table properties by name.
         comment: what people say of it, up to 4,000 characters (ENT-11). Of columns: `COMMENT '…'`
             in DDL text, b"comment" in the metadata of a pyarrow field.
