@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.model.arguments import check_flags
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
@@ -65,6 +66,7 @@ class LayoutVerbs:
             InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
             UnsupportedFeatureError: memory://, which the workers do not see.
         """
+        check_flags(dry_run=dry_run)
         options, context = commit_options(commit), self.table.context
         condition = files_where(self.spark, context, where)
         asked = Compaction(kind=kind, where=condition, target_file_size=target_file_size)
@@ -114,6 +116,7 @@ class LayoutVerbs:
         range, as bytes that it does not look into. Arguments and errors as of `Table.cluster`, and
         UnsupportedFeatureError as of `compact`.
         """
+        check_flags(dry_run=dry_run)
         options, context = commit_options(commit), self.table.context
         condition = files_where(self.spark, context, where)
         asked = Cluster(by=by, curve=curve, where=condition, target_file_size=target_file_size)

@@ -5,6 +5,9 @@ Knows the log alone; who runs the stream, and reads the files, is another's matt
 
 from __future__ import annotations
 
+from functools import partial
+
+from tablefmt.changes.beginning import begins_with
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.range import Bounds, covered
 from tablefmt.errors import (
@@ -222,11 +225,11 @@ class StreamSource:
         bounds = Bounds(starting_timestamp=timestamp)
         if isinstance(version, int):
             bounds = Bounds(starting_version=version)
-        begin = covered(bounds, timeline, 0)
+        begin = covered(bounds, timeline, 0, begins_with=partial(begins_with, self.view))
         if timestamp is not None and begin.empty:
             times = show_time(timeline.earliest), show_time(timeline.time_versions[-1])
             raise VersionNotFoundError(f"time {show_time(to_micros(timestamp))}", *times)
-        return Position(begin.first)
+        return Position(begin.before + 1)
 
     def _offset(self, position: Position, began: Position) -> StreamOffset:
         entry = self.files.digest(position.known) if position.known >= 0 else None

@@ -26,7 +26,9 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.names import entry_key
+from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.times import show_time
+from tablefmt.session.options import CommitOptions
 from tablefmt.spark.streams.source import PASSED_OVER_MAX, StreamSource
 from tablefmt.spark.streams.source_offset import Position, StreamOffset
 from tablefmt.spark.streams.source_options import parse_stream_options
@@ -331,6 +333,26 @@ def test_a_stream_begins_where_its_options_say(table: tablefmt.Table) -> None:
     # What came after the first batch, of nothing, is not lost with the query.
     following = load(table, startingVersion="latest").next_offset(end, limited=True)
     assert read(latest, end, following) == Counter({(6, "insert", (7, "a")): 1})
+
+
+def test_a_stream_begins_where_a_table_does_that_is_in_the_place_of_another() -> None:
+    """STR-3, INC-1: versions 0 and 1 are the other table's, 2 makes this one."""
+    clock, store = Clock(), memory()
+    new_table(store, clock=clock)
+    drop_at(store, CommitOptions(), environment=clock.environment())
+    clock.forward(1)
+    made = new_table(store, clock=clock)
+    stored = made.context.view.entries_after(1)[-1].entry
+    when = show_time(stored.timestamp)
+    assert stored.version == 2 == made.context.view.timeline.oldest
+    begins: list[dict[str, Any]] = [{"startingVersion": "2"}, {"startingTimestamp": when}]
+    begins.append({"startingVersion": "earliest"})
+    for asked in begins:
+        assert [read for _, read in batches(made, **asked)] == [Counter()]
+    made.append(rows(4))
+    for asked in begins:
+        found = [read for _, read in batches(made, readChangeFeed="true", **asked)]
+        assert found == [Counter({(3, "insert", (4, "a")): 1})]
 
 
 @pytest.mark.parametrize(
