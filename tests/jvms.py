@@ -11,8 +11,8 @@ from pathlib import Path
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
-"""`.ci/recipes env` makes it, by tests/spark/class_archive.py. It belongs to its environment: where
-Java or the jars are others, no JVM takes it."""
+"""`.ci/recipes classes` makes it, by tests/spark/class_archive.py. It belongs to its environment:
+where Java or the jars are others, no JVM takes it."""
 
 
 def options() -> str:

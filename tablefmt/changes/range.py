@@ -84,12 +84,16 @@ def covered(
     # What a commit took away was live at the version before it.
     oldest = timeline.oldest
     begins = first == oldest > 0 and begins_with(first)
+
+    def earliest() -> int:
+        return oldest if begins_with(oldest) else oldest + 1
+
     is_kept = first > oldest or oldest == 0 or begins
     if not is_kept and expired == "error":
-        raise ChangesExpiredError(first, oldest if begins_with(oldest) else oldest + 1)
+        raise ChangesExpiredError(first, earliest())
     last, settled = _end(bounds, timeline, now_us)
-    if last < timeline.oldest:
-        raise ChangesExpiredError(first, timeline.oldest + 1)
+    if last < oldest:
+        raise ChangesExpiredError(first, earliest())
     # A version to start at and a version to end at, both inclusive, leave nothing empty.
     if first > last + 1 or (first > last and bounds.starting_version is not None):
         raise InvalidRangeError(

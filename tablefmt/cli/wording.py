@@ -23,7 +23,9 @@ OPTIONS = {
 }
 """Argument -> option. No other argument is called so, and no column need be."""
 
-_ARGUMENT = re.compile(r"(?<![\w`'\"])(" + "|".join(map(re.escape, OPTIONS)) + r")(=True)?(?!\w)")
+# Not a part of an address.
+_BEFORE, _AFTER = r"(?<![\w`'\"/.:-])", r"(?![\w/-]|\.\w)"
+_ARGUMENT = re.compile(f"{_BEFORE}({'|'.join(map(re.escape, OPTIONS))})(=True)?{_AFTER}")
 _TWICE = re.compile(r"(--[a-z-]+)((?:, | and | or )\1)+(?![\w-])")
 
 

@@ -76,9 +76,10 @@ def stats_of(metadata: Metadata) -> list[Field]:
     A value that names what is no such column is passed over (PTY-1): writers of before did not
     refuse it, and the table has to stay writable.
     """
-    if stats_problem(metadata.schema, metadata.properties) is not None:
+    try:
+        return stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
+    except SchemaMismatchError:
         return stats_columns(metadata.schema)
-    return stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
 
 
 def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismatchError | None:

@@ -40,9 +40,9 @@ def checked_name(given: Any) -> str:
     Raises:
         SchemaMismatchError: it is no text.
     """
-    if type(given) is not str:
+    if not isinstance(given, str):
         raise SchemaMismatchError(f"{given!r:.100} is no name of a column")
-    return given
+    return str(given)
 
 
 def checked_names(given: Any, what: str) -> list[str]:

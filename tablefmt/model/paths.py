@@ -22,7 +22,7 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     Raises:
         SchemaMismatchError: it is no path; with `new`, its first part is no column.
     """
-    checked_name(name)
+    name = checked_name(name)
     if schema.find(name) is not None or "." not in name:
         return (name,)
     parts = parts_of(name)

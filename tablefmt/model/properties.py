@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arguments import checked_mapping, checked_names
@@ -68,7 +69,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and 0 < int(text) < 1 << 50
 
 
-NAMES = "statsColumns"
+STATS_COLUMNS = "statsColumns"
 """The property that names columns."""
 
 DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
@@ -88,7 +89,7 @@ PROPERTIES: dict[str, Property] = {
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
     "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
-    NAMES: Property(None, lambda text: True, "column names, separated by commas"),
+    STATS_COLUMNS: Property(None, lambda text: True, "column names, separated by commas"),
 }
 
 USER_PREFIX = "user."
@@ -126,13 +127,13 @@ def _text(name: str, given: Any) -> str:
     Raises:
         SchemaMismatchError: what is kept as text would not be what was given.
     """
-    if isinstance(given, bool):
+    if isinstance(given, bool | np.bool_):
         return str(given).lower()
     if isinstance(given, timedelta):
         return _duration_text(given)
-    if name == NAMES and isinstance(given, Iterable) and not isinstance(given, str | bytes):
+    if name == STATS_COLUMNS and isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return ", ".join(map(_listed, checked_names(given, name)))
-    if isinstance(given, str | int | float | Decimal):
+    if isinstance(given, str) or not (given is None or isinstance(given, Iterable)):
         return str(given)
     raise SchemaMismatchError(
         f"property {name} is {given!r:.100}, and properties are text"

@@ -75,7 +75,8 @@ def _entries_from(context: TableContext, version: int) -> tuple[list[StoredEntry
     if last < version + len(entries):
         return entries, True
     first = max(kept_from(context.store, last), version)
-    return context.view.entries_after(first - 1), False
+    # All there is, if the entry that was not there yet has come in between.
+    return context.view.entries_after(first - 1), first == version
 
 
 def _check_same(context: TableContext, own: StoredEntry) -> None:

@@ -97,11 +97,10 @@ def takes_both_ends(
     then = _schema_at(target, at)
     apart = _not_followed(what.kept, target.view.head.metadata.schema, then)
     folded = {key.casefold() for key in keys}
-    others = [
-        *what.replaced,
-        *(new for old, new in apart if old.casefold() != new.casefold()),
-        *(new for _, new in apart if new.casefold() in folded),
+    moved = [
+        new for old, new in apart if old.casefold() != new.casefold() or new.casefold() in folded
     ]
+    others = [*what.replaced, *moved]
     if others and (chosen or any(name.casefold() in folded for name in others)):
         raise SchemaMismatchError(
             f"since version {start} of the source, which was taken last, "

@@ -125,7 +125,8 @@ class TableContext:
         if options.application is None:
             return None
         application_id, version = options.application
-        known = self.view.head.applications.get(application_id)
+        # What another thread's append passed over may have it.
+        known = self.view.read_head.applications.get(application_id)
         if known is None or version > known[0].version:
             return None
         last, at = known

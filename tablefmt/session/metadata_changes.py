@@ -62,7 +62,7 @@ def wider_of(name: str, kind: Any) -> Field:
 
 
 def _one_column(name: str, kind: Any) -> Field:
-    checked_name(name)
+    name = checked_name(name)
     if isinstance(kind, str):
         schema = schema_from(f"{quote_name(name)} {kind}")
     elif isinstance(kind, pa.DataType):

@@ -60,9 +60,9 @@ class ReadableHandle(Handle):
 
         Raises:
             VersionNotFoundError: no such version, or a time before the first.
-            InvalidRangeError: a version and a time; what is neither.
+            InvalidRangeError: a version and a time; what is neither; the limit.
             SchemaMismatchError: a column that is not there.
-            InvalidPredicateError, UnsupportedFeatureError: the condition or the limit.
+            InvalidPredicateError, UnsupportedFeatureError: the condition.
         """
         asked = version is not None or timestamp is not None
         snapshot = self.context.view.snapshot(self.context.resolve_point(version, timestamp))

@@ -66,6 +66,7 @@ def test_what_was_the_other_tables_is_not_told(table: Table) -> None:
         {"starting_version": 0},
         {"starting_version": 2},
         {"after_version": 0},
+        {"starting_version": 1, "ending_version": 2, "expired": "snapshot"},
     ]
     for asked in begins:
         with pytest.raises(ChangesExpiredError) as caught:

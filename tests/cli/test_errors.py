@@ -236,6 +236,8 @@ def test_errors_speak_of_options(arguments: list[str], advice: str) -> None:
         ("gives no end: leave ending_… out", "gives no end: leave --until out"),
         ("no column 'dry_run', nor `dry_run`", "no column 'dry_run', nor `dry_run`"),
         ("my_dry_run and dry_runs", "my_dry_run and dry_runs"),
+        ("no table at /x/dry_run/t", "no table at /x/dry_run/t"),
+        ("no table at s3://dry_run.x/storage_options", "no table at s3://dry_run.x/storage_options"),
     ],
 )  # fmt: skip
 def test_what_is_called_otherwise_on_the_command_line(message: str, shown: str) -> None:

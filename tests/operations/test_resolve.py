@@ -8,6 +8,9 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitUnknownError, TableReplacedError
+from tablefmt.model.entry import StoredEntry
+from tablefmt.operations import resolve
+from tablefmt.store.protocol import Store
 from tests.tables import handle, memory, new_table, rows
 
 _numbers = count()
@@ -51,3 +54,18 @@ def test_a_commit_of_the_table_that_was_here_before_is_not_this_ones() -> None:
     found = table.resolve(own.transaction)
     assert found is not None
     assert found.version == own.version == 4
+
+
+def test_a_commit_that_comes_in_while_it_is_asked_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CMT-9: the version was free at the first look, and another writer has it at the second."""
+    store = memory()
+    table = new_table(store)
+    look = resolve.read_tail
+
+    def slow(asked: Store, version: int) -> list[StoredEntry]:
+        found = look(asked, version)
+        handle(store).append(rows(1))
+        return found
+
+    monkeypatch.setattr(resolve, "read_tail", slow)
+    assert table.resolve("0" * 32, 1) is None

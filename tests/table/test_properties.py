@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.maintenance.verify import Finding
 from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.model.properties import check_properties
 from tests.tables import extend, handle, new_table, rows
 
 _numbers = count()
@@ -108,3 +110,24 @@ def test_a_duration_may_be_a_timedelta(given: Any, kept: str) -> None:
 def test_what_is_no_duration_is_refused(given: Any) -> None:
     with pytest.raises(SchemaMismatchError, match="deletedFileRetentionDuration is"):
         made(deletedFileRetentionDuration=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"targetFileSize": np.int64(5)}, {"targetFileSize": "5"}),
+        ({"appendOnly": np.bool_(True)}, {"appendOnly": "true"}),
+        ({"user.day": date(2026, 1, 2), "user.x": np.str_("y")},
+         {"user.day": "2026-01-02", "user.x": "y"}),
+    ],
+)  # fmt: skip
+def test_what_has_a_text_is_kept_as_that(given: Any, kept: dict[str, str]) -> None:
+    """PTY-2."""
+    assert check_properties(given) == kept
+
+
+@pytest.mark.parametrize("given", [None, b"x", [1], {"a": 1}])
+def test_what_has_none_is_refused(given: Any) -> None:
+    """PTY-2."""
+    with pytest.raises(SchemaMismatchError, match="properties are text"):
+        check_properties({"user.x": given})

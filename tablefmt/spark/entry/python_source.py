@@ -22,7 +22,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tablefmt.changes.read import Changes
-from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
+from tablefmt.errors import (
+    SchemaMismatchError,
+    TablefmtError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema_views import nullable, without_comments
@@ -86,6 +91,9 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
                 return self._columns_of_stream()
             try:
                 return self._columns()
+            except VersionNotFoundError:
+                # A stream may begin after the head, and rows of now may not be asked for there.
+                raise
             except TablefmtError as error:
                 # The options may be those of a stream.
                 try:

@@ -154,7 +154,8 @@ class UnlimitedReader(StreamReader):
         if limits:
             raise UnsupportedFeatureError(
                 f"{', '.join(limits)}: this release of Spark does not say where a batch begins, so "
-                "each is all that there is; leave it out, or use Spark 4.2 or a classic session",
+                "each is all that there is; leave it out, or use Spark 4.2, or a classic session "
+                "that reads natively",
                 [f"option:{name}" for name in limits],
             )
 

@@ -26,6 +26,7 @@ def install(spark: Session) -> None:
     _wrap(readwriter.DataStreamReader, "load", _loading)
     _wrap(readwriter.DataStreamWriter, "partitionBy", _telling(PARTITION_COLUMNS))
     _wrap(readwriter.DataStreamWriter, "clusterBy", _telling(CLUSTERING_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "start", _start)
     _wrap(readwriter.DataStreamWriter, "toTable", _to_table)
 
 
@@ -62,10 +63,22 @@ def _telling(option: str) -> Callable[[Any], Any]:
     return wrapped
 
 
+def _start(original: Any) -> Any:
+    def start(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        described = getattr(self, "_write_proto", None)
+        if described is not None and not _is_ours(format or described.format):
+            # They may refuse options that they do not know.
+            for option in (PARTITION_COLUMNS, CLUSTERING_COLUMNS):
+                described.options.pop(option, None)
+        return original(self, path, format, *given, **named)
+
+    return start
+
+
 def _to_table(original: Any) -> Any:
     def to_table(self: Any, tableName: str, format: Any = None, *given: Any, **named: Any) -> Any:
         known = format or getattr(getattr(self, "_write_proto", None), "format", None)
-        if _is_ours(known):
+        if _is_ours(known) and not hasattr(self, "_jwrite"):
             raise UnsupportedFeatureError(
                 "Spark hands nothing of a catalog's table on to a Python data source, so no batch "
                 "would go there; give the path to start(), or use a classic session",

@@ -12,6 +12,7 @@ from tablefmt.model.schema_views import nullable
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.entry.callers import path_of, place, session_of
+from tablefmt.spark.entry.stream_hints import READ_STREAM
 from tablefmt.spark.runtime.frames import JavaObject
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.spark.streams.source_classic import java_stream
@@ -57,8 +58,9 @@ def _stream(session: JavaObject, given: str, loaded: str | None) -> JavaObject:
 
 def _opened(given: str) -> tuple[StreamOptions, LogView]:
     asked = json.loads(given)
-    # Of Hive's catalog, beside the options of the storage.
-    asked.pop("serialization.format", None)
+    # Of Hive's catalog, beside the options of the storage; and of a session without our classes.
+    for name in ("serialization.format", READ_STREAM):
+        asked.pop(name, None)
     options = parse_stream_options(asked)
     uri = place(path_of(options.path))
     return options, open_context(open_store(uri, options.storage_options)).view

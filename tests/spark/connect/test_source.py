@@ -173,6 +173,7 @@ def test_times_without_a_zone_are_refused_where_the_zone_is_not_told(
         ({"timestampAsOf": "1999-01-01"}, VersionNotFoundError, "1999"),
         ({"readChangeFeed": "true"}, InvalidRangeError, "readChangeFeed"),
         ({"startingVersion": "0"}, InvalidRangeError, "startingVersion"),
+        ({"readChangeFeed": "true", "startingVersion": "1"}, VersionNotFoundError, "version 1"),
         ({"colour": "red"}, UnsupportedFeatureError, "colour"),
     ],
 )
