@@ -30,7 +30,14 @@ def found(frame: Any) -> dict[int, Counter[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "backend"), [(2, "native"), (3, "native"), (8, "native"), (2, "arrow"), (3, "arrow")]
+    ("seed", "backend"),
+    [
+        (3, "native"),
+        (8, "native"),
+        (3, "arrow"),
+        pytest.param(2, "native", marks=pytest.mark.soak),
+        pytest.param(2, "arrow", marks=pytest.mark.soak),
+    ],
 )
 def test_windows_of_a_history_have_the_rows_of_the_model(
     spark: Any, uri: str, seed: int, backend: str, use_backend: Any
