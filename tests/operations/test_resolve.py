@@ -8,6 +8,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitUnknownError, TableReplacedError
+from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.operations import resolve
 from tablefmt.store.protocol import Store
@@ -60,7 +61,7 @@ def test_a_commit_that_comes_in_while_it_is_asked_decides(monkeypatch: pytest.Mo
     """CMT-9: the version was free at the first look, and another writer has it at the second."""
     store = memory()
     table = new_table(store)
-    look = resolve.read_tail
+    look = read_tail
 
     def slow(asked: Store, version: int) -> list[StoredEntry]:
         found = look(asked, version)
