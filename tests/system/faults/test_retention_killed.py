@@ -117,7 +117,7 @@ WORKS: dict[str, tuple[Callable[[Store], None], Callable[[Store], bool], list[in
 
 FAULTS = [
     "kill_after",
-    "lost_answer",
+    pytest.param("lost_answer", marks=pytest.mark.soak),
     # What is killed before a request is as if killed after the one before it.
     pytest.param("kill_before", marks=pytest.mark.soak),
     pytest.param("refused", marks=pytest.mark.soak),
