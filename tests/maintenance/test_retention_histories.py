@@ -30,6 +30,11 @@ VERBS = (
 )
 
 
+def as_content(rows: pa.Table) -> Content:
+    """Rows as tuples of the columns' names and values."""
+    return sorted((tuple(sorted(row.items())) for row in rows.to_pylist()), key=repr)
+
+
 class History:
     """A table, and what every version of it holds."""
 
@@ -39,7 +44,7 @@ class History:
         self.clock = Clock()
         self.table = new_table(self.store, clock=self.clock, partitioned=seed % 2 == 0)
         self.known: dict[int, Content] = {0: []}
-        self.oldest = 0
+        self.oldest = self.made = 0
         self.columns = 0
 
     def rows(self) -> pa.Table:
@@ -52,8 +57,7 @@ class History:
 
     def content(self, version: int | None = None) -> Content:
         """Rows as tuples of the columns' names and values."""
-        found = handle(self.store, self.clock).to_arrow(version=version)
-        return sorted((tuple(sorted(row.items())) for row in found.to_pylist()), key=repr)
+        return as_content(handle(self.store, self.clock).to_arrow(version=version))
 
     def step(self) -> None:
         verb, number = self.random.choice(VERBS), self.random.randrange(30)
@@ -95,7 +99,7 @@ class History:
         elif verb == "table" and number < 6:
             drop_at(self.store, CommitOptions(), environment=self.clock.environment())
             self.table = new_table(self.store, clock=self.clock)
-            self.columns = 0
+            self.columns, self.made = 0, self.table.version
         self.note()
 
     def note(self) -> None:
@@ -117,8 +121,14 @@ class History:
                 continue
             with pytest.raises(VersionNotFoundError):
                 fresh.to_arrow(version=version)
-            with pytest.raises(ChangesExpiredError):
-                fresh.changes(after_version=version)
+            if version + 1 == self.oldest == self.made:
+                # The table begins after it, so that nothing is missing.
+                net = fresh.changes(after_version=version, content="net").to_arrow()
+                assert set(net["_change_type"].to_pylist()) <= {"insert"}
+                assert as_content(net.select(fresh.schema.names)) == self.content()
+            else:
+                with pytest.raises(ChangesExpiredError):
+                    fresh.changes(after_version=version)
             with pytest.raises(VersionNotFoundError):
                 fresh.restore(version=version)
         assert_sound(self.store)
