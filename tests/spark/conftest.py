@@ -1,18 +1,28 @@
-"""One Spark session for all tests, in a time zone that is not UTC and has summer time."""
+"""One Spark session for all tests, on an executor in a process of its own.
+
+Its time zone is not UTC and has summer time.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 import tablefmt.spark
 from tablefmt.spark.backends.choice import SETTING
 from tablefmt.spark.backends.native.relation import Files, pruner
 from tablefmt.spark.jvm.loader import problem
+from tests import jvms
+from tests.places import ROOT
 
+MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local[2,4]")
+"""Executors of users have none of the classes that the driver's JVM compiles; these have none too."""
 ZONE = "America/New_York"
 JVMS = frozenset({"spark", "connect_address"})
 
@@ -31,10 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = tablefmt.spark.session(
         "tests",
-        master="local[2,4]",
+        master=MASTER,
         s3=True,
         **{
             "spark.driver.memory": "2g",
+            "spark.executor.memory": "1g",
+            "spark.executor.extraJavaOptions": jvms.options(),
+            # Python workers run functions of the tests.
+            "spark.executorEnv.PYTHONPATH": str(ROOT),
             "spark.sql.session.timeZone": ZONE,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",
@@ -44,8 +58,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     # Falling back would answer most tests too.
     assert problem(session) is None
+    work = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
     yield session
     session.stop()
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @pytest.fixture

@@ -254,7 +254,8 @@ public class DeletedRows {
       return "deleted";
     }
 
-    private Object writeReplace() {
+    // Janino makes a private method of a nested class static, and Java does not call it.
+    protected Object writeReplace() {
       return new Literal(value(), dataType());
     }
   }
