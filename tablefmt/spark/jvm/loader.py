@@ -20,6 +20,7 @@ from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm import callback_server
 from tablefmt.spark.jvm.sessions import SessionCache
 from tablefmt.spark.runtime.frames import JavaObject, Session
 
@@ -135,6 +136,7 @@ def problem(spark: Session) -> str | None:
         if jvm not in _problems:
             try:
                 new_instance(spark, "Bridge")
+                callback_server.ensure_started(jvm)
                 _problems[jvm] = None
             except (UnsupportedFeatureError, Py4JError, TypeError) as error:
                 _withdraw()
@@ -309,9 +311,7 @@ class Callback:
 
 def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
     """`function` for the JVM. bytes become byte[], str String, None null."""
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    ensure_callback_server_started(gateway(spark))
+    callback_server.ensure_started(gateway(spark))
     return Callback(function)
 
 
