@@ -37,8 +37,11 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     scheme, root, key = match[1], unquote(match[2]), unquote(match[3])
     message = "it is missing: its version was vacuumed since it was read, or it is lost"
     if scheme == "file":
+        store = LocalStore(f"/{root}")
         try:
-            view = LogView.open(LocalStore(f"/{root}"))
+            view = LogView.open(store, ended=True)
+            if view.head.ended:
+                return TableNotFoundError(store.uri, f"version {view.head.version} dropped it")
             is_live = pc.any(pc.equal(view.snapshot().files_with(("path",))["path"], key)).as_py()
             oldest, newest = view.head.totals.oldest, view.head.version
             if oldest > 0 and not is_live:

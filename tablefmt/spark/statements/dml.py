@@ -24,6 +24,7 @@ from tablefmt.operations.delete import delete_files
 from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import TableContext
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.session.measurements import SCAN
 from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.session.receipt import Commit
@@ -248,9 +249,11 @@ def cleaning(spark: Session, pinned: TransactionSnapshot) -> Iterator[None]:
     Raises:
         CommitRejectedError: the store refused a file.
         SchemaMismatchError: Spark met a value that does not fit.
+        VersionNotFoundError: ENT-13, the pinned version was given up meanwhile.
     """
     try:
-        with files_of(spark, pinned).removed_on_failure():
+        given_up = told_if_given_up(pinned.store, pinned.version)
+        with given_up, files_of(spark, pinned).removed_on_failure():
             yield
     except Exception as error:
         message = str(error)

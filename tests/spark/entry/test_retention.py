@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CorruptDataError, TableNotFoundError, VersionNotFoundError
+from tablefmt.session.context import TableContext
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.choice import SETTING
 
 
@@ -58,11 +61,71 @@ def test_a_table_is_kept_in_order_beside_spark(spark: Any, tmp_path: Path) -> No
     assert rows_of(tablefmt.spark.read(spark, uri)) == [(7, "y")]
 
 
+STATEMENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "delete": lambda table, _: table.delete("id % 2 = 1"),
+    "update": lambda table, _: table.update({"p": "concat(p, p)"}, "id % 2 = 1"),
+    "merge": lambda table, frame: (
+        table.merge(frame, "s.id = t.id").when_matched_delete().when_not_matched_insert_all()
+    ).execute(),
+    "overwrite": lambda table, frame: table.overwrite(frame, where="id % 2 = 1"),
+    "compact": lambda table, _: table.compact("major"),
+    "cluster": lambda table, _: table.cluster(["id"]),
+}
+
+
+@pytest.mark.parametrize("backend", ["native", "arrow"])
+def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """ENT-13, DAT-5: and they leave no file; with rows that are carried over, too."""
+    spark.conf.set(SETTING, backend)
+    try:
+        for mode in ("merge-on-read", "copy-on-write"):
+            uri = str(tmp_path / mode)
+            frame = spark.sql("SELECT 1L AS id, 'x' AS p UNION ALL SELECT 3L, 'y'")
+            tablefmt.create(uri, "id BIGINT, p STRING", properties={"deleteMode": mode})
+            verbs = STATEMENTS if mode == "merge-on-read" else {"delete": STATEMENTS["delete"]}
+            for name, statement in verbs.items():
+                tablefmt.write({"id": [1, 2], "p": ["a", "b"]}, uri, mode="overwrite")
+                tablefmt.write({"id": [3, 4], "p": ["a", "b"]}, uri)
+                table = tablefmt.spark.open(spark, uri)
+                with monkeypatch.context() as patched:
+                    given_up_when_pinned(patched, uri)
+                    with pytest.raises(VersionNotFoundError):
+                        statement(table, frame)
+                assert rows_of(tablefmt.spark.read(spark, uri)) == [(100, "z")], (mode, name)
+                assert left_over(uri) == [], (mode, name)
+    finally:
+        spark.conf.unset(SETTING)
+
+
+def given_up_when_pinned(patched: pytest.MonkeyPatch, uri: str) -> None:
+    """The first version that anything is pinned to is overwritten and vacuumed at once."""
+    pin = TableContext.pin
+
+    def pinned(context: TableContext, *arguments: Any, **more: Any) -> TransactionSnapshot:
+        found = pin(context, *arguments, **more)
+        patched.setattr(TableContext, "pin", pin)
+        tablefmt.write({"id": [100], "p": ["z"]}, uri, mode="overwrite")
+        tablefmt.open(uri).vacuum(**NOW)
+        return found
+
+    patched.setattr(TableContext, "pin", pinned)
+
+
+def left_over(uri: str) -> list[str]:
+    """Data files that the newest version does not have."""
+    live = {f"{uri}/{path}" for path in tablefmt.open(uri).scan().files()["path"].to_pylist()}
+    return sorted({str(path) for path in Path(uri).rglob("*.parquet")} - live)
+
+
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 def test_a_version_that_was_vacuumed_is_told_as_that(
     spark: Any, tmp_path: Path, backend: str
 ) -> None:
-    """ENT-13: by a DataFrame of before; a file that a kept version lacks is damage (DAT-5)."""
+    """ENT-13, ENT-14: by a DataFrame of before; a file that a kept version lacks is damage (DAT-5),
+    and one of a table that was dropped is not.
+    """
     spark.conf.set(SETTING, backend)
     try:
         # What Hadoop would escape.
@@ -81,5 +144,8 @@ def test_a_version_that_was_vacuumed_is_told_as_that(
         with pytest.raises(CorruptDataError, match="it is missing"):
             new.collect()
         lost.write_bytes(body)
+        tablefmt.drop(uri, delete_data=True)
+        with pytest.raises(TableNotFoundError, match="dropped it"):
+            new.collect()
     finally:
         spark.conf.unset(SETTING)

@@ -12,6 +12,7 @@ from tablefmt.changes.answer import Answer
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.net import may_cancel, together
 from tablefmt.changes.shared_files import Uses, first_uses, masks_of, shared_files
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.spark.backends.arrow.tasks import groups_of
 from tablefmt.spark.runtime.failures import carrying
 
@@ -69,6 +70,12 @@ class ChangesTask:
     answer: Answer
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. Raises CorruptDataError, with a record that `recovered` finds."""
-        with carrying():
+        """The rows of a part.
+
+        Raises:
+            CorruptDataError, VersionNotFoundError, with a record that `recovered` finds.
+        """
+        # What a commit took away was live before it.
+        before = min((change.version for change in part), default=0) - 1
+        with carrying(), told_if_given_up(self.answer.store, before):
             yield from self.answer.batches(part)
