@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,8 @@ from tablefmt.model.entry import Basis, Entry, Operation, OperationClass
 from tablefmt.operations.create import create
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
+from tablefmt.store.protocol import PutReply, Store, StoredObject, Written
+from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table, open_at
 
 _numbers = itertools.count()
@@ -54,6 +55,36 @@ class Clock:
 def memory() -> MemoryStore:
     """A store nobody else has."""
     return MemoryStore(f"faults-{next(_numbers)}")
+
+
+class Dated(ForwardingStore):
+    """A store that dates its objects by a clock of a test, and tells no writer the time."""
+
+    def __init__(self, clock: Clock, inner: Store | None = None) -> None:
+        super().__init__(inner or memory())
+        self.clock = clock
+        self.written: dict[str, int] = {}
+
+    def clock_us(self) -> int:
+        return self.clock.micros
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        reply = self.inner.put_if_absent(key, body)
+        if isinstance(reply, Written):
+            self.written[key] = self.clock.micros
+        return reply
+
+    def put(self, key: str, body: bytes) -> None:
+        self.written[key] = self.clock.micros
+        self.inner.put(key, body)
+
+    def open_output(self, key: str) -> Any:
+        self.written[key] = self.clock.micros
+        return self.inner.open_output(key)
+
+    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+        for one in self.inner.list_after(prefix, after):
+            yield replace(one, modified_us=self.written.get(one.key, one.modified_us))
 
 
 def rows(*values: int, p: str | Sequence[str] = "a") -> pa.Table:

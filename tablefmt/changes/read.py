@@ -76,7 +76,10 @@ class Changes(BatchSource):
         if refresh:
             view.refresh()
         self.view = view
-        now = view.store.server_time_us() or environment.now_us()
+        now = environment.now_us()
+        if bounds.ending_timestamp is not None:
+            # This machine's clock may be ahead of the one of a disk of the network.
+            now = view.store.server_time_us() or min(now, view.store.clock_us())
         self.range = covered(bounds, view.timeline, now, expired, partial(begins_with, view))
         self.table_schema = schema_of_range(view, self.range, schema)
         """The table's columns at one end of the range. Other rows may be NULL in columns that are

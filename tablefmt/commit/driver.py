@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -62,10 +63,11 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.gaps import kept_range
+from tablefmt.log.gaps import is_followed
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Entry, StoredEntry
 from tablefmt.model.times import MICROS_MAX
+from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
 from tablefmt.snapshot.head import Head, advance, check_writable
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
@@ -126,6 +128,9 @@ class Driver:
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
         self.machine_queue: MachineQueue | None = None
         """The turn of this commit, once it contests a version."""
+        now = environment.moment(store) if view is None else view.contact.now()
+        self.heard = self.asked = now
+        """When this commit last heard of the head, and when its last request was sent (RET-9)."""
 
     def run(self) -> Done:
         """Contest versions until one is decided. See `commit`."""
@@ -145,6 +150,7 @@ class Driver:
                     self.view.refresh()
                 self._take_over(self.view, turn.found)
                 head = self.winners.head = self._head(self.view)
+                self.heard = self.view.contact.heard_at
                 early = self._overtaken(head)
             except _UNREADABLE as error:
                 # Nothing of ours was sent.
@@ -213,11 +219,9 @@ class Driver:
         if not isinstance(following, Committed):
             return Done(following, rebased_over=passed, refused=self.refused)
         try:
-            if view is not None and view.contact.is_stale:
-                oldest, _ = kept_range(self.store, following.version, following.version)
-                if following.version < oldest:
-                    lost = f"its place is among versions below {oldest}, which were given up"
-                    return Done(Unknown(following.version, lost), rebased_over=passed)
+            late = self._late(following.version, attempt)
+            if late is not None:
+                return Done(late, rebased_over=passed)
             stored = self._committed(following.version)
         except StoreError as error:
             return Done(Unknown(following.version, _text(error)), rebased_over=passed)
@@ -230,6 +234,26 @@ class Driver:
         dropped = left_out(self.plan, self.winners.resolver.pending)
         return Done(following, stored, passed, [paths[index] for index in dropped])
 
+    def _late(self, version: int, attempt: Attempt) -> Outcome | None:
+        """Look at the log before a success is believed that came long after the head was heard of
+        (RET-9). None: the entry is in the log.
+        """
+        view, known = self.view, self.entries.get(version)
+        if view is None or not view.contact.is_long_since(self.heard):
+            return None
+        follows = None if known is None else is_followed(self.store, version, known[1].digest)
+        if follows:
+            return None
+        lost = f"version {version} is among those that were given up while this writer stood still"
+        # A put that was sent just now cannot have been accepted before they were given up.
+        just_sent = view.contact.seconds_since(self.asked) < ENTRY_SECONDS_MIN
+        if follows is None and (attempt.unanswered or not self.written or not just_sent):
+            return Unknown(version, lost)
+        # Readers pass over it (LOG-8), and nobody can have gone on top of it.
+        with suppress(StoreError):
+            self.store.delete(entry_key(version))
+        return Rejected(f"{lost}: open the table anew")
+
     def _wait(self, attempt: Attempt) -> None:
         pause = wait_seconds(attempt, self.environment.fraction())
         self.environment.sleep(min(pause, max(0.0, self.expires - self.environment.monotonic())))
@@ -237,7 +261,11 @@ class Driver:
     def _request(self, attempt: Attempt, request: Put | Get) -> Reply:
         if self.environment.monotonic() >= self.expires and attempt.requests > 0:
             return Expired()
+        if self.view is not None:
+            self.asked = self.view.contact.now()
         if isinstance(request, Put):
+            if self._stood_still(attempt):
+                return Expired()
             if self._is_stale(request.version):
                 if attempt.maybe_sent:
                     return Expired()
@@ -258,6 +286,13 @@ class Driver:
         if not attempt.maybe_sent and self._is_known_free():
             return Missing()
         return self._winners(request.version)
+
+    def _stood_still(self, attempt: Attempt) -> bool:
+        """Whether the head was heard of so long ago that it is no base for a first put (RET-9)."""
+        view = self.view
+        return (
+            view is not None and not attempt.maybe_sent and view.contact.is_long_since(self.heard)
+        )
 
     def _is_known_free(self) -> bool:
         """Whether those who take turns left nothing new, and nobody else was met of late."""
@@ -326,7 +361,8 @@ class Driver:
         try:
             queue, head = self.machine_queue, self.winners.head
             handed = queue.after(head) if queue and head else []
-            found = self.winners.read(version, handed)
+            found = self.winners.read(version, handed, None if handed else self.asked)
+            self.heard = self.heard if handed or not found else self.asked
             return Found(found) if found else Missing()
         except StoreError as error:
             return NoAnswer(str(error)) if error.retryable else Refused(_text(error))
@@ -354,7 +390,7 @@ class Driver:
             # Met, not answered: the name may be there and not durable yet (STO-3).
             self.store.sync([entry_key(version)])
         if self.view is not None:
-            self.view.absorb([stored])
+            self.view.absorb([stored], self.asked)
         return stored
 
     def _far_clock(self) -> str | None:

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
+from tablefmt.store.clocks import Moment, elapsed, wall_us
+from tablefmt.store.protocol import Store
 
 
 def _nonce() -> str:
@@ -27,17 +26,21 @@ def _aside(work: Callable[[], None]) -> None:
 class Environment:
     """The clock, nonces and waiting of one process."""
 
-    now_us: Callable[[], int] = _now_us
-    """Wall clock, µs since 1970 UTC. May jump; nothing but timestamps uses it."""
+    now_us: Callable[[], int] = wall_us
+    """Wall clock, µs since 1970 UTC. May jump: of ages it is one witness among others."""
     nonce: Callable[[], str] = _nonce
     """32 lower-case hex digits, never the same twice."""
-    monotonic: Callable[[], float] = time.monotonic
-    """Seconds that only rise, for deadlines."""
+    monotonic: Callable[[], float] = elapsed
+    """Seconds that only rise, for deadlines; they go on while the machine sleeps."""
     sleep: Callable[[float], None] = time.sleep
     fraction: Callable[[], float] = random.random
     """Uniform in [0, 1)."""
     aside: Callable[[Callable[[], None]], None] = _aside
     """Runs a work that nobody waits for; RuntimeError where nothing new is begun any more."""
+
+    def moment(self, store: Store) -> Moment:
+        """Return what these clocks and the store's say now."""
+        return Moment(self.monotonic(), self.now_us(), store.server_time_us())
 
 
 SYSTEM = Environment()

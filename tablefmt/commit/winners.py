@@ -21,6 +21,7 @@ from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import advance, same_table, skip_to
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.clocks import Moment
 from tablefmt.store.protocol import Store
 
 FOLLOWING = 4
@@ -43,13 +44,16 @@ class WinnerReader:
         self._store = store
         self._view = view
         self._transaction = plan.transaction
+        self._asked: Moment | None = None
 
     def known(self, since: int, last: int) -> tuple[Winner, ...]:
         """Those above `since`, up to `last`, which the view knew before. Raises as `read`."""
         assert self._view is not None
         return self._judged(self._view.entries_after(since, last))
 
-    def read(self, version: int, handed: Sequence[bytes] = ()) -> tuple[Winner, ...]:
+    def read(
+        self, version: int, handed: Sequence[bytes] = (), asked: Moment | None = None
+    ) -> tuple[Winner, ...]:
         """The entries from `version` on, taken in by the view and judged; none if it is free.
 
         No more than a window of them is held at a time, and none is read beyond what decides.
@@ -57,12 +61,14 @@ class WinnerReader:
         Args:
             version: the one contested.
             handed: what a neighbour met from there on: read already.
+            asked: the time now; None for what was handed.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: the first one cannot be judged, or one is
                 missing below others (LOG-2), so that its place must not be taken.
             StoreError: it cannot be read now.
         """
+        self._asked = asked
         if handed:
             return self._take_in(handed, version)
         winners: list[Winner] = []
@@ -128,7 +134,7 @@ class WinnerReader:
         for stored in entries:
             if stored.version > head.version:
                 head = advance(head, stored)
-        self._view.absorb(entries)
+        self._view.absorb(entries, self._asked)
         self.head = head
         return judged
 

@@ -53,6 +53,27 @@ def kept_range(store: Store, after: int, known: int) -> tuple[int, int]:
     return (oldest if isinstance(oldest, int) else 0), newest
 
 
+def is_followed(store: Store, version: int, digest: str) -> bool | None:
+    """Whether the entry with this digest, which is at `version`, is in the log (LOG-1, LOG-8).
+
+    Returns:
+        True: nothing is above it, or what is lies on it. False: what is above it lies on another
+        one, so its place was given up before it came. None: the next version is gone, so nobody
+        can tell by entries.
+
+    Raises:
+        CorruptEntryError, UnsupportedFeatureError: of the entry above it.
+    """
+    following = (entry_version(each.key) for each in store.list_after(LOG, entry_key(version)))
+    nearest = next((each for each in following if each is not None), None)
+    if nearest is None:
+        return True
+    (body,) = store.get_many([entry_key(version + 1)])
+    if body is None:
+        return None
+    return document_of(body, version + 1).get("previous") == digest
+
+
 def no_state(oldest: object) -> CorruptTableError:
     """The error of who finds neither entries from the beginning nor a sound checkpoint."""
     return CorruptTableError(

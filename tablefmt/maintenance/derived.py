@@ -12,6 +12,7 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import unseal
 from tablefmt.log.hint import read_hint
 from tablefmt.log.names import CHECKPOINTS, HINT, HISTORY, root_version
+from tablefmt.maintenance.ages import before_us
 from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
 from tablefmt.maintenance.named import Named
 from tablefmt.maintenance.vacuum_plan import DOOMED, Limits
@@ -34,8 +35,8 @@ longest log."""
 def many_checkpoints(store: Store, now_us: int) -> bool:
     """Whether there are many that are not of late. One page of a listing."""
     roots = (one for one in store.list_after(f"{CHECKPOINTS}0") if root_version(one.key))
-    before = now_us - round(SECONDS * 1e6)
-    return sum(one.modified_us <= before for one in islice(roots, 2 * MANY)) >= MANY
+    before = before_us(now_us, SECONDS)
+    return sum(0 < one.modified_us <= before for one in islice(roots, 2 * MANY)) >= MANY
 
 
 def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
@@ -59,10 +60,11 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> 
         oldest=limits.oldest,
         log_start=0 if log is None else log.version,
         named=frozenset((*hinted, *(() if log is None else (k.path for k in log.checkpoints)))),
-        before_us=limits.now_us - round(SECONDS * 1_000_000),
+        before_us=before_us(limits.now_us, SECONDS),
     )
     times = zip(listing["key"].to_pylist(), listing["modified_us"].to_pylist(), strict=True)
-    roots = {key: modified for key, modified in times if root_version(key) is not None}
+    # One without a time is as young as can be.
+    roots = {k: modified or limits.now_us for k, modified in times if root_version(k) is not None}
     stay = roots_that_stay(roots, needed)
     lines = superseded(listing, stay, _parts_of(view.store, sorted(stay)), needed)
     chosen = listing.take(pa.array([at for at, _ in lines], pa.int64()))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tablefmt.log.names import block_range, is_part_key, root_version
+from tablefmt.maintenance.vacuum_plan import were_old
 
 NEWEST = 2
 """So many of the newest checkpoints stay: one may turn out to be damaged."""
@@ -77,7 +78,7 @@ def superseded(
         needed: what is kept.
     """
     keys: Sequence[str] = listing["key"].to_pylist()
-    old = listing["modified_us"].to_numpy() <= needed.before_us
+    old = were_old(listing["modified_us"].to_numpy(), needed.before_us)
     roots, others = [], []
     for at in np.flatnonzero(old).tolist():
         key = keys[at]

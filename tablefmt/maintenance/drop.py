@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.errors import StoreError
-from tablefmt.maintenance.ages import now_of
 from tablefmt.maintenance.listing import listed
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
@@ -44,6 +43,7 @@ def drop_at(
 def _delete_data(context: TableContext) -> None:
     """Remove the files that entries name, and others that are too old to be a new table's."""
     store = context.store
+    now_us = store.clock_us()
     listing = listed(store, FOLDERS[:1])
     view = whole_view(store, ended=True)
     head = view.head
@@ -51,7 +51,7 @@ def _delete_data(context: TableContext) -> None:
         return
     limits = Limits(
         oldest=head.version,
-        now_us=now_of(context, view),
+        now_us=now_us,
         unnamed_seconds=2 * transaction_seconds(head.metadata.properties),
     )
     files = doomed(listing, view.snapshot().history, pa.array([], pa.string()), limits)

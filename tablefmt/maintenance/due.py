@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.maintenance.ages import kept_seconds, log_seconds, now_of, version_kept_from
+from tablefmt.maintenance.ages import kept_by_log, kept_by_store, kept_seconds, log_seconds
 from tablefmt.maintenance.derived import many_checkpoints
-from tablefmt.maintenance.vacuum_plan import gone_paths
+from tablefmt.maintenance.vacuum_plan import removals
 from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.entry import Totals
 from tablefmt.model.features import EXPIRY
@@ -80,15 +80,16 @@ def _of_age(context: TableContext) -> str | None:
     """Whether files were removed long enough ago that no horizon has given up yet (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
-    now_us = now_of(context, view)
-    kept = version_kept_from(view.timeline, now_us, seconds)
+    now_us = context.store.clock_us()
+    kept = kept_by_log(view, now_us, seconds)
     files = 0
     if kept > oldest:
         files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
     if files:
         # A restore may have brought some back, by the same path.
-        history = whole_view(context.store).snapshot().history
-        files = gone_paths(history, oldest, kept)
+        gone = removals(whole_view(context.store).snapshot().history, oldest, kept)
+        stays = kept_by_store(context.store, oldest, int(gone.max(initial=0)), now_us, seconds)
+        files = int(np.count_nonzero(gone <= stays))
     if files:
         return f"{files} files were removed longer ago than {name}"
     if many_checkpoints(context.store, now_us):
@@ -107,7 +108,9 @@ def _of_entries(context: TableContext) -> str | None:
         return None
     seconds = log_seconds(view.head.metadata)
     # Entry 0 stays: the next one is the first that can go.
-    going = version_kept_from(view.timeline, now_of(context, view), seconds) > 1
+    now_us = context.store.clock_us()
+    going = kept_by_log(view, now_us, seconds) > 1
+    going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
     return f"entries are older than {name}" if going else None
 
 

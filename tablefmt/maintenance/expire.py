@@ -5,7 +5,7 @@ Spec: ENT-13, RET-4, RET-9, LOG-8.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,10 +17,11 @@ from tablefmt.log.names import CHECKPOINTS, LOG, entry_version
 from tablefmt.log.reader import FIRST_WINDOW
 from tablefmt.maintenance.ages import (
     Retention,
+    before_us,
+    kept_by_log,
+    last_old,
     log_seconds,
-    now_of,
     retention_seconds,
-    version_kept_from,
 )
 from tablefmt.maintenance.checkpoint import verified
 from tablefmt.maintenance.horizon import commit_horizon
@@ -43,7 +44,7 @@ from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import commit_anew
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+from tablefmt.store.protocol import Store, StoredObject
 
 NAME = "EXPIRE LOG"
 
@@ -124,10 +125,9 @@ def expire_log(
     check_place(store)
     view = whole_view(store)
     seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
-    now_us = now_of(context, view)
-    start = version_kept_from(view.timeline, now_us, seconds)
-    oldest = max(view.head.totals.oldest, start)
     listed = _listed(store)
+    start = _start(view, listed, seconds)
+    oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
     report = ExpiryReport(
         uri=store.uri,
@@ -182,10 +182,25 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> fl
     return seconds
 
 
-def _listed(store: Store) -> dict[int, tuple[str, int]]:
-    """The entries that there are but version 0, by version: key and size."""
+def _start(view: LogView, listed: Mapping[int, StoredObject], seconds: float) -> int:
+    """Return the first version whose entry stays, by the times of the log and by those that the
+    store gave the entries (RET-4); 0: all of them stay.
+    """
+    now_us = view.store.clock_us()
+    kept = kept_by_log(view, now_us, seconds)
+    if seconds == 0:
+        return kept
+    # Those that an earlier expiry left below are behind its horizon already.
+    below = max(_whole_from(listed, view.head.version), 1) - 1
+    times = ((version, listed[version].modified_us) for version in sorted(listed))
+    last = last_old(times, below, max(kept, below), before_us(now_us, seconds))
+    return last if last > below else 0
+
+
+def _listed(store: Store) -> dict[int, StoredObject]:
+    """The entries that there are but version 0, by version."""
     found = ((entry_version(one.key), one) for one in store.list_after(LOG))
-    return {version: (one.key, one.size) for version, one in found if version}
+    return {version: one for version, one in found if version}
 
 
 def _whole_from(listed: Collection[int], last: int) -> int:
@@ -207,13 +222,13 @@ def _needed(view: LogView, oldest: int) -> frozenset[int]:
     return frozenset({*needed, described})
 
 
-def _going(listed: dict[int, tuple[str, int]], start: int, needed: frozenset[int]) -> pa.Table:
+def _going(listed: Mapping[int, StoredObject], start: int, needed: frozenset[int]) -> pa.Table:
     going = [version for version in sorted(listed) if version < start and version not in needed]
     reason = f"older than the log is kept, which goes from version {start} on"
     columns = {
         "version": going,
-        "path": [listed[version][0] for version in going],
-        "size": [listed[version][1] for version in going],
+        "path": [listed[version].key for version in going],
+        "size": [listed[version].size for version in going],
         "reason": [reason] * len(going),
     }
     return pa.table(columns, schema=SCHEMA)

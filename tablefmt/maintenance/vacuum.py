@@ -16,15 +16,15 @@ from tablefmt.log.names import is_part_key, root_version
 from tablefmt.maintenance import derived
 from tablefmt.maintenance.ages import (
     Retention,
+    kept_by_log,
+    kept_by_store,
     kept_seconds,
-    now_of,
     retention_seconds,
-    version_kept_from,
 )
 from tablefmt.maintenance.horizon import commit_horizon
 from tablefmt.maintenance.listing import bytes_of, listed
 from tablefmt.maintenance.named import Named
-from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed
+from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed, last_removal
 from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import Metadata
@@ -119,15 +119,12 @@ def vacuum(
     check_place(store)
     view = whole_view(store)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
+    # Before the log is read to its end: who is too old to commit by then is so after it (RET-6).
+    now_us = store.clock_us()
     listing = listed(store, (*FOLDERS, *derived.FOLDERS))
     # What landed since the log was read is in the listing, and not to be taken for left over.
     view.refresh()
-    now_us = now_of(context, view)
-    limits = Limits(
-        oldest=max(view.timeline.oldest, version_kept_from(view.timeline, now_us, seconds)),
-        now_us=now_us,
-        unnamed_seconds=unnamed,
-    )
+    limits = Limits(oldest=kept_from(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed)
     named = Named(view)
     files = _plan(view, listing, named, limits)
     # Older versions that lose no file stay.
@@ -157,6 +154,24 @@ def vacuum(
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+
+
+def kept_from(view: LogView, now_us: int, seconds: float) -> int:
+    """Return the earliest version that a vacuum keeps (RET-4). Of the store's times it asks only
+    where the log says that files may go.
+
+    Args:
+        view: of the whole log, at the head.
+        now_us: the store's clock.
+        seconds: how long versions stay.
+    """
+    oldest = view.timeline.oldest
+    kept = max(oldest, kept_by_log(view, now_us, seconds))
+    last = last_removal(view.snapshot().history, oldest, kept) if kept > oldest else 0
+    if last == 0:
+        return kept
+    stays = kept_by_store(view.store, oldest, last, now_us, seconds)
+    return kept if stays == last else stays
 
 
 def _commit(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tablefmt.maintenance.ages import before_us
 from tablefmt.snapshot.files import FileHistory
 
 FOLDERS = ("data/", "deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
@@ -49,14 +50,9 @@ class Limits:
     oldest: int
     """The earliest version that is kept."""
     now_us: int
-    """The store's clock, or the best there is."""
+    """The store's clock: the one that dates the objects of the listing."""
     unnamed_seconds: float
     """How old an object has to be that no entry names."""
-
-    @property
-    def unnamed_before_us(self) -> int:
-        """When such an object was last written at the latest, µs UTC."""
-        return self.now_us - round(min(self.unnamed_seconds, 1e12) * 1_000_000)
 
 
 def doomed(
@@ -75,7 +71,8 @@ def doomed(
     removed = _removed_versions(keys, history)
     needed = (removed > limits.oldest) | _mask(pc.is_in(keys, value_set=named_sides))
     named = removed >= 0
-    old = listing["modified_us"].to_numpy() <= limits.unnamed_before_us
+    modified_us = listing["modified_us"].to_numpy()
+    old = were_old(modified_us, before_us(limits.now_us, limits.unnamed_seconds))
     ours = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys)
     goes = ours & ~needed & (named | old)
     chosen = listing.filter(pa.array(goes))
@@ -105,23 +102,37 @@ def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np
     return removed
 
 
-def gone_paths(history: FileHistory, after: int, last: int) -> int:
-    """How many paths were removed for the last time by versions after one, up to another.
+def were_old(modified_us: NDArray[np.int64], cutoff_us: int) -> NDArray[np.bool_]:
+    """Return which objects were written that early; one without a time counts as young (RET-6)."""
+    return (modified_us > 0) & (modified_us <= cutoff_us)
+
+
+def last_removal(history: FileHistory, after: int, last: int) -> int:
+    """Return the newest of the versions in a range that removed a path for good; 0 for none.
+
+    Args, range: as of `removals`.
+    """
+    return int(removals(history, after, last).max(initial=0))
+
+
+def removals(history: FileHistory, after: int, last: int) -> NDArray[np.int64]:
+    """Return a version for each path that was removed for the last time in a range of versions.
 
     Args:
         history: of the whole log.
         after: exclusive.
         last: inclusive.
     """
-    removals = [
+    removed = [
         segment.files.columns(["path"]).append_column("removed", pa.array(segment.removed))
         for segment in history.segments
     ]
-    if not removals:
-        return 0
-    last_ones = pa.concat_tables(removals).group_by("path").aggregate([("removed", "max")])
+    if not removed:
+        return np.empty(0, np.int64)
+    last_ones = pa.concat_tables(removed).group_by("path").aggregate([("removed", "max")])
     versions = last_ones["removed_max"].to_numpy()
-    return int(np.count_nonzero((versions > after) & (versions <= last)))
+    chosen: NDArray[np.int64] = versions[(versions > after) & (versions <= last)]
+    return chosen
 
 
 def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:

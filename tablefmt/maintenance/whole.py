@@ -21,7 +21,7 @@ def whole_view(store: Store, *, ended: bool = False) -> LogView:
         As `LogView.open`.
     """
     opened = open_log(store, whole=True, packed=True)
-    view = LogView(store, opened.entries, opened.base, whole=True)
+    view = LogView(store, opened.entries, opened.base, whole=True, asked=opened.asked)
     check_not_ended(store, view.head, ended)
     view.begins_anew = ended
     return view

@@ -40,6 +40,7 @@ from tablefmt.session.staging import (
     check_age,
     commit_staged,
 )
+from tablefmt.store.clocks import seconds_between
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -67,7 +68,7 @@ class Transaction:
         self._work = OpenTransaction(context, context.pin(version))
         # Others may begin in this thread before this one ends.
         context.measured = None
-        self._started = (context.environment.monotonic(), context.environment.now_us())
+        self._began = context.environment.moment(context.store)
         self._ended: str | None = None
         self.receipt: Commit | None = None
         """What `commit` returned."""
@@ -313,13 +314,9 @@ class Transaction:
             raise _full(self._work.staged)
 
     def _check_age(self) -> None:
-        """By the clock of the wall too, which goes on while a machine sleeps (RET-6)."""
-        environment = self._context.environment
-        seconds = max(
-            environment.monotonic() - self._started[0],
-            (environment.now_us() - self._started[1]) / 1_000_000,
-        )
-        check_age(seconds, self._work.pinned.metadata)
+        """By every clock: one of them may stand still while a machine sleeps (RET-6)."""
+        now = self._context.environment.moment(self._context.store)
+        check_age(seconds_between(self._began, now), self._work.pinned.metadata)
 
     def _applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """What was applied at the pinned version; what came later is judged as a winner."""

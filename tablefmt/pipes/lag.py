@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError, TablefmtError
-from tablefmt.maintenance.ages import now_of
 from tablefmt.pipes.left import left_in
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
@@ -117,6 +116,12 @@ def lag(
     return LagReport(context.store.uri, head.version, tuple(found))
 
 
+def _now_of(context: TableContext, view: LogView) -> int:
+    """Return the store's clock, or the best there is, µs UTC; the head is never later."""
+    clock_us = context.store.server_time_us() or context.environment.now_us()
+    return max(clock_us, view.head.timestamp)
+
+
 def _lag_of(
     context: TableContext,
     cursors: Cursors,
@@ -157,7 +162,7 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
         problem = " ".join(str(error).split())
     if one.seconds is None and first <= head.version and problem is None:
         since = view.timestamp_at(max(first, head.totals.oldest))
-        one = replace(one, seconds=max(0.0, (now_of(context, view) - since) / _MICROS))
+        one = replace(one, seconds=max(0.0, (_now_of(context, view) - since) / _MICROS))
     return replace(one, problem=problem)
 
 

@@ -12,8 +12,8 @@ from tablefmt.log.names import HINT
 from tablefmt.model.properties import get_property
 from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_named, checkpoint_of
 from tablefmt.snapshot.checkpoints.write import Checkpoint, Known
-from tablefmt.snapshot.contact import elapsed
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.clocks import Moment
 from tablefmt.store.forks import renew_after_fork
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Checkpointer:
     def __init__(self) -> None:
         self._last = 0
         self._known: Known | None = None
-        self._known_at = float("-inf")
+        self._known_at: Moment | None = None
         self._rests_until = float("-inf")
         self._busy = threading.Lock()
         renew_after_fork(self)
@@ -88,11 +88,13 @@ class Checkpointer:
         Raises: as `checkpoint_of`.
         """
         known = self._known
-        long_ago = elapsed() - self._known_at > REUSED_SECONDS
+        contact, began = view.contact, view.contact.now()
+        at = self._known_at
+        long_ago = at is None or contact.seconds_since(at) > REUSED_SECONDS
         if known is not None and (long_ago or known.root.head.version < view.base.version):
             known = None
         written = checkpoint_of(view, environment.nonce, known)
-        self._last, self._known, self._known_at = written.version, written.known, elapsed()
+        self._last, self._known, self._known_at = written.version, written.known, began
         return written
 
     def _write(

@@ -59,7 +59,7 @@ class TableContext:
 
     def measure(self) -> Measured:
         """Begin to measure an operation of this thread."""
-        measured = Measured.start(self.environment.monotonic, self.store)
+        measured = Measured.start(self.environment.monotonic, self.store, self.environment.now_us)
         self.measured = measured
         return measured
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tablefmt.data.read import LocatedRows
+from tablefmt.store.clocks import Moment, wall_us
 from tablefmt.store.protocol import Store
 from tablefmt.store.tally import Request
 
@@ -32,13 +33,19 @@ class Measured:
     store: Store
     started: float
     before: Mapping[Request, int]
+    began: Moment
+    """The same time as `started`, by every clock (RET-6)."""
     spans: dict[str, float] = field(default_factory=dict)
     """Seconds by SCAN, REWRITE."""
 
     @staticmethod
-    def start(clock: Callable[[], float], store: Store) -> Measured:
+    def start(
+        clock: Callable[[], float], store: Store, now_us: Callable[[], int] = wall_us
+    ) -> Measured:
         """From now on."""
-        return Measured(clock, store, clock(), store.tally.sums())
+        started = clock()
+        began = Moment(started, now_us(), store.server_time_us())
+        return Measured(clock, store, started, store.tally.sums(), began)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

@@ -29,6 +29,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles, guest_among
 from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
+from tablefmt.session.given_up import told_if_given_up
 from tablefmt.session.options import CommitOptions, application_of
 from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
@@ -42,6 +43,7 @@ from tablefmt.session.source import (
 from tablefmt.snapshot.cursors import position
 from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import Head
+from tablefmt.store.clocks import seconds_between
 
 _WORK = tuple(each.name for each in fields(Staged))
 _work_of = attrgetter(*_WORK)
@@ -136,7 +138,8 @@ class OpenTransaction:
 
     def stage(self, stage: Stage) -> None:
         """Any work, of which no digest is known. Raises as `execute`."""
-        with self.pinned.staging():
+        given_up = told_if_given_up(self.context.store, self.pinned.version)
+        with given_up, self.pinned.staging():
             self.staged = stage(self.pinned)
 
 
@@ -232,14 +235,14 @@ def commit_staged(
     with _discarded_on_failure(context, staged):
         measured = context.measured
         if measured is not None and staged.written_under is not None:
-            seconds = context.environment.monotonic() - measured.started
-            check_age(seconds, staged.written_under)
+            now = context.environment.moment(context.store)
+            check_age(seconds_between(measured.began, now), staged.written_under)
         if options.derived_from is not None:
             check_cursor(context, staged, options.derived_from)
         if not options.is_recorded and (staged.is_empty or _replaces_nothing(context, staged)):
             return context.no_op(staged.transaction, staged.operation.name)
         plan = _plan(context, staged, options, digest, floating)
-    return context.finish(plan, options.deadline)
+    return context.finish(plan, _deadline(options, staged))
 
 
 def commit_anew(
@@ -263,7 +266,8 @@ def commit_anew(
     for attempt in range(1, ATTEMPTS + 1):
         head = context.begin()
         pinned = context.pin(head.version)
-        staged = stage(head, pinned)
+        with told_if_given_up(context.store, pinned.version):
+            staged = stage(head, pinned)
         if staged is None:
             return context.no_op(pinned.transaction, "")
         try:
@@ -295,6 +299,15 @@ def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) ->
         evidence={"theirs": position(cursors, derived.key), "mine": derived.start},
         advice=RUN_AGAIN,
     )
+
+
+def _deadline(options: CommitOptions, staged: Staged) -> float | None:
+    """Return how long the commit itself may take, seconds: it ends before a vacuum may take its
+    files for left over (RET-6), whatever the caller allows.
+    """
+    if options.deadline is None or staged.written_under is None:
+        return options.deadline
+    return min(options.deadline, transaction_seconds(staged.written_under.properties) / 2)
 
 
 def check_age(seconds: float, metadata: Metadata) -> None:

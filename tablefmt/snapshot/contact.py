@@ -6,46 +6,64 @@ goes by an old head asks for more than the next entry. Spec: RET-9, LOG-8.
 
 from __future__ import annotations
 
-import time
-
 from tablefmt.errors import TableReplacedError, VersionNotFoundError
 from tablefmt.log.gaps import kept_range
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
+from tablefmt.store.clocks import Moment, elapsed, seconds_between, wall_us, was_set_back
 from tablefmt.store.protocol import Store
 
 ENTRY_SECONDS_MIN = 3600.0
 """An entry stays in the log for at least twice as long, unless somebody says that nothing is under
 way (RET-9): whoever heard of the head within half of it cannot have missed one that is gone."""
 
-_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
-
-
-def elapsed() -> float:
-    """Seconds that only rise, and go on while the machine sleeps."""
-    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
-
 
 class Contact:
-    """Of one view."""
+    """Of one view.
 
-    def __init__(self) -> None:
+    How long ago something was is said by three clocks, and the longest answer counts: the clock of
+    the machine that only rises stands still while a virtual machine is paused, its wall clock may
+    jump, and the store's may not be known. A wall clock that was set back says nothing, so that
+    counts as long, too.
+    """
+
+    def __init__(self, store: Store, asked: Moment | None = None) -> None:
+        """Args:
+        store: the table's root.
+        asked: when the log was asked for what is known of it; None: just now.
+        """
         self.clock = elapsed
-        self.began_at = self.heard_at = elapsed()
+        self.wall = wall_us
+        self._store = store
+        self.began_at = self.heard_at = self.now() if asked is None else asked
 
-    def heard(self) -> None:
-        """The head was seen just now."""
-        self.heard_at = self.clock()
+    def now(self) -> Moment:
+        """Return what the clocks say."""
+        return Moment(self.clock(), self.wall(), self._store.server_time_us())
+
+    def heard(self, asked: Moment) -> None:
+        """Note that the head was seen by a request that was sent at a moment."""
+        if asked.elapsed > self.heard_at.elapsed:
+            self.heard_at = asked
 
     @property
     def age(self) -> float:
-        """Seconds since the log was opened."""
-        return self.clock() - self.began_at
+        """Seconds since the log was opened, at most."""
+        return self.seconds_since(self.began_at)
 
     @property
     def is_stale(self) -> bool:
         """Entries above the head that is known may have come, and gone."""
-        return self.clock() - self.heard_at > ENTRY_SECONDS_MIN / 2
+        return self.is_long_since(self.heard_at)
+
+    def is_long_since(self, heard_at: Moment) -> bool:
+        """Whether what was newest at a moment may have come to be below the horizon since."""
+        return self.seconds_since(heard_at) > ENTRY_SECONDS_MIN / 2
+
+    def seconds_since(self, moment: Moment) -> float:
+        """Return the longest time that may have passed since a moment."""
+        now = self.now()
+        return max(seconds_between(moment, now), was_set_back(moment, now))
 
     def entries_after(self, store: Store, version: int) -> list[StoredEntry]:
         """All entries above the head that is known; one request if there is none.
@@ -53,16 +71,22 @@ class Contact:
         Raises:
             TableReplacedError: LOG-8, some of them were given up. As `read_tail`.
         """
-        stale, now = self.is_stale, self.clock()
+        stale, now = self.is_stale, self.now()
         try:
             fresh = read_tail(store, version + 1)
+            while stale:
+                # What follows may be what another one who was late put there.
+                last = version + len(fresh)
+                oldest, newest = kept_range(store, last, last)
+                if newest <= last + 1:
+                    break
+                later = read_tail(store, last + 1)
+                if not later:
+                    raise _behind(version, oldest, newest)
+                fresh += later
         except VersionNotFoundError as error:
             raise _behind(version, error.oldest, error.latest) from None
-        if stale and not fresh:
-            oldest, newest = kept_range(store, version, version)
-            if newest > version + 1:
-                raise _behind(version, oldest, newest)
-        self.heard_at = now
+        self.heard(now)
         return fresh
 
 

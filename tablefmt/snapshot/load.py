@@ -27,6 +27,7 @@ from tablefmt.snapshot.skipped import SkippedEntries
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.versions import Versions
+from tablefmt.store.clocks import Moment
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import Store
 
@@ -52,6 +53,7 @@ class LogView:
         base: Base = NOTHING,
         *,
         whole: bool = False,
+        asked: Moment | None = None,
     ) -> None:
         """What some entries say.
 
@@ -61,6 +63,7 @@ class LogView:
             base: what they stand on.
             whole: keep every file there ever was since the base, so that one history answers for
                 all versions.
+            asked: when the store was asked for them; None: just now.
         """
         self.store = store
         self.base = base
@@ -68,7 +71,7 @@ class LogView:
         """How many entries of others the last commit by this view met on its way."""
         self.crowd = 0
         """How many more commits by this view ask for their turn among neighbours (STO-14)."""
-        self.contact = Contact()
+        self.contact = Contact(store, asked)
         self._lock = threading.RLock()
         self._earlier = EarlierVersions(self, base.first)
         self._versions = Versions(base, self._earlier)
@@ -117,7 +120,7 @@ class LogView:
             CorruptTableError: any rule of replay. UnsupportedFeatureError: ENT-3, ENT-7.
         """
         opened = open_log(store, progress, whole=whole)
-        view = cls(store, opened.entries, opened.base, whole=whole)
+        view = cls(store, opened.entries, opened.base, whole=whole, asked=opened.asked)
         check_not_ended(store, view.head, ended)
         view.begins_anew = ended
         put_hint_right(store, opened, view.head, whole=whole)
@@ -156,8 +159,13 @@ class LogView:
 
     # Taking in
 
-    def absorb(self, entries: Sequence[StoredEntry]) -> None:
+    def absorb(self, entries: Sequence[StoredEntry], asked: Moment | None = None) -> None:
         """Take in entries that follow the head, in order; those already known are left out.
+
+        Args:
+            entries: as they are in the log.
+            asked: when the store was asked for them, or to take the last one; None: others said
+                that they are there.
 
         Raises:
             CorruptEntryError: they do not fit on the head (replay's rules).
@@ -171,6 +179,8 @@ class LogView:
                     self._absorb(left.popleft())
             if left:
                 self._catch_up()
+        if entries and asked is not None:
+            self.contact.heard(asked)
 
     def _must_read_before(self, stored: StoredEntry) -> bool:
         entry = stored.entry
@@ -182,7 +192,6 @@ class LogView:
             return
         if self.head.ended and not self.begins_anew:
             raise dropped(self.head.version)
-        self.contact.heard()
         head = advance(self.head, stored)
         if self._read is self.head:
             self._note(stored)

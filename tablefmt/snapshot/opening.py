@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tablefmt.errors import (
     CorruptTableError,
@@ -35,6 +36,7 @@ from tablefmt.model.entry import StoredEntry
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.read import TRIED_MAX, base_of, sound_root, usable_bases
 from tablefmt.snapshot.head import Head
+from tablefmt.store.clocks import Moment, moment_of
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,10 @@ LONG_LOG = 1024
 """A log of so many versions, whose hint names no checkpoint, is worth a listing of them."""
 
 
+Standing: TypeAlias = tuple[Base, list[StoredEntry]]
+"""A base, and the entries after it up to the head."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What was read of a log."""
@@ -54,6 +60,8 @@ class Opened:
     base: Base
     entries: list[StoredEntry]
     """Those after the base, up to the head."""
+    asked: Moment
+    """When the first request was sent."""
 
 
 def open_log(
@@ -75,14 +83,15 @@ def open_log(
         TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
         CorruptEntryError, UnsupportedFeatureError: the codec's rules.
     """
+    asked = moment_of(store)
     look = first_look(store)
     if not look.known:
         raise TableNotFoundError(store.uri)
     if not whole and 0 in look.known:
         if look.hint is None and len(look.known) == FIRST_WINDOW:
             look = with_listing(store, look)
-        for opened in _on_checkpoints(store, look):
-            return opened
+        for base, entries in _on_checkpoints(store, look):
+            return Opened(look.hint, base, entries, asked)
     if len(look.known) < FIRST_WINDOW and look.listed is None:
         look = with_listing(store, look)
     listed = look.listed or ()
@@ -94,9 +103,11 @@ def open_log(
                 raise gap
             # Otherwise they were perhaps written meanwhile.
         first = _packed(store, look, 0) if packed and missing is None else []
-        return Opened(look.hint, NOTHING, read_whole(store, look, progress, first))
+        entries = read_whole(store, look, progress, first)
     except VersionNotFoundError as gap:
-        return _expired(store, look, gap, whole, packed)
+        base, entries = _expired(store, look, gap, whole, packed)
+        return Opened(look.hint, base, entries, asked)
+    return Opened(look.hint, NOTHING, entries, asked)
 
 
 def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
@@ -108,7 +119,7 @@ def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
 
 def _expired(
     store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bool, packed: bool
-) -> Opened:
+) -> Standing:
     """A log whose beginning was removed: at the newest checkpoint of use, or for the whole of it at
     one that is not above the oldest version that is kept (LOG-8).
 
@@ -123,11 +134,11 @@ def _expired(
         except VersionNotFoundError:
             continue
         if base.version + len(known) + len(bodies) >= newest:
-            return _opened(look, base, bodies, known)
+            return base, _entries(base, bodies, known)
     raise no_state(oldest)
 
 
-def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
+def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Standing]:
     hint = look.hint
     key = None if hint is None else hint.checkpoint
     if hint is not None and key is not None:
@@ -147,10 +158,10 @@ def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Opened]:
         except VersionNotFoundError as gone:
             logger.warning("a checkpoint is not used: %s", gone)
             continue
-        yield _opened(look, base, bodies)
+        yield base, _entries(base, bodies)
 
 
-def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Opened | None:
+def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Standing | None:
     """The root, the entry it is of, and those that follow, at once."""
     version = root_version(key)
     assert version is not None
@@ -163,7 +174,8 @@ def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Opened | No
     except (CorruptTableError, UnsupportedFeatureError, VersionNotFoundError) as error:
         logger.warning("a checkpoint is not used: %s", error)
         return None
-    return _opened(look, base_of(store, root, key), bodies[1:])
+    base = base_of(store, root, key)
+    return base, _entries(base, bodies[1:])
 
 
 def _of_log(head: Head, first: str) -> bool:
@@ -193,10 +205,10 @@ def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> 
         write_hint(store, head.table, Hint(version, known))
 
 
-def _opened(
-    look: FirstLook, base: Base, bodies: list[bytes], known: Sequence[StoredEntry] = ()
-) -> Opened:
-    """The log on a base: entries that are known, and the bytes of those that follow."""
+def _entries(
+    base: Base, bodies: list[bytes], known: Sequence[StoredEntry] = ()
+) -> list[StoredEntry]:
+    """What follows a base: entries that are known, and the bytes of those after them."""
     first = base.version + 1 + len(known)
     later = (decode(body, version) for version, body in enumerate(bodies, first))
-    return Opened(look.hint, base, [*known, *later])
+    return [*known, *later]

@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from tablefmt.store.clocks import wall_us
 from tablefmt.store.forks import renew_after_fork
 
 TEMPORARY_PREFIX = ".tmp-"
@@ -277,3 +278,22 @@ class StagedFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def time_of_disk(directories: Directories) -> int:
+    """Return when a file was written that is made for this, µs UTC: a network's disk has a clock of
+    its own, and dates files by it. Where none can be made, none can be removed either: this
+    machine's clock then.
+    """
+    try:
+        staged = StagedFile(directories.open(KEPT[-1], create=False))
+    except OSError:
+        return wall_us()
+    try:
+        # Such a disk sets the time when bytes arrive.
+        staged.write(b"t")
+        return os.fstat(staged.fd).st_mtime_ns // 1000
+    except OSError:
+        return wall_us()
+    finally:
+        staged.discard()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from tablefmt.store.buffers import reader_of
+from tablefmt.store.clocks import wall_us
 from tablefmt.store.forks import ForkedLock
 from tablefmt.store.protocol import (
     Exists,
@@ -190,6 +191,10 @@ class MemoryStore:
     def server_time_us(self) -> int | None:
         """None: memory's clock is this machine's."""
         return None
+
+    def clock_us(self) -> int:
+        """Return this machine's clock, which dates what is in memory."""
+        return wall_us()
 
 
 class _KeptBuffer(io.BytesIO):

@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from tablefmt.store.clocks import elapsed
+
 PATIENCE_SECONDS = 1.0
 """A line in which nobody's turn begins for this long is not waited in."""
 
@@ -79,7 +81,7 @@ class Slate:
             return []
         if len(body) != size or _checksum(body, when) != crc:
             return []
-        if not 0 <= _clock() - when <= LEFT_SECONDS:
+        if not 0 <= elapsed() - when <= LEFT_SECONDS:
             return []
         entries, at = [], 0
         while at < size:
@@ -106,15 +108,10 @@ class Slate:
                 break
             kept.append(_ENTRY.pack(version, len(body)) + body)
         packed = b"".join(reversed(kept))
-        when = _clock()
+        when = elapsed()
         head = _LEFT.pack(len(packed), _checksum(packed, when), when)
         with suppress(OSError):
             os.pwrite(self._fd, head + packed, _HEADER.size)
-
-
-def _clock() -> float:
-    """Seconds that all processes of this machine count alike, and that nobody sets."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _checksum(body: bytes, when: float) -> int:

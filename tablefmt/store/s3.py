@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from math import inf
@@ -22,6 +21,7 @@ from fsspec.asyn import sync
 from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
+from tablefmt.store.clocks import elapsed, wall_us
 from tablefmt.store.neighbours import neighbours_turn
 from tablefmt.store.protocol import (
     KeyNotFoundError,
@@ -155,7 +155,7 @@ class S3Store:
     def _note_date(self, date: str | None) -> None:
         micros = date_to_us(date)
         if micros is not None:
-            self._server_time = (micros, _elapsed())
+            self._server_time = (micros, elapsed())
 
     async def _call(self, method: str, **parameters: Any) -> Any:
         self.tally.add(_KINDS[method])
@@ -355,7 +355,9 @@ class S3Store:
                 "list", prefix or ".", lambda: self._call("list_objects_v2", **parameters)
             )
             for item in page.get("Contents", ()):
-                modified_us = int(item["LastModified"].timestamp() * 1_000_000)
+                # One that the store gives no time is young (RET-4).
+                when = item.get("LastModified")
+                modified_us = 0 if when is None else int(when.timestamp() * 1_000_000)
                 yield StoredObject(item["Key"][len(self._start) :], int(item["Size"]), modified_us)
             if not page.get("IsTruncated"):
                 return
@@ -406,7 +408,11 @@ class S3Store:
         if self._server_time is None:
             return None
         micros, then = self._server_time
-        return micros + int((_elapsed() - then) * 1_000_000)
+        return micros + int((elapsed() - then) * 1_000_000)
+
+    def clock_us(self) -> int:
+        """Return the store's clock; before its first answer this machine's."""
+        return self.server_time_us() or wall_us()
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -418,12 +424,6 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
             "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
         )
-
-
-def _elapsed() -> float:
-    """Seconds that only rise, sleep of the machine included where the system counts it."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
 
 
 def _endpoint(options: Mapping[str, Any]) -> str:

@@ -122,6 +122,10 @@ class ForwardingStore:
         """As the inner store."""
         return self.inner.server_time_us()
 
+    def clock_us(self) -> int:
+        """As `server_time_us`, else as the inner store."""
+        return self.server_time_us() or self.inner.clock_us()
+
 
 class CountingStore(ForwardingStore):
     """Keeps what was asked of the inner store. Safe between threads.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
+import time
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -23,6 +25,7 @@ from tablefmt.errors import (
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.operations.create import create
 from tablefmt.snapshot.timeline import Timeline
+from tablefmt.store.local import LocalStore
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table
@@ -286,6 +289,16 @@ def test_settled_goes_by_the_stores_clock() -> None:
     assert not table.changes(starting_version=0, ending_timestamp=end).settled
     clock[0] = START + 1 + SETTLE_US
     assert table.changes(starting_version=0, ending_timestamp=end).settled
+
+
+def test_settled_takes_two_clocks_where_the_store_tells_no_time(tmp_path: Path) -> None:
+    """INC-2: this machine's may be ahead of the disk's."""
+    clock = [time.time_ns() // 1000]
+    environment = dataclasses.replace(Environment(), now_us=lambda: clock[0])
+    table = Table(create(LocalStore(tmp_path / "t"), SCHEMA, environment=environment))
+    end = show_time(clock[0] + 1)
+    clock[0] += 10 * SETTLE_US
+    assert not table.changes(starting_version=0, ending_timestamp=end).settled
 
 
 def test_changes_have_the_rows_and_the_three_columns() -> None:

@@ -35,8 +35,8 @@ from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.maintenance.test_expire import DAY, parts_of
-from tests.maintenance.test_vacuum import NOW, Dated, removed
-from tests.tables import Clock, assert_sound, behind, handle, ids, memory, new_table, rows
+from tests.maintenance.test_vacuum import NOW, removed
+from tests.tables import Clock, Dated, assert_sound, behind, handle, ids, memory, new_table, rows
 
 KNOWN = dict[int, list[int]]
 
@@ -111,7 +111,7 @@ def test_only_names_of_ours_go() -> None:
         f"{HISTORY}notes",
         part_key("b" * 32),
     ]
-    listing = pa.table({"key": keys, "size": [1] * 8, "modified_us": [0] * 7 + [9]})
+    listing = pa.table({"key": keys, "size": [1] * 8, "modified_us": [1] * 7 + [9]})
     going = superseded(listing, (), (), needed(50, log_start=20, before_us=5))
     assert [keys[at] for at, _ in going] == [named(1), part_key("a" * 32), block_key(0, 15)]
     assert superseded(listing, keys, None, needed(50)) == []
@@ -243,7 +243,7 @@ def test_a_writer_names_no_part_of_long_ago() -> None:
     table.compact("major")
     newest = table.checkpoint()
     contact = idle.context.view.contact
-    contact.clock = lambda: contact.began_at + REUSED_SECONDS + 1
+    contact.clock = lambda: contact.began_at.elapsed + REUSED_SECONDS + 1
     idle.refresh()
     late = checkpoint_of(idle.context.view, SYSTEM.nonce)
     assert {*parts_of(store, late.path)} <= {*parts_of(store, newest.path)}

@@ -8,6 +8,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import (
+    CommitRejectedError,
     CommitUnknownError,
     CorruptTableError,
     InvalidRangeError,
@@ -19,13 +20,15 @@ from tablefmt.log.names import HINT, entry_key
 from tablefmt.snapshot.checkpoints.read import TRIED_MAX, read_base
 from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
 from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
+from tablefmt.store.protocol import NoAnswer, Store
 from tablefmt.store.wrap import ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
+    Dated,
     assert_sound,
     behind,
+    data_files,
     handle,
     ids,
     memory,
@@ -36,9 +39,9 @@ from tests.tables import (
 DAY = 86_400.0
 
 
-def long_log() -> tuple[MemoryStore, Table, Clock, list[list[int]]]:
+def long_log() -> tuple[Dated, Table, Clock, list[list[int]]]:
     """A version of every kind a day, 40 of them; and the rows at each."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     table.append(rows(0), application=("job", 7))
     for number in range(1, 40):
@@ -237,7 +240,7 @@ def test_a_short_retention_is_refused_unless_its_danger_is_named(name: str) -> N
 
 def test_a_property_of_zero_leaves_what_transactions_need() -> None:
     """RET-9: two hours at least."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(
         store,
         clock=clock,
@@ -280,39 +283,94 @@ def test_a_handle_that_slept_does_not_take_a_name_that_is_free_again() -> None:
 def stale_of(table: Table) -> Table:
     """The same handle, an hour later."""
     contact = table.context.view.contact
-    contact.clock = lambda: contact.heard_at + ENTRY_SECONDS_MIN
+    contact.clock = lambda: contact.heard_at.elapsed + ENTRY_SECONDS_MIN
     return table
 
 
-@pytest.mark.broken_tables
-def test_an_attempt_that_stalled_looks_before_it_believes_its_own_success() -> None:
-    """RET-9, CMT-1: it took a name that was free again, below the horizon; readers ignore it."""
+def stalled(known: int, answer: str) -> tuple[Dated, Table, Clock, list[int]]:
+    """A handle that knows the log up to a version; it is expired, and then the handle's next put
+    arrives, when all that it knows is long gone. And the rows that the table has.
+    """
     store, table, clock, _ = long_log()
     sound = ids(table)
     early = MemoryStore("expiry-stalled")
     for one in list(store.list_after("_log/0")):
-        if one.key <= entry_key(3):
+        if one.key <= entry_key(known):
             early.put(one.key, store.get(one.key))
     slept = handle(early, clock)
+    for one in list(early.list_after("")):
+        early.delete(one.key)
 
     class Stalling(ForwardingStore):
-        """The put arrives when all that it knows of is long gone."""
+        """Loses the first answer, if it is to."""
+
+        lost = answer == "kept"
 
         def put_if_absent(self, key: str, body: bytes) -> Any:
-            if key == entry_key(4):
-                stale_of(slept)
+            if key != entry_key(known + 1):
+                return self.inner.put_if_absent(key, body)
+            if not self.lost:
+                self.lost = True
+                return NoAnswer("lost")
+            stale_of(slept)
             return self.inner.put_if_absent(key, body)
 
     slept.context.store = slept.context.view.store = Stalling(store)
     table.expire_log(dry_run=False)
-    with pytest.raises(CommitUnknownError, match="which were given up"):
+    return store, slept, clock, sound
+
+
+@pytest.mark.parametrize("known", [3, 8])
+def test_an_attempt_that_stalled_is_rejected_where_its_version_was_given_up(known: int) -> None:
+    """RET-9, CMT-1: its rows are not in the table, nor its entry in the log, nor its files there;
+    whether the entry above its place is gone, or lies on another one.
+    """
+    store, slept, clock, sound = stalled(known, "kept")
+    files, entries = data_files(store), log_versions(store)
+    with pytest.raises(CommitRejectedError, match="given up while this writer stood still"):
         slept.append(rows(99))
-    assert 4 in log_versions(store)
+    assert (data_files(store), log_versions(store)) == (files, entries)
     fresh = handle(store, clock)
     assert ids(fresh) == sound
     assert fresh.append(rows(99)).version == 40
+    assert ids(fresh) == sorted([*sound, 99])
+
+
+@pytest.mark.broken_tables
+def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
+    """RET-9, CMT-1: the first put may have been accepted before its version was given up."""
+    store, slept, clock, sound = stalled(3, "lost")
+    files = data_files(store)
+    with pytest.raises(CommitUnknownError, match="given up while this writer stood still"):
+        slept.append(rows(99))
+    assert 4 in log_versions(store)
+    assert len(data_files(store)) == len(files) + 1
+    fresh = handle(store, clock)
+    assert ids(fresh) == sound
+    assert fresh.append(rows(99)).version == 40
+    # What was put there is as old as the log's beginning, whatever its own time.
     assert fresh.expire_log(dry_run=False).entries["version"].to_pylist() == [4]
     assert log_versions(store) == [0, 8, *range(10, 42)]
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_an_attempt_that_stalled_and_is_in_the_log_is_believed(above: bool) -> None:
+    """RET-9: it is the newest, or others have gone on top of it since."""
+    store, clock = memory(), Clock()
+    table = new_table(store, clock=clock)
+    other = handle(store, clock)
+
+    class Stalling(ForwardingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            reply = self.inner.put_if_absent(key, body)
+            stale_of(table)
+            if above:
+                other.append(rows(2))
+            return reply
+
+    table.context.store = table.context.view.store = Stalling(store)
+    assert table.append(rows(1)).version == 1
+    assert ids(handle(store, clock)) == ([1, 2] if above else [1])
 
 
 def test_two_expirers_at_once_do_no_more_than_one() -> None:
@@ -350,7 +408,7 @@ def test_a_spark_table_does_the_same_on_the_driver() -> None:
 
 def test_a_file_that_comes_back_was_written_under_columns_of_long_ago() -> None:
     """ADD-9, RET-3: the entry that said them is gone; the other reader finds no fault with it."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     table.append(rows(1))
     for number in range(40):

@@ -20,13 +20,13 @@ from tablefmt.store.wrap import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
+    Dated,
     assert_sound,
     behind,
     data_files,
     handle,
     ids,
     live_files,
-    memory,
     new_table,
     rows,
 )
@@ -41,7 +41,7 @@ def outcomes(table: Table, **how: Any) -> dict[str, str]:
 
 def small_files(days: float = 0.0, versions: int = 12) -> tuple[Table, Clock, Store]:
     """A table of a few small files, so many days after they were written, and one that went."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock, checkpointInterval="10")
     table.append(rows(-1))
     table.delete("id = -1")
@@ -92,7 +92,7 @@ def test_all_that_is_due_is_done_once() -> None:
 
 def test_files_that_a_restore_brought_back_are_not_waited_for() -> None:
     """RET-5, RET-6: no vacuum is run in vain; what went for good is counted by what is there."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock, deletedFileRetentionDuration="0 seconds")
     table.append(rows(1, 2))
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_what_fails_keeps_nothing_else_from_being_done() -> None:
 
 def test_what_removed_no_file_makes_no_vacuum_due() -> None:
     """RET-5: however old versions are; and who stands on a checkpoint asks the entries below."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock, checkpointInterval="5")
     for number in range(20):
         table.append(rows(number))
@@ -236,7 +236,7 @@ def test_what_cannot_be_asked_is_a_step_that_failed(
 
 def test_a_log_that_was_never_cut_is_not_read_to_see_whether_it_should_be() -> None:
     """RET-9: what is due says the newest state, not every entry there is."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(30):
         table.append(rows(number))
@@ -264,7 +264,7 @@ def test_what_could_not_be_removed_is_a_failure() -> None:
 
 
 def test_rows_that_are_gone_are_reason_enough() -> None:
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     table.append(rows(*range(100)))
     table.delete("id < 50")

@@ -15,8 +15,7 @@ import pytest
 from tablefmt.errors import ChangesExpiredError, VersionNotFoundError
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.session.options import CommitOptions
-from tablefmt.store.memory import MemoryStore
-from tests.tables import Clock, assert_sound, handle, memory, new_table
+from tests.tables import Clock, Dated, assert_sound, handle, new_table
 
 Content = list[tuple[Any, ...]]
 
@@ -40,8 +39,8 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.store: MemoryStore = memory()
         self.clock = Clock()
+        self.store = Dated(self.clock)
         self.table = new_table(self.store, clock=self.clock, partitioned=seed % 2 == 0)
         self.known: dict[int, Content] = {0: []}
         self.oldest = self.made = 0

@@ -26,6 +26,7 @@ from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
+    Dated,
     assert_sound,
     behind,
     data_files,
@@ -238,7 +239,7 @@ def test_data_goes_when_it_is_asked_for() -> None:
 def test_a_vacuum_of_the_next_table_removes_what_is_left() -> None:
     """RET-6, RET-8: by its age; the log is needed."""
     clock = Clock()
-    store = memory()
+    store = Dated(clock)
     new_table(store, clock=clock).append(rows(1))
     drop_at(store, CommitOptions(), environment=clock.environment())
     fresh = new_table(store, clock=clock)

@@ -8,14 +8,14 @@ from tablefmt.log.names import entry_key
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
-from tests.tables import Clock, behind, handle, memory, new_table, rows
+from tests.tables import Clock, Dated, behind, handle, new_table, rows
 
 HOUR = 3600
 
 
 def given_up(how: str) -> tuple[Table, Store, Clock]:
     """Versions 0 to 9; the earliest that can be read is 6."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(5):
         table.append(rows(number))

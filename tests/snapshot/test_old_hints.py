@@ -13,20 +13,19 @@ from tablefmt.log.names import CHECKPOINTS, HINT, HISTORY, block_range, entry_ke
 from tablefmt.log.packed import write_blocks
 from tablefmt.log.reader import FIRST_WINDOW
 from tablefmt.snapshot.checkpoints.read import TRIED_MAX, listed_roots
-from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
-from tests.tables import Clock, handle, ids, memory, new_table, rows
+from tests.tables import Clock, Dated, handle, ids, new_table, rows
 
 DAY = 86_400.0
 LATELY: Any = {"retention": 5 * DAY, "dry_run": False, "breaks_running_transactions": True}
 
 
-def expired(changed: int, versions: int = 40) -> tuple[MemoryStore, Clock, list[Hint]]:
+def expired(changed: int, versions: int = 40) -> tuple[Dated, Clock, list[Hint]]:
     """A log that goes on for long after versions up to one that all change the metadata, so that
     their entries stay; and every hint that was ever right, with the checkpoint it named.
     """
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     hints = []
     for version in range(1, versions):
@@ -71,7 +70,7 @@ class Keeping(ForwardingStore):
 
 def test_entries_that_stay_by_accident_vouch_for_no_others() -> None:
     """RET-9: the first versions go first, and nothing goes while one of them does not."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(1, 40):
         clock.forward(DAY)
@@ -91,7 +90,7 @@ def test_entries_that_stay_by_accident_vouch_for_no_others() -> None:
 
 def test_a_log_that_nothing_was_removed_from_is_opened_without_a_listing() -> None:
     """LOG-5: two rounds, and no request more than what they name."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(1, 21):
         table.append(rows(number))
@@ -105,7 +104,7 @@ def test_a_log_that_nothing_was_removed_from_is_opened_without_a_listing() -> No
 @pytest.mark.parametrize("hint", ["right", "of a lost root", "none"])
 def test_a_gap_after_a_checkpoint_is_no_end(hint: str) -> None:
     """LOG-2: one that is missing while later ones are there, whatever the hint says."""
-    clock, store = Clock(), memory()
+    store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(1, 41):
         table.append(rows(number))

@@ -67,7 +67,7 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     """STO-14: the log may have been put back since, and go on otherwise from the same head."""
     now, before = time.monotonic(), [(3, b"three")]
     clock = [now]
-    monkeypatch.setattr(neighbours, "_clock", lambda: clock[0])
+    monkeypatch.setattr(neighbours, "elapsed", lambda: clock[0])
     for name, later, found in (("a", 9.0, before), ("b", 11.0, []), ("c", -1.0, [])):
         clock[0] = now
         with neighbours_turn(name, SOON) as slate:

@@ -13,7 +13,15 @@ from tablefmt.errors import StoreError, UnsafeStoreError
 from tablefmt.store import s3_files
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import probe
-from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Store, Written
+from tablefmt.store.protocol import (
+    Exists,
+    KeyNotFoundError,
+    NoAnswer,
+    Refused,
+    Store,
+    StoredObject,
+    Written,
+)
 from tablefmt.store.s3_files import ASK_FROM_BYTES
 from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
 
@@ -290,6 +298,14 @@ class Listing:
         return Answer(200, body.encode(), {"Content-Type": "application/xml"})
 
 
+def test_an_object_of_a_listing_without_a_time_has_none(serve: Serve):
+    """STO-9, RET-4: a store that leaves it out is no reason for an error, nor for an age."""
+    one = "<Contents><Key>table/a</Key><Size>1</Size></Contents>"
+    body = f"<ListBucketResult>{one}</ListBucketResult>".encode()
+    store, _ = serve(lambda index, request: Answer(200, body, {"Content-Type": "application/xml"}))
+    assert list(store.list_after("")) == [StoredObject("a", 1, 0)]
+
+
 def utf_16(key: str) -> list[int]:
     """Units, as Java compares text."""
     encoded = key.encode("utf-16-be")
@@ -370,7 +386,7 @@ def test_the_servers_clock_goes_on_while_nobody_asks_it(
     date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
     store, _ = serve(lambda index, request: Answer(200, headers=date))
     now = [100.0]
-    monkeypatch.setattr("tablefmt.store.s3._elapsed", lambda: now[0])
+    monkeypatch.setattr("tablefmt.store.s3.elapsed", lambda: now[0])
     store.put_if_absent("_log/0", b"body")
     now[0] += 3600.5
 

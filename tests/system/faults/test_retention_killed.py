@@ -23,11 +23,22 @@ from tablefmt.snapshot.load import LogView
 from tablefmt.store.local import LocalStore
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
+from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.maintenance.test_expire import parts_of
 from tests.system.faults.test_crash import SelfKiller, in_a_child
 from tests.system.transactions.world import copy_to
-from tests.tables import Clock, assert_sound, data_files, handle, ids, memory, new_table, rows
+from tests.tables import (
+    Clock,
+    Dated,
+    assert_sound,
+    data_files,
+    handle,
+    ids,
+    memory,
+    new_table,
+    rows,
+)
 
 pytestmark = pytest.mark.broken_tables
 
@@ -60,16 +71,22 @@ def later() -> Clock:
     return clock
 
 
+def aged(store: Store) -> Table:
+    """A handle of a store whose clock says so, too."""
+    clock = later()
+    return handle(Dated(clock, store), clock)
+
+
 def restore(store: Store) -> None:
     handle(store, later()).restore(version=2)
 
 
 def clean(store: Store) -> None:
-    vacuum(handle(store, later()).context, dry_run=False)
+    vacuum(aged(store).context, dry_run=False)
 
 
 def expire(store: Store) -> None:
-    expire_log(handle(store, later()).context, dry_run=False)
+    expire_log(aged(store).context, dry_run=False)
 
 
 def checkpoint(store: Store) -> None:
