@@ -16,6 +16,6 @@ where Java or the jars are others, no JVM takes it."""
 
 
 def options() -> str:
-    """As the variable SPARK_SUBMIT_OPTS and the setting spark.executor.extraJavaOptions take them."""
+    """As SPARK_SUBMIT_OPTS and the setting spark.executor.extraJavaOptions take them."""
     # Where the file is missing, the JVM would do without its own archive too.
     return f"{QUICK} -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else QUICK

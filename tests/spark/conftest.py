@@ -22,7 +22,7 @@ from tests import jvms
 from tests.places import ROOT
 
 MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local[2,4]")
-"""Executors of users have none of the classes that the driver's JVM compiles; these have none too."""
+"""Executors of users have none of the classes that the driver compiles; these have none too."""
 ZONE = "America/New_York"
 JVMS = frozenset({"spark", "connect_address"})
 
