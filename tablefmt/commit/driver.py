@@ -390,7 +390,8 @@ class Driver:
             # Met, not answered: the name may be there and not durable yet (STO-3).
             self.store.sync([entry_key(version)])
         if self.view is not None:
-            self.view.absorb([stored], self.asked)
+            self.view.absorb([stored])
+            self.view.contact.heard(self.asked)
         return stored
 
     def _far_clock(self) -> str | None:

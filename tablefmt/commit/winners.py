@@ -134,7 +134,9 @@ class WinnerReader:
         for stored in entries:
             if stored.version > head.version:
                 head = advance(head, stored)
-        self._view.absorb(entries, self._asked)
+        self._view.absorb(entries)
+        if self._asked is not None:
+            self._view.contact.heard(self._asked)
         self.head = head
         return judged
 

@@ -42,8 +42,8 @@ class LogView:
     An append skips entries without reading them (`skip`). What asks for a version that was skipped
     reads them first, and so may raise what replay raises, and StoreError.
 
-    The store is never asked under the lock, so nobody waits for anybody else's requests. Whatever
-    stops a change half-way leaves what was known before: the next one puts it right.
+    The store is never asked under the lock: nobody waits for anybody else's requests. What stops a
+    change half-way leaves what was known before: the next one puts it right.
     """
 
     def __init__(
@@ -61,8 +61,7 @@ class LogView:
             store: the table's root.
             entries: in order, the first of them right after the base; at least one without a base.
             base: what they stand on.
-            whole: keep every file there ever was since the base, so that one history answers for
-                all versions.
+            whole: keep every file since the base: one history answers for all versions then.
             asked: when the store was asked for them; None: just now.
         """
         self.store = store
@@ -157,15 +156,8 @@ class LogView:
         self._catch_up()
         return self._versions
 
-    # Taking in
-
-    def absorb(self, entries: Sequence[StoredEntry], asked: Moment | None = None) -> None:
+    def absorb(self, entries: Sequence[StoredEntry]) -> None:
         """Take in entries that follow the head, in order; those already known are left out.
-
-        Args:
-            entries: as they are in the log.
-            asked: when the store was asked for them, or to take the last one; None: others said
-                that they are there.
 
         Raises:
             CorruptEntryError: they do not fit on the head (replay's rules).
@@ -179,8 +171,6 @@ class LogView:
                     self._absorb(left.popleft())
             if left:
                 self._catch_up()
-        if entries and asked is not None:
-            self.contact.heard(asked)
 
     def _must_read_before(self, stored: StoredEntry) -> bool:
         entry = stored.entry
@@ -298,8 +288,6 @@ class LogView:
         if self.head.ended:
             raise dropped(self.head.version)
         return fresh
-
-    # Looking
 
     def entries_after(self, version: int, last: int | None = None) -> list[StoredEntry]:
         """Those from `version` + 1 to `last`, by default the head, in order; read again only if
