@@ -2,7 +2,7 @@
 
 TablefmtError
 ├── TableNotFoundError  TableExistsError  VersionNotFoundError  ChangesExpiredError
-│   InvalidRangeError                 the question does not fit this table
+│   ForeignTableError  InvalidRangeError                 the question does not fit this table
 ├── ConcurrentModificationException   nothing was committed: read again, do it again
 │   ├── ConcurrentAppendException  ConcurrentDeleteReadException
 │   │   ConcurrentDeleteDeleteException  ConcurrentWriteException
@@ -34,16 +34,26 @@ class TablefmtError(Exception):
 
 
 class TableNotFoundError(TablefmtError):
-    """There is no table at this place (or it was dropped)."""
+    """There is no table at this place (or it was dropped).
+
+    Attributes:
+        found: What is there instead, such as "a Delta table is there"; "" if nothing is known.
+    """
 
     kind = "table_not_found"
 
-    def __init__(self, uri: str, detail: str = "") -> None:
+    def __init__(self, uri: str, detail: str = "", found: str = "") -> None:
         extra = f" ({detail})" if detail else ""
-        super().__init__(
-            f"no table at {uri}{extra}. Check the path, or make one with tablefmt.create()."
-        )
+        advice = "Check the path, or make one with tablefmt.create()."
+        if found:
+            extra = f": {found}" + extra
+            advice = (
+                "To import it, read it with a reader of that format and pass the rows to "
+                "tablefmt.write(), with a folder of its own for the new table."
+            )
+        super().__init__(f"no table at {uri}{extra}. {advice}")
         self.uri = uri
+        self.found = found
 
 
 class TableExistsError(TablefmtError):
@@ -58,6 +68,29 @@ class TableExistsError(TablefmtError):
             "tablefmt.write(), or pass exist_ok=True to create() if its definition is the same."
         )
         self.uri = uri
+
+
+class ForeignTableError(TableExistsError):
+    """Files of another table format, or data files of another program, are at this place.
+
+    Attributes:
+        found: What is there, such as "a Delta table".
+        where: The file that shows it.
+    """
+
+    kind = "foreign_table"
+
+    def __init__(self, uri: str, found: str, where: str) -> None:
+        TablefmtError.__init__(
+            self,
+            f"cannot create a table at {uri}: {found} ({where}). The program that owns these files "
+            "may delete those of a table beside them. Create the table in a folder of its own. To "
+            "copy the rows, read them with a reader of that format and pass them to "
+            "tablefmt.write().",
+        )
+        self.uri = uri
+        self.found = found
+        self.where = where
 
 
 class VersionNotFoundError(TablefmtError):

@@ -28,6 +28,7 @@ from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import with_properties
 from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.foreign import check_place
 from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
@@ -56,6 +57,7 @@ def create(
     Raises:
         SchemaMismatchError: the definition is not one.
         TableExistsError: a table is there, or one of another definition with exist_ok.
+        ForeignTableError: files of others are there.
         ProtocolChangedException: another creator won the race (or, with exist_ok, another
             definition did: TableExistsError).
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
@@ -65,14 +67,20 @@ def create(
 
 
 def create_as(
-    store: Store, metadata: Metadata, *, exist_ok: bool = False, environment: Environment = SYSTEM
+    store: Store,
+    metadata: Metadata,
+    *,
+    exist_ok: bool = False,
+    checked: bool = False,
+    environment: Environment = SYSTEM,
 ) -> TableContext:
-    """`create` by a definition that was made before."""
+    """`create` by a definition that was made before; `checked`: so was the place (`prepare`)."""
     check_flags(exist_ok=exist_ok)
     before = _log_at(store)
     if before is not None and not before.head.ended:
         return _joined(TableContext(store, before, environment), metadata, exist_ok)
-    ensure_safe(store, environment.nonce(), environment.sleep)
+    if not checked:
+        prepare(store, environment)
     plan = Plan(
         transaction=environment.nonce(),
         table=environment.nonce(),
@@ -91,6 +99,16 @@ def create_as(
     assert done.entry is not None
     view = LogView(store, [done.entry]) if before is None else LogView.open(store)
     return TableContext(store, view, environment)
+
+
+def prepare(store: Store, environment: Environment = SYSTEM) -> None:
+    """Check a place in which a table is to be made, before its first file is written.
+
+    Raises:
+        ForeignTableError: STO-23. UnsafeStoreError: STO-12.
+    """
+    check_place(store)
+    ensure_safe(store, environment.nonce(), environment.sleep)
 
 
 def definition(
@@ -150,7 +168,7 @@ def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableConte
 def _log_at(store: Store) -> LogView | None:
     """The log that is there, of a table that was dropped too; None for none."""
     try:
-        return LogView.open(store, ended=True)
+        return LogView.open(store, ended=True, explain=False)
     except TableNotFoundError:
         return None
 

@@ -18,7 +18,7 @@ from tablefmt.errors import InvalidRangeError, SchemaMismatchError, TableExistsE
 from tablefmt.model.arguments import check_flags, checked_names
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.create import create_as, definition, is_there
+from tablefmt.operations.create import create_as, definition, is_there, prepare
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import Measured
@@ -26,7 +26,6 @@ from tablefmt.session.options import CommitOptions
 from tablefmt.session.receipt import Commit
 from tablefmt.session.source import source_reader
 from tablefmt.session.staging import commit_staged
-from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
 Partitions = str | Sequence[str] | None
@@ -87,7 +86,7 @@ def create_with_rows(
     """
     metadata = definition(rows.schema, partition_by, properties, comment)
     measured = Measured.start(SYSTEM.monotonic, store)
-    ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
+    prepare(store)
     transaction = SYSTEM.nonce()
     with TransactionFiles(store, transaction).removed_on_failure():
         stats = stats_of(metadata)
@@ -126,7 +125,7 @@ def commit_first(
             removed. CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     try:
-        context = create_as(store, metadata, exist_ok=exist_ok)
+        context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
         context.measured = measured
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tablefmt.errors import (
+    ForeignTableError,
     InvalidRangeError,
     ProtocolChangedException,
     SchemaMismatchError,
@@ -90,6 +91,8 @@ def write(
             return create_with_rows(
                 store, reader, options, partition_by=partition_by, exist_ok=append_to_equal
             )[1]
+        except ForeignTableError:
+            raise
         except (TableExistsError, ProtocolChangedException):
             # Another writer was first.
             if rows.lost:

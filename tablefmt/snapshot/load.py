@@ -105,6 +105,7 @@ class LogView:
         *,
         whole: bool = False,
         ended: bool = False,
+        explain: bool = True,
     ) -> LogView:
         """Read the log: from a checkpoint on, if there is one of use (CKP-5).
 
@@ -112,13 +113,12 @@ class LogView:
             store: the table's root.
             progress: told of entries read, where there is no checkpoint.
             whole: read all entries, and keep every file there ever was.
-            ended: take the log of a table that was dropped too, and go on with another one.
+            ended: take the log of a dropped table too. explain: list what is there instead of one.
 
         Raises:
-            TableNotFoundError: LOG-7, there is no entry 0; ENT-14, it was dropped.
-            CorruptTableError: any rule of replay. UnsupportedFeatureError: ENT-3, ENT-7.
+            TableNotFoundError: LOG-7, ENT-14. CorruptTableError. UnsupportedFeatureError: ENT-7.
         """
-        opened = open_log(store, progress, whole=whole)
+        opened = open_log(store, progress, whole=whole, explain=explain)
         view = cls(store, opened.entries, opened.base, whole=whole, asked=opened.asked)
         check_not_ended(store, view.head, ended)
         view.begins_anew = ended

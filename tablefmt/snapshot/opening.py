@@ -37,6 +37,7 @@ from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.read import TRIED_MAX, base_of, sound_root, usable_bases
 from tablefmt.snapshot.head import Head
 from tablefmt.store.clocks import Moment, moment_of
+from tablefmt.store.foreign import not_found
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def open_log(
     *,
     whole: bool = False,
     packed: bool = False,
+    explain: bool = False,
 ) -> Opened:
     """The log up to its head.
 
@@ -78,6 +80,7 @@ def open_log(
         progress: told of entries read, where the whole log is.
         whole: read all entries, whatever checkpoints there are.
         packed: of these, take from blocks what was put together (HIS-2).
+        explain: as of `LogView.open`.
 
     Raises:
         TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
@@ -86,7 +89,7 @@ def open_log(
     asked = moment_of(store)
     look = first_look(store)
     if not look.known:
-        raise TableNotFoundError(store.uri)
+        raise not_found(store) if explain else TableNotFoundError(store.uri)
     if not whole and 0 in look.known:
         if look.hint is None and len(look.known) == FIRST_WINDOW:
             look = with_listing(store, look)

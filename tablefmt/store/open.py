@@ -20,6 +20,9 @@ Uri = Union[str, "os.PathLike[str]"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
+_NO_SLASH = re.compile(r"(s3|s3a|s3n|file|memory|dbfs|hdfs|gs|abfss?):(?!/)", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:(?:\\|/(?!/))")
 
 
 def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> Store:
@@ -39,6 +42,7 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
     if not isinstance(uri, str | os.PathLike) or not isinstance(text := os.fspath(uri), str):
         raise StoreError(f"the address of a table is text or a path, not {type(uri).__name__}.")
     _check_text(text)
+    _check_spelling(text)
     scheme, rest = _scheme(text)
     if scheme in ("s3", "s3a"):
         # s3fs comes with an extra and costs half a second to import.
@@ -94,18 +98,44 @@ def _check_text(text: str) -> None:
         raise StoreError(f"the address {text!r} is not Unicode text. Use another.") from None
 
 
+def _check_spelling(text: str) -> None:
+    """Refuse an address that is meant for another place, and names a local folder as it stands.
+
+    The address is not repeated: it may hold a secret (STO-13).
+    """
+    if _DRIVE.match(text):
+        raise StoreError(
+            f"an address that begins with {text[:3]!r} is a path of Windows. Pass a path of this "
+            "machine, such as /data/table."
+        )
+    match = _ONE_SLASH.match(text) or _NO_SLASH.match(text)
+    scheme = match[1].lower() if match else ""
+    if scheme and not (scheme == "file" and _ONE_SLASH.match(text)) and _is_ours(scheme, text):
+        raise StoreError(
+            f"an address that begins with '{scheme}:' needs two slashes: write {scheme}://…. For a "
+            f"local folder of that name, write ./{scheme}:…"
+        )
+
+
+def _is_ours(scheme: str, text: str) -> bool:
+    """Whether a scheme is one that tables can have; others are refused by name (STO-11)."""
+    return scheme in ("s3", "s3a", "memory", "file") or _NO_SLASH.match(text) is not None
+
+
 def _scheme(text: str) -> tuple[str, str]:
-    if text.startswith("file:/") and not text.startswith("file://"):
-        return "file", text[len("file:") :]
-    match = _SCHEME.fullmatch(text)
-    return (match[1].lower(), match[2]) if match else ("", text)
+    match = _SCHEME.fullmatch(text) or _ONE_SLASH.fullmatch(text)
+    if match is None:
+        return "", text
+    scheme = match[1].lower()
+    one_slash = match.re is _ONE_SLASH
+    return scheme, "/" + match[2] if one_slash and scheme == "file" else match[2]
 
 
 def _local_path(scheme: str, rest: str) -> str:
     if not rest:
         raise StoreError("the address of a table is empty. Pass a path.")
     if not scheme:
-        return rest
+        return _expanded(rest)
     path = rest[len("localhost") :] if rest.startswith("localhost/") else rest
     if not path.startswith("/"):
         raise StoreError("a file:// address names this machine: write file:///absolute/path.")
@@ -115,6 +145,14 @@ def _local_path(scheme: str, rest: str) -> str:
         raise StoreError("the escapes of a file:// address are not UTF-8. Use others.") from None
     _check_text(path)
     return path
+
+
+def _expanded(path: str) -> str:
+    """The path with a leading `~` or `~user` replaced by the home directory, as shells do."""
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~/") or expanded == "~":
+        raise StoreError("the address begins with '~', and no home directory is known. Set HOME.")
+    return expanded
 
 
 def _bucket(rest: str) -> tuple[str, str]:

@@ -72,6 +72,54 @@ def test_other_schemes_are_refused_by_name(uri: str):
     assert caught.value.features == [f"scheme:{uri.split(':')[0]}"]
 
 
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """STO-11: as every shell has it; a folder of that name is `./~`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", f"{tmp_path}/home")
+    real = os.path.realpath(tmp_path)
+    for uri in ("~/x", Path("~/x"), "~//x/"):
+        assert open_store(uri).uri == f"{real}/home/x"
+    assert open_store("~").uri == f"{real}/home"
+    assert open_store("./~/x").uri == f"{real}/~/x"
+    assert open_store("a~/x").uri == f"{real}/a~/x"
+
+
+@pytest.mark.parametrize(
+    ("uri", "advice"),
+    [
+        *(("s3:/key:canary@b/x", "s3://"), ("S3A:/b", "s3a://"), ("memory:/x", "memory://")),
+        *(("s3:b/x", "s3://"), ("file:x", "file://"), ("dbfs:x", "dbfs://")),
+        *((r"C:\\data\t", "Windows"), ("c:/data", "Windows")),
+    ],
+)
+def test_an_address_meant_for_another_place_is_no_local_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, advice: str
+):
+    """STO-11, STO-13."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=advice) as caught:
+        tablefmt.write({"id": [1]}, uri)
+    assert "canary" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("uri", ["dbfs:/x", "hdfs:/x", "HDFS://n/x", "s3n:/b/x", "abfss:/c@a/t"])
+def test_other_schemes_with_one_slash_are_refused_by_name(uri: str):
+    """STO-11."""
+    scheme = uri.split(":")[0].lower()
+    with pytest.raises(UnsupportedFeatureError, match=f"{scheme}://") as caught:
+        open_store(uri)
+    assert caught.value.features == [f"scheme:{scheme}"]
+
+
+def test_a_colon_in_a_name_is_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """STO-11."""
+    monkeypatch.chdir(tmp_path)
+    real = os.path.realpath(tmp_path)
+    for name in ("a:b", "2024-01-01T00:00:00", "x/s3:/y", "./s3:/b/x", "db.t"):
+        assert open_store(name).uri == os.path.normpath(f"{real}/{name}")
+
+
 @pytest.mark.parametrize(
     "uri",
     [

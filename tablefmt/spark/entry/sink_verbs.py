@@ -32,6 +32,7 @@ from tablefmt.spark.streams.sink import (
     options_of,
     sink_of,
 )
+from tablefmt.store.foreign import check_place
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -42,6 +43,7 @@ def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str
     backend_for(session_of(session), store)
     context = open_if_there(store)
     if context is None:
+        check_place(store)
         return None
     _check_table(sink, context)
     return context.view.head.table

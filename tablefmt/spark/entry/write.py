@@ -19,7 +19,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations import first_rows
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.create import definition
+from tablefmt.operations.create import definition, prepare
 from tablefmt.operations.first_rows import Partitions, check_partitioning
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.operations.write import known_mode
@@ -42,7 +42,6 @@ from tablefmt.spark.statements.open_logs import open_if_there
 from tablefmt.spark.statements.replace import replace_rows, replaced_by
 from tablefmt.spark.statements.source_versions import pin_query, with_query
 from tablefmt.store.open import open_store
-from tablefmt.store.probe import ensure_safe
 from tablefmt.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -314,13 +313,13 @@ def prepare_first(store: Store, options: WriteOptions) -> None:
     """Before the files of a table that is not there yet are written.
 
     Raises:
-        UnsupportedFeatureError: replaceWhere. UnsafeStoreError.
+        UnsupportedFeatureError: replaceWhere. ForeignTableError, UnsafeStoreError.
     """
     if options.replace_where:
         raise UnsupportedFeatureError(
             "replaceWhere needs a table that is there", ["option:replaceWhere"]
         )
-    ensure_safe(store, SYSTEM.nonce(), SYSTEM.sleep)
+    prepare(store)
 
 
 def commit_first(

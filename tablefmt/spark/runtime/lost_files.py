@@ -39,7 +39,7 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     if scheme == "file":
         store = LocalStore(f"/{root}")
         try:
-            view = LogView.open(store, ended=True)
+            view = LogView.open(store, ended=True, explain=False)
             if view.head.ended:
                 return TableNotFoundError(store.uri, f"version {view.head.version} dropped it")
             is_live = pc.any(pc.equal(view.snapshot().files_with(("path",))["path"], key)).as_py()

@@ -27,8 +27,12 @@ _views: OrderedDict[Hashable, LogView] = OrderedDict()
 _keeping = threading.Lock()
 
 
-def open_context(store: Store) -> TableContext:
+def open_context(store: Store, *, explain: bool = True) -> TableContext:
     """The table at the root of a store, at its newest version. One round if nothing is new.
+
+    Args:
+        store: where.
+        explain: as of `LogView.open`.
 
     Raises:
         TableNotFoundError, CorruptTableError, UnsupportedFeatureError: as `LogView.open`.
@@ -37,7 +41,7 @@ def open_context(store: Store) -> TableContext:
     with _keeping:
         view = _views.get(key)
     if view is None or not _brought_up_to_date(view):
-        view = LogView.open(store)
+        view = LogView.open(store, explain=explain)
     if key is not None:
         with _keeping:
             _views[key] = view
@@ -53,7 +57,7 @@ def open_context(store: Store) -> TableContext:
 def open_if_there(store: Store) -> TableContext | None:
     """The same; None if there is no table."""
     try:
-        return open_context(store)
+        return open_context(store, explain=False)
     except TableNotFoundError:
         return None
 
