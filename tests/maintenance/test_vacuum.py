@@ -17,6 +17,7 @@ import tablefmt
 from tablefmt.errors import (
     ChangesExpiredError,
     CommitRejectedError,
+    CommitUnknownError,
     InvalidRangeError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -38,6 +39,7 @@ from tests.tables import (
     handle,
     ids,
     live_files,
+    memory,
     new_table,
     rows,
 )
@@ -241,6 +243,28 @@ def test_a_statement_by_itself_does_not_outlive_its_files() -> None:
         table.append(pa.RecordBatchReader.from_batches(rows(1).schema, slowly()))
     assert data_files(table.context.store) == []
     assert handle(table.context.store).version == 0
+
+
+def test_a_commit_ends_before_its_files_are_taken_for_left_over() -> None:
+    """RET-6: however long the caller lets it lose races."""
+    clock, store = Clock(NOW), memory()
+    table = new_table(store, clock=clock, deletedFileRetentionDuration="0 seconds")
+    other = handle(store, clock)
+
+    class Contended(ForwardingStore):
+        rounds = 0
+
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            self.rounds += 1
+            assert self.rounds < 100
+            clock.forward(60)
+            other.append(rows(self.rounds))
+            return self.inner.put_if_absent(key, body)
+
+    with pytest.raises(CommitUnknownError, match="deadline") as caught:
+        behind(table, Contended(store)).append(rows(1000), deadline=30 * DAY)
+    assert HOUR / 2 <= clock.seconds < HOUR
+    assert table.resolve(caught.value.transaction, caught.value.version) is None
 
 
 SHORT: dict[str, Any] = {
