@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -98,7 +97,8 @@ class Done:
     rebased_over: list[RebasedOver] = field(default_factory=list)
     """The winners since the version that was read that this commit went on top of."""
     left_out: list[str] = field(default_factory=list)
-    """Paths of files of the plan that did not come: compactions that won have done their work."""
+    """Objects of this commit that nobody needs: files of groups that other compactions have done,
+    and an entry whose version was given up."""
     refused: TablefmtError | None = None
     """Why no entry could be made, or what is wrong with one in the way; None: neither ended it."""
 
@@ -221,7 +221,9 @@ class Driver:
         try:
             late = self._late(following.version, attempt)
             if late is not None:
-                return Done(late, rebased_over=passed)
+                # Readers pass over its entry (LOG-8), and nobody can have gone on top of it.
+                gone = [entry_key(following.version)] if isinstance(late, Rejected) else []
+                return Done(late, rebased_over=passed, left_out=gone)
             stored = self._committed(following.version)
         except StoreError as error:
             return Done(Unknown(following.version, _text(error)), rebased_over=passed)
@@ -249,9 +251,6 @@ class Driver:
         just_sent = view.contact.seconds_since(self.asked) < ENTRY_SECONDS_MIN
         if follows is None and (attempt.unanswered or not self.written or not just_sent):
             return Unknown(version, lost)
-        # Readers pass over it (LOG-8), and nobody can have gone on top of it.
-        with suppress(StoreError):
-            self.store.delete(entry_key(version))
         return Rejected(f"{lost}: open the table anew")
 
     def _wait(self, attempt: Attempt) -> None:

@@ -64,6 +64,8 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
     if isinstance(outcome, Unknown):
         unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
         raise done.refused or unknown
+    # An entry goes before the files that it names.
+    delete_keys(store, done.left_out)
     guest = guest_among(plan.add, plan.transaction)
     TransactionFiles(store, plan.transaction, guest=guest).discard()
     if isinstance(outcome, Rejected):
