@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-import orjson
-
 from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest
+from tablefmt.log.header import follows
 from tablefmt.log.names import entry_key
 from tablefmt.snapshot.head import Head
 from tablefmt.store.protocol import Slate, Store
@@ -75,19 +74,11 @@ def _are_entries(bodies: Sequence[bytes], head: Head) -> bool:
     """Whether they follow each other and the head, and not a byte of them is another."""
     previous = head.digest
     for version, body in enumerate(bodies, head.version + 1):
-        if not _follows(body, version, previous):
+        if not follows(body, version, previous):
             return False
         previous = digest(body)
     try:
         # Each but the last has its digest in the one after it; the last has a checksum.
         return not bodies or decode(bodies[-1], head.version + len(bodies)) is not None
     except (CorruptTableError, UnsupportedFeatureError):
-        return False
-
-
-def _follows(body: bytes, version: int, previous: str) -> bool:
-    try:
-        entry = orjson.loads(body)
-        return bool(entry["version"] == version and entry["previous"] == previous)
-    except (ValueError, TypeError, KeyError):
         return False

@@ -51,6 +51,18 @@ class EntryHeader:
         )
 
 
+def follows(body: bytes, version: int, previous: str) -> bool:
+    """Say whether bytes are an entry of a version that names the digest of the one before (LOG-1).
+
+    Nothing else in them is looked at.
+    """
+    try:
+        entry = orjson.loads(body)
+        return bool(entry["version"] == version and entry["previous"] == previous)
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[EntryHeader, ...]:
     """Look at contiguous entries from the outside.
 

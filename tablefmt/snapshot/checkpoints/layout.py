@@ -5,7 +5,7 @@ Spec: CKP-7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,16 +44,30 @@ class Kept:
 
 
 def members(ids: NDArray[np.int64], of: NDArray[np.int64]) -> Mask:
-    """Which of the ids are among others, each of which is at least 1."""
-    if not len(of) or not len(ids):
-        return np.zeros(len(ids), bool)
+    """Say which of the ids are among others, each of which is at least 1."""
+    return among(of, len(ids))(ids)
+
+
+def among(of: NDArray[np.int64], asked: int) -> Callable[[NDArray[np.int64]], Mask]:
+    """Return `members` of the same ids, for several calls: the table of ids is made once.
+
+    Args:
+        of: the ids, each at least 1.
+        asked: how many ids all calls together ask about.
+    """
+    if not len(of) or not asked:
+        return lambda ids: np.zeros(len(ids), bool)
     top = int(of.max())
-    if top > DENSE * (len(of) + len(ids)):
-        return np.isin(ids, of)
+    if top > DENSE * (len(of) + asked):
+        return lambda ids: np.isin(ids, of)
     known = np.zeros(top + 1, bool)
     known[of] = True
-    mask: Mask = known[np.minimum(ids, top)] & (ids <= top)
-    return mask
+
+    def are_known(ids: NDArray[np.int64]) -> Mask:
+        mask: Mask = known[np.minimum(ids, top)] & (ids <= top)
+        return mask
+
+    return are_known
 
 
 def kept_segments(known: Sequence[KnownSegment], live: NDArray[np.int64]) -> list[Kept]:
@@ -68,8 +82,9 @@ def kept_segments(known: Sequence[KnownSegment], live: NDArray[np.int64]) -> lis
     """
     kept = []
     written = len(live)
+    is_live = among(live, sum(len(segment.ids) for segment in known))
     for segment in known:
-        alive = members(segment.ids, live)
+        alive = is_live(segment.ids)
         count = int(np.count_nonzero(alive))
         if count * GONE_SHARE >= len(alive) * (GONE_SHARE - 1) and count:
             gone = None if count == len(alive) else BitMap64(np.flatnonzero(~alive).tolist())

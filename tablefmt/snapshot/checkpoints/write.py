@@ -24,6 +24,7 @@ from tablefmt.model.values import encode
 from tablefmt.snapshot.checkpoints.layout import (
     Kept,
     KnownSegment,
+    among,
     in_order,
     kept_segments,
     members,
@@ -103,15 +104,17 @@ def write_checkpoint(
         raise _wrong(version, "its files are not as many as it says")
     kept = kept_segments(before.segments if before else (), all_ids)
     old = np.concatenate([np.zeros(0, np.int64), *(one.known.ids for one in kept)])
-    rest = [
-        segment.only(mask & ~members(segment.files.ids, old))
-        for segment, mask in zip(files.segments, live, strict=True)
-        if mask.any()
-    ]
+    is_kept = among(old, sum(map(len, files.segments)))
+    rest = []
+    for segment, mask in zip(files.segments, live, strict=True):
+        moves = mask & ~is_kept(segment.files.ids)
+        # Columns of a segment that stays as it is are not read.
+        if moves.any():
+            rest.append(segment.only(moves))
     parts = [_again(one, head.metadata, before) for one in kept]
     known = [KnownSegment(p, k.known.ids) for p, k in zip(parts, kept, strict=True)]
     fresh = []
-    for columns in _new_segments([s for s in rest if len(s)], head.metadata):
+    for columns in _new_segments(rest, head.metadata):
         part = _write_segment(store, nonce(), columns, head.metadata)
         fresh.append(part)
         known.append(KnownSegment(part, columns["id"].to_numpy()))
