@@ -50,7 +50,7 @@ class Replay:
         self.removed: dict[int, Json] = {}
         self.applications: dict[str, int] = {}
         self.cursors: dict[tuple[str, str], Json] = {}
-        self.next_id, self.metadata_version = 1, 0
+        self.next_id, self.metadata_version, self.unknown = 1, 0, 1
         self.described: list[int] = []
         self.stands_on = -1
 
@@ -94,7 +94,7 @@ class Replay:
             files[identity] = file
         take_rows(entry, files, removed, self.load)
         removed = {**self.removed, **removed}
-        check_lineage(entry, added, files, removed)
+        check_lineage(entry, added, files, removed, self.unknown)
         changed = "protocol" in entry or "metadata" in entry
         next_id = self.next_id + len(added)
         metadata_version = version if changed else self.metadata_version
@@ -127,7 +127,7 @@ class Replay:
         self.fields, self.files = check_metadata(root["metadata"], None), state["files"]
         self.applications = {name: one["version"] for name, one in root["applications"].items()}
         self.cursors = {(one["source"], one["name"]): one for one in root.get("cursors", ())}
-        self.next_id = root["totals"]["next_id"]
+        self.next_id = self.unknown = root["totals"]["next_id"]
         self.metadata_version = root["totals"]["metadata_version"]
         self.described = [root["described"]]
 

@@ -189,11 +189,12 @@ def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
 
 
 def check_lineage(
-    entry: Json, added: list[Json], files: dict[int, Json], removed: dict[int, Json]
+    entry: Json, added: list[Json], files: dict[int, Json], removed: dict[int, Json], unknown: int
 ) -> None:
     """Refuse a lineage that does not explain the rows of its outputs.
 
-    `files` are live after the entry, `removed` those that it or one before it removed.
+    `files` are live after the entry, `removed` those that it or one before it removed. Of files
+    below the id `unknown` some went before the state that the log begins with (LOG-8).
     """
     lineage = entry.get("lineage")
     if lineage is None:
@@ -206,10 +207,17 @@ def check_lineage(
     require(columns[0][-1] < len(added), "LIN-1", "has an output that it does not add")
     new = {file["id"] for file in added}
     before = {key: file for key, file in {**files, **removed}.items() if key not in new}
-    require(set(columns[1]) <= set(before), "LIN-1", "has an input that was not there before")
+    went = {key for key in columns[1] if 0 < key < unknown and key not in before}
+    known = set(columns[1]) - went <= set(before)
+    require(known, "LIN-1", "has an input that was not there before")
     kept = dict.fromkeys(columns[0], 0)
     for output, identity, start, rows, text in zip(*columns, strict=True):
-        dropped, file = positions(text), before[identity]
+        dropped = positions(text)
+        if identity in went:
+            _check_out(files[added[output]["id"]], kept[output], rows - size(dropped), identity)
+            kept[output] += rows - size(dropped)
+            continue
+        file = before[identity]
         require(start + rows <= file["rows"], "LIN-2", f"has a run beyond file {identity}")
         inside = common(dropped, [(start, start + rows)]) == size(dropped)
         require(inside, "LIN-2", f"drops rows of file {identity} outside of its run")
@@ -219,14 +227,19 @@ def check_lineage(
         left = identity in removed or common([(start, start + rows)], gone) == rows
         require(left, "LIN-2", f"moves rows of file {identity} that are still in it")
         if identity in removed and identity not in entry.get("remove", ()):
-            copies = [(kept[output], kept[output] + rows - size(dropped))]
-            out = [(first, end) for first, end in files[added[output]["id"]]["gone"]]
-            left = common(copies, out) == size(copies)
-            require(left, "LIN-2", f"brings rows back of file {identity}, which was gone")
+            _check_out(files[added[output]["id"]], kept[output], rows - size(dropped), identity)
         kept[output] += rows - size(dropped)
     for output, rows in kept.items():
         same = added[output]["rows"] == rows
         require(same, "LIN-2", f"explains {rows} rows of output {output}, which has others")
+
+
+def _check_out(output: Json, first: int, rows: int, identity: int) -> None:
+    """Refuse rows of a file that was gone which are in the output that they were copied to."""
+    copies = [(first, first + rows)]
+    out = [(start, end) for start, end in output["gone"]]
+    left = common(copies, out) == size(copies)
+    require(left, "LIN-2", f"brings rows back of file {identity}, which was gone")
 
 
 def check_moves(entry: Json, before: Json, after: Json) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tablefmt.commit.restoring import Restoring
 from tablefmt.conflict.facts import NO_IDS, Group, Ids, Output, PendingCommit, Read, own_file
+from tablefmt.errors import CorruptTableError
 from tablefmt.expressions.predicate import Predicate
+from tablefmt.log.checks import INTEGER_MAX
+from tablefmt.log.names import entry_key
 from tablefmt.model.entry import (
     NOT_LOGICAL,
     AddedFiles,
@@ -38,6 +40,7 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
+from tablefmt.model.sums import exact_sum
 from tablefmt.snapshot.head import Head
 
 
@@ -171,9 +174,7 @@ def removed_from(files: pa.Table) -> Removed:
         return NOTHING
     return Removed(
         files["id"].to_pylist(),
-        pc.sum(files["rows"]).as_py(),
-        pc.sum(files["size"]).as_py(),
-        pc.sum(files["deleted"]).as_py() or 0,
+        *(exact_sum(files[name].to_numpy()) for name in ("rows", "size", "deleted")),
     )
 
 
@@ -267,15 +268,33 @@ def _totals(
     if plan.ends or plan.table is not None:
         # Where a table ends, or begins, nothing of before is kept (ENT-14).
         oldest = version
+    sums = {
+        "rows": before.rows + rows - removed.rows,
+        "bytes": before.bytes + size - removed.bytes,
+    }
+    _check_fit(sums, version)
     return Totals(
+        **sums,
         files=before.files + count - len(removed.ids),
-        rows=before.rows + rows - removed.rows,
-        bytes=before.bytes + size - removed.bytes,
         next_id=before.next_id + count,
         metadata_version=version if defines else before.metadata_version,
         deleted=before.deleted + _taken_out(deletes, removed) - removed.deleted,
         oldest=oldest,
     )
+
+
+def _check_fit(sums: Mapping[str, int], version: int) -> None:
+    """Refuse sums that no entry can hold, before anybody writes them (ENT-6)."""
+    for name, value in sums.items():
+        if value > INTEGER_MAX:
+            raise CorruptTableError(
+                f"with this commit the table would have {value} {name}, more than 2**63 - 1: an "
+                "entry before counts a file that cannot be so large",
+                key=entry_key(version - 1) if version else "",
+                rule="ENT-6",
+                advice="Find the file with `tablefmt files`, and delete or overwrite its rows, "
+                "restore a version before it, or drop the table.",
+            )
 
 
 _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)

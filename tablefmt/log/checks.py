@@ -13,6 +13,14 @@ INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 DIGEST = re.compile(r"[0-9a-f]{64}")
 """SHA-256 in hex."""
 
+FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
+"""The id of a field as text."""
+
+
+def is_field_id(text: str) -> bool:
+    """Whether a text is the id of a field."""
+    return FIELD_ID.fullmatch(text) is not None
+
 
 def bad(rule: str, message: str) -> CorruptEntryError:
     """An entry that breaks `rule`; which entry is for the caller to add."""

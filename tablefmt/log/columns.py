@@ -6,16 +6,13 @@ Spec: ADD-1, ADD-6 .. ADD-8, DEL-1, DEL-3, LIN-1, ENT-9, KEY-2.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tablefmt.log.checks import DIGEST, are_counts, bad
+from tablefmt.log.checks import DIGEST, are_counts, bad, is_field_id
 from tablefmt.log.names import is_deletes_key, is_side_key, path_problem
 from tablefmt.model.entry import AddedFiles, Entry, Lineage, RowDeletes, RowUpdate, SideFile
-
-_FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
@@ -72,7 +69,7 @@ def no_columns(names: Sequence[str]) -> list[str]:
 
 def _is_column(group: str, dot: str, field_id: str) -> bool:
     if group in _BY_FIELD:
-        return _FIELD_ID.fullmatch(field_id) is not None
+        return is_field_id(field_id)
     return not dot or group not in (*_PLAIN, *_MAYBE)
 
 
@@ -212,7 +209,7 @@ def _split_name(name: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _column_name(group: str, field_id: str) -> str:
-    if not _FIELD_ID.fullmatch(field_id):
+    if not is_field_id(field_id):
         raise bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
     return f"{group}.{field_id}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tablefmt.errors import (
     CorruptEntryError,
     CorruptTableError,
@@ -13,6 +15,9 @@ from tablefmt.errors import (
 from tablefmt.log.codec import document_of
 from tablefmt.log.names import LOG, entry_key, entry_version
 from tablefmt.store.protocol import Store
+
+SHOWN = 4
+"""Objects that an error names, at most."""
 
 
 def gap_error(store: Store, missing: int, found: int) -> TablefmtError:
@@ -74,11 +79,17 @@ def is_followed(store: Store, version: int, digest: str) -> bool | None:
     return document_of(body, version + 1).get("previous") == digest
 
 
-def no_state(oldest: object) -> CorruptTableError:
-    """The error of who finds neither entries from the beginning nor a sound checkpoint."""
+def no_state(oldest: object, lost: Mapping[str, str] | None = None) -> CorruptTableError:
+    """The error of who finds neither entries from the beginning nor a sound checkpoint.
+
+    Args:
+        oldest: the earliest version that is kept.
+        lost: objects of checkpoints that were not sound, and why; the last one found comes last.
+    """
+    known = [f"{key}: {reason}" for key, reason in (lost or {}).items()]
     return CorruptTableError(
         f"entries below version {oldest} were removed, and none of the checkpoints that hold the "
-        "state of the table can be read",
-        key=LOG,
+        f"state of the table can be read{': ' if known else ''}{'; '.join(known[:SHOWN])}",
+        key=next(iter(lost)) if lost else LOG,
         rule="LOG-8",
     )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 LOG = "_log/"
 DATA = "data/"
 SIDE = "_log/side/"
@@ -141,3 +145,43 @@ def path_problem(path: object) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "it has an empty, '.' or '..' part"
     return None
+
+
+_OWN_RE2 = f"^(?:{_OWN.pattern})$"
+
+
+def first_path_problem(paths: pa.ChunkedArray) -> str | None:
+    """What is wrong with the first of many paths that is refused (KEY-2), or None.
+
+    Nearly all are told to be sound by their bytes together; `path_problem` judges every other.
+    """
+    for chunk in paths.chunks:
+        if _are_plain(chunk):
+            continue
+        try:
+            chunk.validate(full=True)
+        except pa.ArrowInvalid:
+            return "a path is refused: it is not Unicode text"
+        own = pc.fill_null(pc.match_substring_regex(chunk, _OWN_RE2), False)
+        for path in chunk.filter(pc.invert(own)).to_pylist():
+            problem = path_problem(path)
+            if problem:
+                return f"the path {str(path)[:100]!r} is refused: {problem}"
+    return None
+
+
+def _are_plain(paths: pa.StringArray) -> bool:
+    """Whether all are of printable ASCII, below `data/`, with no part that begins with a dot."""
+    if paths.type != pa.string() or paths.null_count or not len(paths):
+        return False
+    ends = np.frombuffer(paths.buffers()[1], np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    text = np.frombuffer(paths.buffers()[2], np.uint8)[ends[0] : ends[-1]]
+    if np.diff(ends).max() > PATH_BYTES_MAX or not len(text):
+        return False
+    if text.min() < 0x20 or text.max() >= 0x7F or np.any(text == ord("\\")):
+        return False
+    after = text[1:][text[:-1] == ord("/")]
+    if np.any(after == ord("/")) or np.any(after == ord(".")):
+        return False
+    below = pc.all(pc.starts_with(paths, DATA)).as_py()
+    return below and not pc.any(pc.ends_with(paths, "/")).as_py()

@@ -12,7 +12,7 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.codec import digest
 from tablefmt.log.columns import no_columns
 from tablefmt.log.known import unknown_columns
-from tablefmt.log.names import deletes_key, path_problem, side_key
+from tablefmt.log.names import deletes_key, first_path_problem, side_key
 from tablefmt.model.entry import RowDeletes, SideFile, StoredEntry
 from tablefmt.model.features import needs_newer
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
@@ -49,18 +49,11 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
         message = f"the side file has a column {none[0]!r:.100}, which `add` cannot have"
         raise CorruptTableError(message, key=side.path, rule="ADD-6")
     try:
-        paths = columns.select(["path"])
-    except KeyError as error:
+        problem = first_path_problem(columns["path"].cast(pa.string()))
+    except (pa.ArrowException, KeyError) as error:
         raise _unreadable(side, "ADD-6", error) from None
-    for batch in paths.to_batches(max_chunksize=65_536):
-        for path in batch.column(0).to_pylist():
-            problem = path_problem(path)
-            if problem:
-                raise CorruptEntryError(
-                    f"the path {str(path)[:100]!r} is refused: {problem}",
-                    key=side.path,
-                    rule="KEY-2",
-                )
+    if problem is not None:
+        raise CorruptEntryError(problem, key=side.path, rule="KEY-2")
     return columns
 
 
@@ -123,8 +116,11 @@ def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
             "the side file is not what the entry says", key=side.path, rule=rule
         )
     try:
+        # A few bytes of Parquet may be many rows: nothing is read of more than the entry says.
+        if pq.read_metadata(reader_of(body)).num_rows != side.files:
+            raise ValueError("it does not hold the files it should")
         columns = pq.read_table(reader_of(body), page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(side, rule, error) from None
     beyond = unknown_columns(columns.column_names, place)
     if beyond:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tablefmt.errors import CorruptTableError, LostCheckpointError, UnsupportedFeatureError
 from tablefmt.log.codec import digest
 from tablefmt.log.names import root_version
+from tablefmt.model.sums import exact_sum
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.checkpoints.parts import PartFile
 from tablefmt.snapshot.checkpoints.read import listed_roots, read_base
@@ -103,7 +104,7 @@ def verified(store: Store, key: str) -> tuple[Root, str, int]:
         _check_bytes(store, part)
     history = base.files
     ids, paths = [], []
-    sums = np.zeros(3, np.int64)
+    sums = [0, 0, 0]
     for segment, part in zip(history.segments, root.segments, strict=True):
         columns = segment.files.table
         if any(columns[name].null_count for name in ("path", "rows", "size")):
@@ -115,10 +116,11 @@ def verified(store: Store, key: str) -> tuple[Root, str, int]:
             raise _unsound(part, "it has files added later than the root says")
         ids.append(found)
         paths.append(columns["path"])
-        rows, size = (int(np.sum(columns[name].to_numpy())) for name in ("rows", "size"))
+        rows, size = (exact_sum(columns[name].to_numpy()) for name in ("rows", "size"))
         deleted = segment.gone_rows(history.all_deltas, head.version)
-        sums += np.array([rows, size, int(np.sum(deleted))])
-    _check_sums(key, root, np.concatenate([np.zeros(0, np.int64), *ids]), paths, sums.tolist())
+        found_sums = (rows, size, exact_sum(deleted))
+        sums = [known + more for known, more in zip(sums, found_sums, strict=True)]
+    _check_sums(key, root, np.concatenate([np.zeros(0, np.int64), *ids]), paths, sums)
     body = store.get(key)
     return root, digest(body), len(body)
 
@@ -141,13 +143,23 @@ def checkpoint_problems(view: LogView, *, every: bool) -> list[CorruptTableError
             continue
         try:
             verified(view.store, key)
-            of_base = LogView(view.store, [], read_base(view.store, key)).snapshot(version)
+            base = read_base(view.store, key)
+            of_base = LogView(view.store, [], base).snapshot(version)
             says = _plain(of_base.with_vectors(of_base.files))
+            later = LogView(view.store, view.entries_after(version), base)
         except UnsupportedFeatureError:
             continue
         except CorruptTableError as error:
             problems.append(error)
             continue
+        described = (view.metadata_at(version), view.metadata_version_at(version), view.created)
+        if later.read_head != view.read_head or described != (
+            later.metadata_at(version),
+            later.metadata_version_at(version),
+            later.created,
+        ):
+            message = "its metadata, applications or cursors are not those of the entries"
+            problems.append(CorruptTableError(message, key=key, rule="CKP-1"))
         by_entries = view.snapshot(version)
         if not says.equals(_plain(by_entries.with_vectors(by_entries.files))):
             message = "its files are not those that the entries up to its version leave"

@@ -30,6 +30,9 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
     problems: list[CorruptEntryError] = []
     deltas = snapshot.deltas
     for file in np.unique(deltas.file).tolist():
+        if file not in snapshot.history:
+            # A checkpoint may speak of files that are gone; that means nothing (CKP-3).
+            continue
         try:
             removed = snapshot.positions(file)
             for place in np.flatnonzero(~deltas.takes & (deltas.file == file)).tolist():
@@ -60,6 +63,15 @@ def _lineage_problem(
             dropped = BitMap64() if text is None else decode_positions(text)
         except CorruptEntryError as error:
             return CorruptEntryError(error.detail, key=key, rule=error.rule)
+        if file not in snapshot.history:
+            # It went before the state that the log begins with (LOG-8): so did its rows (CFL-14).
+            end = min(kept[output] + rows - len(dropped), snapshot.history.rows_of(first + output))
+            copies = BitMap64(range(kept[output], end))
+            if copies - snapshot.positions(first + output, entry.version):
+                message = f"rows of file {file}, which is gone, are in output {output}"
+                return CorruptEntryError(message, key=key, rule="LIN-2")
+            kept[output] += rows - len(dropped)
+            continue
         outside = start + rows > snapshot.history.rows_of(file)
         outside |= bool(dropped) and (dropped.min() < start or dropped.max() >= start + rows)
         if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):

@@ -43,6 +43,19 @@ def is_wider_of_kind(old: Type, new: Type) -> bool:
     return (old.name, new.name) == ("float", "double")
 
 
+def share_origin(one: Type, other: Type) -> bool:
+    """Whether a column may have had both types: each is a type that some type can widen to.
+
+    A restore brings the older type back, and another way of widening may follow (RET-3).
+    """
+    if one == other or is_widening(one, other) or is_widening(other, one):
+        return True
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return True
+    origins = (Primitive(name) for name in (*_INTEGERS, "float", "date"))
+    return any(is_widening(origin, one) and is_widening(origin, other) for origin in origins)
+
+
 def with_type(field: Field, kind: Type) -> Field:
     """The field with another type, and its values in it."""
     if kind == field.type:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
+from tablefmt.log.checks import INTEGER_MAX
 from tablefmt.log.names import entry_key
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata
@@ -31,6 +32,9 @@ _PLAIN = {
     "keys": Primitive("binary"),
     "written": _LONG,
 }
+_COUNTS = (("size", 1, INTEGER_MAX), ("rows", 0, INTEGER_MAX), ("footer", 0, (1 << 32) - 1))
+"""Least and greatest (ADD-1, ADD-7)."""
+
 NOT_KEPT = frozenset({"keys"})
 """Columns that judge a commit, and are of no use to readers."""
 _TYPED = ("partition", "lower", "upper")
@@ -100,6 +104,12 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
         typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
         if any(typed[name].null_count for name in needed):
             raise ValueError("a path, a size or a row count is missing")
+        for name, least, most in _COUNTS:
+            found = pc.min_max(typed[name]) if name in arrow_types else None
+            if found is None or not found["min"].is_valid:
+                continue
+            if not least <= found["min"].as_py() <= found["max"].as_py() <= most:
+                raise ValueError(f"{name!r} has a number that none can have")
     except (pa.ArrowException, ValueError, KeyError) as error:
         message = f"the side file has columns that do not fit: {error}"
         raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-6") from None

@@ -64,9 +64,14 @@ class FileHistory:
     that of any file. One that does is of no file of before (DAT-1)."""
     distinct_below: int = 0
     """Of files of lower ids it is known that no two of them that are live have one path."""
+    checkpoint: str = ""
+    """The name of the root that the files were first read from; "" for none."""
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
+
+    def __contains__(self, file: int) -> bool:
+        return any(True for _ in self.find(np.array([file], np.int64)))
 
     @property
     def is_held(self) -> bool:

@@ -88,7 +88,11 @@ class FoldedFiles:
                 folded = fold(self.history, [stored.entry for stored in plain])
                 self.history = folded if self._whole else bounded(folded)
             except CorruptEntryError as error:
-                self.damage = error
+                if self.history.checkpoint:
+                    # It may be the checkpoint's fault: who asks for files finds out (CKP-6).
+                    self.unfolded = []
+                else:
+                    self.damage = error
             known = self.history.version
             self.unfolded = [stored for stored in self.unfolded if stored.version > known]
         if len(self.unfolded) >= self._held_max or self.damage is not None:

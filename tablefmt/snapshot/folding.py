@@ -19,6 +19,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.entry import AddedFiles, Entry, Metadata, SideFile
 from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Field
+from tablefmt.model.sums import exact_sum
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import (
     NOT_KEPT,
@@ -205,7 +206,8 @@ class _Folding:
         first = entry.totals.next_id - count
         ids = np.arange(first, first + count, dtype=np.int64)
         self._push(ids, np.full(count, entry.version, np.int64), columns)
-        return int(np.sum(columns["rows"].to_numpy())), int(np.sum(columns["size"].to_numpy()))
+        rows, size = (exact_sum(columns[name].to_numpy()) for name in ("rows", "size"))
+        return rows, size
 
     def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
         segments = self._segments
@@ -238,9 +240,9 @@ class _Folding:
                 raise _bad(entry, "RPL-2", "it removes a file that was removed before")
             segment.removed[places] = entry.version
             went = segment.files.take(places, ["rows", "size"])
-            self._rows -= int(np.sum(went["rows"].to_numpy()))
-            self._bytes -= int(np.sum(went["size"].to_numpy()))
-            self._deleted -= int(np.sum(_counts(segment)[places]))
+            self._rows -= exact_sum(went["rows"].to_numpy())
+            self._bytes -= exact_sum(went["size"].to_numpy())
+            self._deleted -= exact_sum(_counts(segment)[places])
             known += len(places)
         self._live -= known
         if known != len(removed):
@@ -257,16 +259,17 @@ class _Folding:
             live = segment.removed[places] == NEVER
             if np.any(~live & (segment.removed[places] != entry.version)):
                 raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
-            counts = _counts(segment)[places] + rows[lines]
+            known_gone = _counts(segment)[places]
             written = segment.files.take(places, ["rows"])["rows"].to_numpy()
-            if np.any(counts > written):
+            if np.any(rows[lines] > written - known_gone):
                 raise _bad(entry, "DEL-1", "it takes more rows out of a file than there are")
+            counts = known_gone + rows[lines]
             _counts(segment)[places[live]] = counts[live]
             takes[lines] = live
             known += len(lines)
         if known != len(files):
             raise _bad(entry, "DEL-1", "it takes rows out of a file that was never added")
-        self._deleted += int(np.sum(rows[takes]))
+        self._deleted += exact_sum(rows[takes])
         return Deltas.of_entry(entry.version, columns, takes)
 
 

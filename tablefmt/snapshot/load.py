@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 from tablefmt.errors import CorruptEntryError, LostCheckpointError, VersionNotFoundError
 from tablefmt.log.names import entry_key
@@ -15,17 +16,18 @@ from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
-from tablefmt.snapshot.checkpoints.standing import Standing, names_part, state_kept_at
+from tablefmt.snapshot.checkpoints.standing import Standing, names_part
 from tablefmt.snapshot.contact import Contact
 from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folded import FoldedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
-from tablefmt.snapshot.opening import check_not_ended, open_log, put_hint_right
+from tablefmt.snapshot.opening import check_not_ended, open_view, put_hint_right
 from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.skipped import SkippedEntries
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.snapshot.timeline import Timeline
+from tablefmt.snapshot.trust import blamed
 from tablefmt.snapshot.versions import Versions
 from tablefmt.store.clocks import Moment
 from tablefmt.store.forks import renew_after_fork
@@ -59,7 +61,7 @@ class LogView:
 
         Args:
             store: the table's root.
-            entries: in order, the first of them right after the base; at least one without a base.
+            entries: in order, right after the base; at least one without a base.
             base: what they stand on.
             whole: keep every file since the base: one history answers for all versions then.
             asked: when the store was asked for them; None: just now.
@@ -118,8 +120,8 @@ class LogView:
         Raises:
             TableNotFoundError: LOG-7, ENT-14. CorruptTableError. UnsupportedFeatureError: ENT-7.
         """
-        opened = open_log(store, progress, whole=whole, explain=explain)
-        view = cls(store, opened.entries, opened.base, whole=whole, asked=opened.asked)
+        view_of = partial(cls, store, whole=whole)
+        opened, view = open_view(store, view_of, progress, whole=whole, explain=explain)
         check_not_ended(store, view.head, ended)
         view.begins_anew = ended
         put_hint_right(store, opened, view.head, whole=whole)
@@ -134,7 +136,7 @@ class LogView:
     def read_head(self) -> Head:
         """The newest version up to which every entry was read: `applications`, `cursors` are of it.
 
-        Of `head` it may be of an earlier one, at any time: another thread appends.
+        It may be of an earlier one than `head`: another thread appends.
         """
         self._catch_up()
         return self._read
@@ -363,7 +365,7 @@ class LogView:
         known = self._snapshot
         if known is not None and known.version == at:
             return known
-        newest = self._snapshot = Snapshot(
+        self._snapshot = Snapshot(
             table_id=self.head.table,
             version=at,
             timestamp=self.timestamp_at(at),
@@ -373,16 +375,16 @@ class LogView:
             history=self._checked(self.files_at(at)),
             instead=self.instead,
         )
-        return newest
+        return self._snapshot
 
     def files_at(self, version: int) -> FileHistory:
         """Files that answer for a known version, and perhaps for others.
 
         Raises:
-            CorruptTableError: as `snapshot`; LOG-8, its state was in checkpoints that are lost.
+            CorruptTableError: as `snapshot`; LOG-8, the checkpoints of its state are lost.
             VersionNotFoundError: it was given up since it was known.
         """
-        with state_kept_at(version):
+        with self._standing.state_kept_at(version):
             return self._files_at(version)
 
     def _files_at(self, version: int) -> FileHistory:
@@ -400,12 +402,12 @@ class LogView:
                 mine = self._standing.older(self.store, self._files.older, version)
                 self._files.older = mine
                 return mine
-            if not waiting:
-                # They were let go of.
+            if not waiting:  # they were let go of
                 first = files.version + 1
                 waiting = list(read_range(self.store, first, min(ends, first + WINDOW_MAX) - 1))
             try:
-                later = fold_stored(self.store, files, waiting)
+                with blamed(files):
+                    later = fold_stored(self.store, files, waiting)
             except LostCheckpointError as lost:
                 self._stand_elsewhere(lost, version)
                 continue
@@ -433,12 +435,12 @@ class LogView:
     def _checked(self, files: FileHistory) -> FileHistory:
         """The same files, known to have no path twice."""
         try:
-            checked = files.check_paths(self.totals_at(files.version).next_id)
+            with blamed(files):
+                checked = files.check_paths(self.totals_at(files.version).next_id)
         except LostCheckpointError as lost:
             return self.instead(lost, files.version)
         except CorruptEntryError as error:
-            # An older version's damage is no reason to refuse a newer one.
-            if files is self._files.history:
+            if files is self._files.history:  # else it is an older version's
                 self._files.damage = error
             raise
         if checked is not files:

@@ -6,11 +6,12 @@ Spec: LOG-5, CKP-5, CKP-6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tablefmt.errors import (
+    CorruptEntryError,
     CorruptTableError,
     TableNotFoundError,
     TableReplacedError,
@@ -42,6 +43,8 @@ from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
 
+_View = TypeVar("_View")
+
 HINT_LAG = 8
 """A reader that had to look further than this beyond the hint leaves a better one."""
 
@@ -65,6 +68,38 @@ class Opened:
     """When the first request was sent."""
 
 
+def open_view(
+    store: Store,
+    view_of: Callable[..., _View],
+    progress: Progress | None = None,
+    *,
+    whole: bool = False,
+    explain: bool = False,
+) -> tuple[Opened, _View]:
+    """The log up to its head, and a view of it: on a checkpoint that goes with the entries after
+    it (CKP-6).
+
+    Args:
+        store: the table's root.
+        view_of: makes a view of entries on a base, and of when they were `asked` for; raises
+            CorruptEntryError where one does not follow.
+        progress: as of `open_log`; so are the others.
+        whole: as of `open_log`.
+        explain: as of `open_log`.
+
+    Raises: as `open_log`, and whatever `view_of` does.
+    """
+    opened = open_log(store, progress, whole=whole, explain=explain)
+    try:
+        return opened, view_of(opened.entries, opened.base, asked=opened.asked)
+    except CorruptEntryError as error:
+        if not opened.base.key:
+            raise
+        logger.warning("a checkpoint is not used: %s: %s", opened.base.key, error)
+    opened = open_log(store, progress, whole=whole, without=opened.base.key)
+    return opened, view_of(opened.entries, opened.base, asked=opened.asked)
+
+
 def open_log(
     store: Store,
     progress: Progress | None = None,
@@ -72,6 +107,7 @@ def open_log(
     whole: bool = False,
     packed: bool = False,
     explain: bool = False,
+    without: str | None = None,
 ) -> Opened:
     """The log up to its head.
 
@@ -81,6 +117,7 @@ def open_log(
         whole: read all entries, whatever checkpoints there are.
         packed: of these, take from blocks what was put together (HIS-2).
         explain: as of `LogView.open`.
+        without: the name of a root that is not to be used.
 
     Raises:
         TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
@@ -93,7 +130,7 @@ def open_log(
     if not whole and 0 in look.known:
         if look.hint is None and len(look.known) == FIRST_WINDOW:
             look = with_listing(store, look)
-        for base, entries in _on_checkpoints(store, look):
+        for base, entries in _on_checkpoints(store, look, without):
             return Opened(look.hint, base, entries, asked)
     if len(look.known) < FIRST_WINDOW and look.listed is None:
         look = with_listing(store, look)
@@ -108,7 +145,7 @@ def open_log(
         first = _packed(store, look, 0) if packed and missing is None else []
         entries = read_whole(store, look, progress, first)
     except VersionNotFoundError as gap:
-        base, entries = _expired(store, look, gap, whole, packed)
+        base, entries = _expired(store, look, gap, whole, packed, without)
         return Opened(look.hint, base, entries, asked)
     return Opened(look.hint, NOTHING, entries, asked)
 
@@ -121,7 +158,12 @@ def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
 
 
 def _expired(
-    store: Store, look: FirstLook, gap: VersionNotFoundError, whole: bool, packed: bool
+    store: Store,
+    look: FirstLook,
+    gap: VersionNotFoundError,
+    whole: bool,
+    packed: bool,
+    without: str | None,
 ) -> Standing:
     """A log whose beginning was removed: at the newest checkpoint of use, or for the whole of it at
     one that is not above the oldest version that is kept (LOG-8).
@@ -130,7 +172,8 @@ def _expired(
         CorruptTableError: LOG-8, no checkpoint holds the state that entries lack.
     """
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
-    for base in usable_bases(store, oldest if whole else newest):
+    given_up = frozenset(() if without is None else (without,))
+    for base in usable_bases(store, oldest if whole else newest, given_up):
         known = _packed(store, look, base.version + 1) if packed else []
         try:
             bodies, _ = read_from(store, base.version + 1 + len(known), newest)
@@ -141,17 +184,17 @@ def _expired(
     raise no_state(oldest)
 
 
-def _on_checkpoints(store: Store, look: FirstLook) -> Iterator[Standing]:
+def _on_checkpoints(store: Store, look: FirstLook, given_up: str | None) -> Iterator[Standing]:
     hint = look.hint
     key = None if hint is None else hint.checkpoint
     if hint is not None and key is not None:
-        hinted = _at_hint(store, look, hint, key)
+        hinted = None if key == given_up else _at_hint(store, look, hint, key)
         if hinted is not None:
             yield hinted
     elif (len(look.listed or ()) if hint is None else hint.version) < LONG_LOG:
         return
     table = decode(look.known[0], 0).entry.table
-    without = frozenset(() if key is None else (key,))
+    without = frozenset(name for name in (key, given_up) if name is not None)
     for base in usable_bases(store, VERSION_MAX, without, TRIED_MAX):
         if base.head is None or not _of_log(base.head, table):
             continue

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.expressions.prune import may_match
+from tablefmt.log.checks import INTEGER_MAX
 from tablefmt.model.cached import cached_property
 from tablefmt.model.schema import Field
+from tablefmt.model.sums import exact_sum
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import typed_bounds
 
@@ -182,9 +184,10 @@ class HeldColumns(FileColumns):
 
 
 def total_rows(files: pa.Table) -> int | None:
-    """As `FileColumns.total_rows`."""
+    """As `FileColumns.total_rows`; None too if they are more than 64 bits hold."""
     rows = files["rows"].to_numpy()
-    return int(rows.sum()) if np.all(rows > 0) else None
+    total = exact_sum(rows)
+    return total if np.all(rows > 0) and total <= INTEGER_MAX else None
 
 
 def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any]:
@@ -208,8 +211,8 @@ def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any
 def _of_values(files: pa.Table, field_id: int) -> dict[str, Any]:
     """Of a partition column, whose value is that of all rows of a file."""
     values, rows = files[f"partition.{field_id}"], files["rows"]
-    nulls = int(pc.sum(rows.filter(pc.is_null(values))).as_py() or 0)
-    bounds = {f"nulls.{field_id}": pa.array([max(nulls, values.null_count)], pa.int64())}
+    nulls = max(exact_sum(rows.filter(pc.is_null(values)).to_numpy()), values.null_count)
+    bounds = {f"nulls.{field_id}": pa.array([min(nulls, INTEGER_MAX)], pa.int64())}
     values = values.drop_null()
     if pa.types.is_floating(values.type):
         if pc.any(pc.is_nan(values)).as_py():
@@ -219,17 +222,21 @@ def _of_values(files: pa.Table, field_id: int) -> dict[str, Any]:
 
 
 def _counts(files: pa.Table, field_id: int) -> dict[str, Any]:
+    names = [f"nulls.{field_id}", f"nans.{field_id}"]
+    known = [n for n in names if n in files.column_names and not files[n].null_count]
+    if not known:
+        return {}
     rows = files["rows"].to_numpy()
+    if exact_sum(rows) > INTEGER_MAX:
+        return {}
     counted = np.zeros(len(rows), np.int64)
     sums: dict[str, Any] = {}
-    for name in (f"nulls.{field_id}", f"nans.{field_id}"):
-        if name not in files.column_names or files[name].null_count:
-            continue
+    for name in known:
         counts = files[name].to_numpy()
         counted += counts
-        if np.any(counts < 0):
+        if np.any(counts < 0) or np.any(counts > rows):
             return {}
-        sums[name] = pa.array([int(counts.sum())], pa.int64())
+        sums[name] = pa.array([exact_sum(counts)], pa.int64())
     # A file without a value is one whose counts may be doubted, as its bounds may be.
     return {} if np.any(counted >= rows) else sums
 

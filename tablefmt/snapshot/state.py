@@ -26,6 +26,7 @@ from tablefmt.snapshot.deletes import Deltas, with_vectors
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
+from tablefmt.snapshot.trust import blamed, check_complete, check_distinct
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Snapshot:
         Their columns by ADD-1's names, and `id`, `added` (the version that did) and `deleted` (how
         many rows are gone).
         """
-        return self._select(lambda segment: segment.live(self.version))
+        return self._all(None)
 
     @property
     def totals(self) -> tuple[int, int, int]:
@@ -135,8 +136,7 @@ class Snapshot:
         """As `files`, with some columns of ADD-1, partition values, `id`, `added` and `deleted`:
         bounds are most of what is known of files, and many do without.
         """
-        asked = frozenset(names)
-        return self._select(lambda segment: segment.live(self.version), asked)
+        return self._all(frozenset(names))
 
     def in_scope(self, predicate: Predicate | None) -> pa.Table:
         """The live files whose partition values make `predicate` true; all of them for None.
@@ -169,7 +169,8 @@ class Snapshot:
     def _healed(self, work: Callable[[], _Value]) -> _Value:
         """What a work gives that reads the files; once more from elsewhere if they are lost."""
         try:
-            return work()
+            with blamed(self.history):
+                return work()
         except LostCheckpointError as lost:
             if self.instead is None:
                 raise
@@ -177,6 +178,16 @@ class Snapshot:
             # The same files: nobody can tell but by what it costs.
             object.__setattr__(self, "history", self.instead(lost, self.version))
             return self._healed(work)
+
+    def _all(self, names: frozenset[str] | None) -> pa.Table:
+        """All live files, with all that is known of them or some of it."""
+
+        def complete() -> pa.Table:
+            files = self._chosen(lambda segment: segment.live(self.version), names)
+            check_complete(files, self.sums, self.history)
+            return files
+
+        return self._healed(complete)
 
     def _select(
         self, choose: Callable[[Segment], Mask], names: frozenset[str] | None = None
@@ -198,6 +209,7 @@ class Snapshot:
         files = pa.concat_tables(tables, promote_options="permissive")
         if any(not s.files.ascending for s in chosen) or not _ascending(chosen):
             files = files.sort_by("id")
+        check_distinct(files, self.history)
         return files
 
     def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:

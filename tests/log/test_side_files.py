@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import golden_maker
 import pyarrow as pa
@@ -14,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.errors import CorruptTableError, TablefmtError, UnsupportedFeatureError
 from tests.oracle import assert_agrees, logdump
 from tests.places import GOLDEN
+from tests.snapshot.forged import changes_of
 
 pytestmark = pytest.mark.broken_tables
 
@@ -26,16 +28,34 @@ CASES = {"add": "side-file", "delete": "deletes-side"}
 def with_column(folder: Path, place: str, name: str) -> str:
     """A golden table whose side file of `add` or `delete` has one more column; where it is."""
     shutil.copytree(GOLDEN / CASES[place] / "table", folder)
+    columns = side_columns(folder, place)
+    with_side(folder, place, columns.append_column(name, pa.array([0] * len(columns))))
+    return str(folder)
+
+
+def entries_of(folder: Path, place: str) -> tuple[list[Path], list[Any], int]:
+    """The entries, what they hold, and the place of the first with such a side file."""
     entries = sorted((folder / "_log").glob("*.json"))
     documents = [json.loads(path.read_bytes()) for path in entries]
     first = next(i for i, each in enumerate(documents) if "side" in each.get(place, {}))
+    return entries, documents, first
+
+
+def side_columns(folder: Path, place: str) -> pa.Table:
+    _, documents, first = entries_of(folder, place)
+    return pq.read_table(folder / documents[first][place]["side"]["path"])
+
+
+def with_side(folder: Path, place: str, columns: pa.Table, files: int | None = None) -> None:
+    """Put a side file in the place of one; every checksum is right."""
+    entries, documents, first = entries_of(folder, place)
     side = documents[first][place]["side"]
-    columns = pq.read_table(folder / side["path"])
     sink = io.BytesIO()
-    pq.write_table(columns.append_column(name, pa.array([0] * len(columns))), sink)
+    pq.write_table(columns, sink)
     body = sink.getvalue()
     (folder / side["path"]).write_bytes(body)
     side.update(size=len(body), sha256=hashlib.sha256(body).hexdigest())
+    side["files"] = side["files"] if files is None else files
     for at in range(first, len(entries)):
         document = documents[at]
         del document["checksum"]
@@ -44,7 +64,6 @@ def with_column(folder: Path, place: str, name: str) -> str:
             document["previous"] = hashlib.sha256(before).hexdigest()
         text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         entries[at].write_bytes(golden_maker.seal(text.encode()))
-    return str(folder)
 
 
 @pytest.mark.parametrize("name", ["zebra", "zebra.1"])
@@ -78,3 +97,45 @@ def test_a_column_that_an_entry_could_not_have_is_damage(tmp_path: Path, name: s
     assert caught.value.rule == "ADD-6"
     assert {found["rule"] for found in logdump.read(folder)["findings"]} <= {"ADD-1", "ADD-6"}
     assert logdump.read(folder)["findings"] != []
+
+
+@pytest.mark.parametrize("place", CASES)
+def test_wrong_content_is_read_or_refused(tmp_path: Path, place: str) -> None:
+    """ADD-6, DEL-3, KEY-2, RPL-3: with right checksums a side file is the log's own word; what
+    breaks a rule is refused by an error of ours."""
+    source = GOLDEN / CASES[place] / "table"
+    folder = tmp_path / "t"
+    shutil.copytree(source, folder)
+    sound = tablefmt.open(str(folder)).to_arrow()
+    refused = 0
+    columns = side_columns(source, place)
+    for at, (name, change) in enumerate(changes_of(columns, place)):
+        try:
+            changed = change(columns)
+        except (pa.ArrowException, OverflowError, TypeError):
+            continue
+        folder = tmp_path / str(at)
+        shutil.copytree(source, folder)
+        with_side(folder, place, changed)
+        try:
+            found = tablefmt.open(str(folder)).to_arrow()
+        except TablefmtError:
+            refused += 1
+            continue
+        assert found.schema == sound.schema, name
+        shutil.rmtree(folder)
+    assert refused > 50
+
+
+def test_a_few_bytes_of_many_rows_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADD-6: the number of rows is compared before any is read."""
+    folder = tmp_path / "t"
+    shutil.copytree(GOLDEN / CASES["add"] / "table", folder)
+    columns = side_columns(folder, "add")
+    many = pa.concat_tables([columns] * 1000)
+    with_side(folder, "add", many, files=len(columns))
+    monkeypatch.setattr(pq, "read_table", lambda *given, **how: pytest.fail("it was read"))
+    with pytest.raises(CorruptTableError, match="ADD-6"):
+        tablefmt.open(str(folder)).to_arrow()

@@ -100,10 +100,12 @@ class PartFile:
         return footer
 
     @cached_property
-    def names(self) -> Sequence[str]:
-        """Of its columns."""
-        names: list[str] = self.footer.schema.to_arrow_schema().names
-        return names
+    def schema(self) -> pa.Schema:
+        """Of its columns. Raises LostCheckpointError."""
+        try:
+            return self.footer.schema.to_arrow_schema()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self.lost(error) from None
 
     @cached_property
     def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -112,13 +114,13 @@ class PartFile:
         rows = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
         return np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
 
-    def read(self, names: Collection[str], groups: Iterable[int] | None = None) -> pa.Table:
+    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
         """Columns of all lines, or of those in some row groups, ascending; one chunk each.
 
         Raises:
             LostCheckpointError: the part is missing or damaged. StoreError: the store is silent.
         """
-        known = [name for name in names if name in set(self.names)]
+        known = list(names)
         chosen = range(self.footer.num_row_groups) if groups is None else list(groups)
         try:
             opened = self._store.open_file(self.part.path)
@@ -129,9 +131,14 @@ class PartFile:
                 columns = file.read_row_groups(list(chosen), columns=known)
         except KeyNotFoundError:
             raise self.lost("it is missing") from None
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise self.lost(error) from None
+        if columns.column_names != known or columns.num_rows != sum(map(self._lines_of, chosen)):
+            raise self.lost("it does not hold the lines that its footer says")
         return columns.combine_chunks()
+
+    def _lines_of(self, group: int) -> int:
+        return int(self.starts[group + 1] - self.starts[group])
 
     def _fetched(self, names: Collection[str], groups: Iterable[int]) -> io.RawIOBase:
         """The object, with what these columns need of it, asked for at once."""

@@ -16,9 +16,10 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest
 from tablefmt.log.names import CHECKPOINTS, entry_key, root_version
 from tablefmt.snapshot.base import Base
+from tablefmt.snapshot.checkpoints.checks import Limits
 from tablefmt.snapshot.checkpoints.parts import PartFile
 from tablefmt.snapshot.checkpoints.root import Root, decode_root
-from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeltas
+from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeletes
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.segments import NEVER, Segment
 from tablefmt.store.protocol import Store
@@ -59,10 +60,20 @@ def base_of(store: Store, root: Root, key: str) -> Base:
     head = root.head
     metadata = head.metadata
     fields = {field.id: field for field in metadata.schema.fields}
+    limits = Limits(
+        version=head.version,
+        next_id=head.totals.next_id,
+        deleted=head.totals.deleted,
+        last_id=metadata.schema.last_id,
+        fields=fields,
+        partition_ids=frozenset(metadata.partition_by),
+    )
     segments = []
     for part in root.segments:
-        files = StoredColumns(PartFile(store, part), part, fields)
+        files = StoredColumns(PartFile(store, part), part, limits)
         segments.append(Segment(files, np.full(len(files), NEVER, np.int64), None))
+    stored = [segment.files for segment in segments]
+    deletes = StoredDeletes([PartFile(store, part) for part in root.deletes], stored, limits)
     return Base(
         head=head,
         created=root.created,
@@ -72,7 +83,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
             version=head.version,
             metadata_version=root.described,
             segments=tuple(segments),
-            deltas=tuple(StoredDeltas(PartFile(store, part)) for part in root.deletes),
+            deltas=deletes.parts,
             types={i: field.type for i, field in fields.items()},
             partition_columns=frozenset(f"partition.{i}" for i in metadata.partition_by),
             live=head.totals.files,
@@ -80,6 +91,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
             bytes=head.totals.bytes,
             deleted=head.totals.deleted,
             distinct_below=head.totals.next_id,
+            checkpoint=key,
         ),
         root=root,
         key=key,

@@ -10,7 +10,7 @@ import orjson
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
-from tablefmt.log.checks import DIGEST, bad, integer
+from tablefmt.log.checks import DIGEST, are_counts, bad, integer, is_field_id
 from tablefmt.log.codec import check_limits, seal, unseal
 from tablefmt.log.cursors_json import key_from_json, location_from_json, state_from_json
 from tablefmt.log.entry_json import time_of, totals_from_json, totals_to_json
@@ -163,9 +163,32 @@ def _root(document: Mapping[str, Any]) -> Root:
         segments=tuple(map(_segment, document["segments"])),
         deletes=tuple(_part(each, _PART) for each in document["deletes"]),
     )
-    if sum(map(live_files, root.segments)) != head.totals.files:
-        raise bad("CKP-3", "its segments do not hold as many files as there are")
+    _check_sums(root)
     return root
+
+
+def _check_sums(root: Root) -> None:
+    """Refuse parts that cannot be those of the entry (CKP-9)."""
+    head, totals, parts = root.head, root.head.totals, (*root.segments, *root.deletes)
+    if sum(map(live_files, root.segments)) != totals.files:
+        raise bad("CKP-3", "its segments do not hold as many files as there are")
+    if len({part.path for part in parts}) != len(parts):
+        raise bad("CKP-3", "it names a part twice")
+    if any(s.ids[1] >= totals.next_id or s.added > head.version for s in root.segments):
+        raise bad("CKP-3", "a segment has files of later versions")
+    rows = [segment.rows for segment in root.segments]
+    if None not in rows:
+        known = sum(count or 0 for count in rows)
+        has_gone = any(segment.gone is not None for segment in root.segments)
+        if known < totals.rows or (known > totals.rows and not has_gone):
+            raise bad("CKP-3", "its segments do not hold as many rows as there are")
+    if totals.deleted and not root.deletes:
+        raise bad("CKP-3", "it lacks the rows that are gone")
+    times = (root.created, head.time_version, head.timestamp)
+    versions = [root.described, *(at for _, at in head.applications.values())]
+    versions += [cursor.at for cursor in head.cursors.values()]
+    if list(times) != sorted(times) or max(versions) > head.version:
+        raise bad("CKP-2", "it has a version or a time after its own")
 
 
 def live_files(segment: SegmentPart) -> int:
@@ -258,8 +281,11 @@ def _segment(value: Mapping[str, Any]) -> SegmentPart:
     if type(first) is not int or type(last) is not int or not 1 <= first <= last:
         raise bad("CKP-3", "a segment has no range of ids")
     bounds = value["bounds"]
-    if any(each.keys() - _BOUNDS or not name.isdigit() for name, each in bounds.items()):
+    if any(each.keys() - _BOUNDS or not is_field_id(name) for name, each in bounds.items()):
         raise bad("CKP-4", "a segment has bounds of no column")
+    for each in bounds.values():
+        if not are_counts([each[name] for name in ("nulls", "nans") if name in each], 0):
+            raise bad("CKP-4", "a segment has a number of NULLs or NaN that is none")
     segment = SegmentPart(
         **fields,
         gone=None if value["gone"] is None else _gone(value["gone"], fields["files"]),

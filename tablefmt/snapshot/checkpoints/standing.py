@@ -11,14 +11,19 @@ from contextlib import contextmanager
 
 from tablefmt.errors import LostCheckpointError, VersionNotFoundError
 from tablefmt.log.gaps import no_state
+from tablefmt.log.names import root_version
 from tablefmt.snapshot.base import NOTHING, Base
 from tablefmt.snapshot.checkpoints.read import usable_bases
 from tablefmt.snapshot.checkpoints.stored import StoredColumns, StoredDeltas
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.replay import replay
+from tablefmt.snapshot.trust import blamed
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
+
+BLAMED_MAX = 2
+"""After so many roots that did not go with the log its entries are read, without any checkpoint."""
 
 
 class Standing:
@@ -30,8 +35,10 @@ class Standing:
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self._lost: frozenset[str] = frozenset()
-        """Names of parts that could not be read."""
+        self._lost: dict[str, str] = {}
+        """Names of parts that could not be read, and of roots that did not go with the log; why."""
+        self._blamed = 0
+        """How many roots did not."""
 
     def another(self, store: Store, lost: LostCheckpointError, version: int) -> Base:
         """Another base without the part that could not be read, from here on the one in use.
@@ -43,13 +50,16 @@ class Standing:
                 may have been given up since, with all before it.
         """
         self.without(lost)
-        base = self.base = self._usable(store, max(version, self.base.version))
+        # The fault of an entry shows on every checkpoint: by the entries alone it is told apart.
+        last = -1 if self._blamed >= BLAMED_MAX else max(version, self.base.version)
+        base = self.base = self._usable(store, last)
         return base
 
     def without(self, lost: LostCheckpointError) -> None:
         """Use no checkpoint any more that needs a part that could not be read."""
         logger.warning("a checkpoint is given up: %s", lost)
-        self._lost |= {lost.key}
+        self._blamed += lost.key not in self._lost and root_version(lost.key) is not None
+        self._lost = {**self._lost, lost.key: lost.detail}
 
     def older(self, store: Store, files: FileHistory, version: int) -> FileHistory:
         """The files of a version that those of late do not answer for, from the entries up to it.
@@ -66,10 +76,12 @@ class Standing:
             if not files.first <= version:
                 files = self._usable(store, version).files
             try:
-                return replay(store, files, version, self.base.version)
+                with blamed(files):
+                    return replay(store, files, version, self.base.version)
             except LostCheckpointError as lost:
                 self.without(lost)
-                files = self._usable(store, version).files
+                last = -1 if self._blamed >= BLAMED_MAX else version
+                files = self._usable(store, last).files
 
     def _usable(self, store: Store, last: int) -> Base:
         """The newest base up to a version, with nothing in it that is known to be lost."""
@@ -83,25 +95,26 @@ class Standing:
     def _is_lost(self, base: Base) -> bool:
         return any(names_part(base.files, key) for key in self._lost)
 
+    @contextmanager
+    def state_kept_at(self, version: int) -> Iterator[None]:
+        """Where files of a version are looked for: it may have been given up since it was known, or
+        its state was in checkpoints that are lost.
+
+        Raises:
+            VersionNotFoundError, CorruptTableError: LOG-8.
+        """
+        try:
+            yield
+        except VersionNotFoundError as gone:
+            if isinstance(gone.oldest, int) and gone.oldest <= version:
+                raise no_state(gone.oldest, self._lost) from gone
+            raise
+
 
 def names_part(files: FileHistory, key: str) -> bool:
-    """Whether some of the files, or of the rows that are gone from them, are in one part."""
+    """Whether some of the files, or of the rows that are gone from them, are in one part, or were
+    read from one root.
+    """
     segments = (s.files.path for s in files.segments if isinstance(s.files, StoredColumns))
     deltas = (d.path for d in files.deltas if isinstance(d, StoredDeltas))
-    return key in segments or key in deltas
-
-
-@contextmanager
-def state_kept_at(version: int) -> Iterator[None]:
-    """Where files of a version are looked for: it may have been given up since it was known, or its
-    state was in checkpoints that are lost.
-
-    Raises:
-        VersionNotFoundError, CorruptTableError: LOG-8.
-    """
-    try:
-        yield
-    except VersionNotFoundError as gone:
-        if isinstance(gone.oldest, int) and gone.oldest <= version:
-            raise no_state(gone.oldest) from gone
-        raise
+    return key == files.checkpoint or key in segments or key in deltas

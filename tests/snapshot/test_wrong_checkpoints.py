@@ -1,0 +1,206 @@
+"""A checkpoint whose checksums are right and whose content is wrong gives no wrong answer."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.duckdb
+import tablefmt.polars
+from tablefmt.errors import CorruptTableError, TablefmtError
+from tablefmt.maintenance.verify import verify
+from tablefmt.store.protocol import Store
+from tests.compactions import MINOR
+from tests.snapshot.forged import (
+    PATHS,
+    Forgery,
+    fresh,
+    lines,
+    objects,
+    part_forgeries,
+    questions,
+    root_forgeries,
+    store_of,
+)
+from tests.snapshot.grown import compacted
+from tests.tables import Clock, Dated, memory, new_table, rows
+
+CONSISTENT = re.compile(
+    r"(id|path|size|rows|footer|added|written|(lower|upper|nulls)\.\d) reversed"
+    r"|(path|footer|added|written|size|file|version|(lower|upper|nulls)\.\d)\[\d+\] is "
+    r"|(footer|(lower|upper|nulls)\.\d) (all null|missing)"
+    r"|^root (metadata|protocol|applications|cursors|created|described|segments\.\d\.bounds)"
+)
+"""Changes after which nothing in the checkpoint contradicts itself or the entry: a state that could
+have been. What is read of a data file is held against it; only the entries tell the rest (CKP-9),
+and `verify` compares them."""
+
+
+def rich() -> dict[str, bytes]:
+    """Partitioned, with rows gone, a compaction, a column added and widened, two checkpoints, and
+    entries after them."""
+    store, clock = memory(), Clock()
+    table = new_table(store, partitioned=True, clock=clock)
+    nobody = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table.append(rows(1, 2, 3, p="a"))
+    table.append(rows(4, 5, p="b"))
+    table.append(rows(6, p="b"))
+    table.append(pa.table({"id": [20, 21, 22, 23], "p": [None] * 4}, schema=nobody))
+    table.alter.add_column("n", "int")
+    some = pa.array([1, 2, 3, None, 5], pa.int32())
+    table.append(pa.table({"id": [7, 8, 9, 10, 11], "p": ["a"] * 5, "n": some}))
+    table.delete("id = 2")
+    table.checkpoint()
+    table.alter.widen_column("n", "bigint")
+    table.append(rows(12, 13, 14, 15, 16, 17, p="c"))
+    table.delete("id = 13 OR id = 8")
+    compacted(table, MINOR)
+    table.delete("id = 5")
+    table.append(rows(30, 31, 32, 33, 34, 35, 36, p="b"))
+    table.checkpoint()
+    table.append(rows(18, 19, p="a"))
+    table.delete("id = 3 OR id = 14")
+    return objects(store)
+
+
+def plain() -> dict[str, bytes]:
+    """Files without partitions, and rows of one file gone."""
+    store = memory()
+    table = new_table(store)
+    for number in range(1, 6):
+        table.append(rows(*range(number * 3, number * 3 + number)))
+    table.delete("id = 7")
+    table.checkpoint()
+    table.append(rows(40))
+    return objects(store)
+
+
+def expired() -> dict[str, bytes]:
+    """The beginning of the log is gone: two checkpoints hold the state."""
+    store = Dated(clock := Clock())
+    table = new_table(store, partitioned=True, clock=clock)
+    for number in range(1, 7):
+        table.append(rows(*range(number * 10, number * 11), p="a"))
+    table.delete("id = 21")
+    clock.forward(40 * 86_400.0)
+    table.append(rows(4, p="b"))
+    table.expire_log(dry_run=False)
+    return objects(store)
+
+
+TABLES = {"rich": rich, "plain": plain, "expired": expired}
+SINCE = {"rich": 11, "plain": 6, "expired": 8}
+
+
+@functools.cache
+def table_of(kind: str) -> dict[str, bytes]:
+    return TABLES[kind]()
+
+
+@functools.cache
+def sound(kind: str, question: str) -> Any:
+    """What the sound table answers."""
+    return questions(SINCE[kind])[question](store_of(table_of(kind)))
+
+
+def newest_root(bodies: dict[str, bytes]) -> str:
+    return max(key for key in bodies if key.startswith("_log/checkpoints/0"))
+
+
+def answer(store: Store, question: Callable[[Store], Any]) -> Any:
+    """What a table says, or the error that it raises."""
+    try:
+        return question(store)
+    except TablefmtError as error:
+        return error
+
+
+def assert_same_or_refused(kind: str, forgery: Forgery, name: str) -> None:
+    """The sound answer, or an error of ours; else only what cannot be known differs, and `verify`
+    finds it."""
+    found = answer(store_of({**table_of(kind), **forgery.bodies}), questions(SINCE[kind])[name])
+    if found == sound(kind, name):
+        return
+    assert CONSISTENT.search(forgery.name), (forgery.name, name, found)
+    if isinstance(found, TablefmtError):
+        return
+    assert not verify(store_of({**table_of(kind), **forgery.bodies}), deep=True).ok
+
+
+def some_of(made: list[Forgery], seed: int, count: int) -> list[Forgery]:
+    return random.Random(seed).sample(made, min(count, len(made)))
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize(("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40)])
+@pytest.mark.parametrize("of", [part_forgeries, root_forgeries])
+def test_wrong_content_gives_no_wrong_answer(
+    of: Callable[[dict[str, bytes], str], Any], kind: str, count: int
+) -> None:
+    """CKP-6, CKP-9, KEY-2: each change of a part or a root, and one question to the table."""
+    bodies = table_of(kind)
+    names = list(questions(0))
+    made = some_of(list(of(bodies, newest_root(bodies))), 7, count)
+    assert len(made) == count
+    for at, forgery in enumerate(made):
+        assert_same_or_refused(kind, forgery, names[at % len(names)])
+
+
+@pytest.mark.soak
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("kind", list(TABLES))
+@pytest.mark.parametrize("of", [part_forgeries, root_forgeries])
+def test_no_wrong_content_gives_any_wrong_answer(
+    of: Callable[[dict[str, bytes], str], Any], kind: str
+) -> None:
+    """The same: every change and every question."""
+    bodies = table_of(kind)
+    for forgery in of(bodies, newest_root(bodies)):
+        for name in questions(0):
+            assert_same_or_refused(kind, forgery, name)
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize(
+    "change", ["path[0] is ..", "rows[0] is -1", "size missing", "id as string"]
+)
+def test_the_part_is_named_where_nothing_else_holds_the_state(change: str) -> None:
+    """CKP-6, LOG-8: of an expired log, one checkpoint forged and the other gone."""
+    bodies = dict(table_of("expired"))
+    root = newest_root(bodies)
+    (forgery,) = (f for f in part_forgeries(bodies, root) if f.name == f"segments[0] {change}")
+    for key in [k for k in bodies if k.startswith("_log/checkpoints/0") and k != root]:
+        del bodies[key]
+    part = next(key for key in forgery.bodies if key.endswith(".parquet"))
+    with pytest.raises(CorruptTableError, match=re.escape(part)) as raised:
+        fresh(store_of({**bodies, **forgery.bodies})).to_arrow()
+    assert "tablefmt verify" in str(raised.value)
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("what", [name for name in PATHS if name != "decomposed"])
+def test_no_engine_reads_a_path_that_is_none(what: str, tmp_path: Path) -> None:
+    """KEY-2: each engine gives the rows of the sound table."""
+    bodies = table_of("rich")
+    made = part_forgeries(bodies, newest_root(bodies))
+    forgery = next(f for f in made if f.name == f"segments[0] path[0] is {what}")
+    for key, body in {**bodies, **forgery.bodies}.items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(body)
+    table = tablefmt.open(str(tmp_path))
+    expected = sound("rich", "rows")
+    with duckdb.connect() as connection:
+        tablefmt.duckdb.attach(connection, "t", str(tmp_path))
+        by_duckdb = connection.sql("SELECT id, n, p FROM t").to_arrow_table()
+    by_polars = tablefmt.polars.scan(str(tmp_path)).collect().to_arrow()
+    for found in (table.to_arrow(), by_duckdb, by_polars):
+        assert lines(found) == expected
