@@ -114,6 +114,22 @@ def test_the_same_entries_are_the_same_block() -> None:
     assert write_blocks(store, -1, 299) == 0
 
 
+def test_a_large_block_is_made_of_small_ones_without_reading_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HIS-2: the chain of digests says enough."""
+    store = with_history(300)
+    write_blocks(store, -1, 254)
+    monkeypatch.setattr(packed, "decode", lambda *_: pytest.fail("an entry was decoded"))
+    before = CountingStore(store)
+    assert write_blocks(before, 254, 255) == 2
+    blocks = [block_key(at, at + 15) for at in range(0, 256, 16)]
+    got = [key for verb, key in before.requests if verb == "get"]
+    assert got == [*(entry_key(v) for v in range(240, 256)), *blocks, entry_key(255)]
+    whole = pack([store.get(entry_key(v)) for v in range(256)])
+    assert store.get(block_key(0, 255)) == whole
+
+
 def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """HIS-1, ENT-2: what it may unpack to is bounded."""
     monkeypatch.setattr(packed, "BLOCK_BYTES_MAX", 1000)

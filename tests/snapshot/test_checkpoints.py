@@ -337,6 +337,23 @@ def test_a_condition_reads_the_segments_that_can_hold_a_row(
         assert asked == {root.segments[at].path for at in wanted}, condition
 
 
+def test_a_part_that_stays_is_asked_for_its_ids_alone() -> None:
+    """CKP-7: a checkpoint after a few commits costs what changed."""
+    store = memory()
+    table = new_table(store)
+    for n in range(64):
+        table.append(rows(n))
+    table.checkpoint()
+    counting = CountingStore(store)
+    later = handle(counting)
+    later.append(rows(64))
+    counting.reset()
+    later.checkpoint()
+    parts = [verb for verb, key in counting.requests if key.startswith("_log/checkpoints/parts/")]
+    assert parts == ["get_range", "open_file", "put"]
+    assert handle(store).to_arrow().num_rows == 65
+
+
 def test_opening_at_a_checkpoint_takes_two_rounds() -> None:
     """LOG-5, CKP-8: the hint and the first entries; the root, its entry and those that follow."""
     store, table = grown(10)

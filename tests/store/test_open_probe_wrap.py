@@ -22,6 +22,7 @@ from tablefmt.errors import (
 from tablefmt.operations.create import create
 from tablefmt.store import s3 as s3_module
 from tablefmt.store import s3_files
+from tablefmt.store.local import LocalStore
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import Contest, ensure_safe, probe
@@ -335,6 +336,20 @@ def test_the_probe_passes_an_honest_store_and_leaves_nothing(store: MemoryStore)
     expected += Counter(("get", key) for key in keys) + Counter(("delete", key) for key in keys)
     assert Counter(counted.requests) == expected
     assert list(store.list_after("")) == []
+
+
+def test_a_disk_is_probed_by_one_race(tmp_path: Path):
+    """STO-12: creates on a disk wait for it; a kernel makes names one after another."""
+    store = CountingStore(LocalStore(tmp_path))
+    probe(store, "abc")
+    assert store.counts == {"put_if_absent": 5, "get": 1, "delete": 1}
+    assert list(store.list_after("")) == []
+
+
+def test_a_disk_that_replaces_names_is_refused(tmp_path: Path):
+    """STO-12."""
+    with pytest.raises(UnsafeStoreError, match="told 4 of 4 writers"):
+        probe(Overwriting(LocalStore(tmp_path)), "abc")
 
 
 def test_a_store_that_is_honest_to_one_after_another_alone_is_refused(store: MemoryStore):
