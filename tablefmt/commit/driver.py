@@ -221,7 +221,7 @@ class Driver:
         try:
             late = self._late(following.version, attempt)
             if late is not None:
-                # Readers pass over its entry (LOG-8), and nobody can have gone on top of it.
+                # Below the horizon readers do not see it (LOG-8), and nobody is on top of it.
                 gone = [entry_key(following.version)] if isinstance(late, Rejected) else []
                 return Done(late, rebased_over=passed, left_out=gone)
             stored = self._committed(following.version)

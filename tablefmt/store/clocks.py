@@ -1,4 +1,7 @@
-"""Clocks of this machine, and how long ago something was by all of them. Spec: RET-6, RET-9."""
+"""Clocks of this machine, and how long ago something was by all of them.
+
+A transaction, and what a writer knows of the head of a log, have an age. Spec: RET-6, RET-9.
+"""
 
 from __future__ import annotations
 
