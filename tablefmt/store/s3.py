@@ -34,7 +34,7 @@ from tablefmt.store.protocol import (
     check_prefix,
     check_range,
 )
-from tablefmt.store.s3_access import S3Access, s3_access
+from tablefmt.store.s3_access import S3Access, resolved_options, s3_access
 from tablefmt.store.s3_listing import in_order, start_after
 from tablefmt.store.s3_replies import (
     Failure,
@@ -367,6 +367,16 @@ class S3Store:
         """What these objects are reached with, for an engine that opens them by itself."""
         options = apply_config(s3fs.S3FileSystem, dict(self._options))
         return s3_access(options)
+
+    def with_credentials(self) -> S3Store:
+        """Return this store with what only this machine's environment says among its options: for
+        a process elsewhere. Roles that a machine asks for are left to that process.
+        """
+        options = resolved_options(apply_config(s3fs.S3FileSystem, dict(self._options)))
+        carried = _reopen(self._bucket, self._start.rstrip("/"), options, self.unsafe_single_writer)
+        carried.identity, carried.probe_scope = self.identity, self.probe_scope
+        carried._opened = self._opened
+        return carried
 
     def abort_upload(self, key: str, upload: str) -> None:
         """Give up an unfinished multipart upload, by its id; one that is gone is fine."""

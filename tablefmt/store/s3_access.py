@@ -74,6 +74,36 @@ def s3_access(options: Mapping[str, Any]) -> S3Access:
     )
 
 
+def resolved_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of s3fs that another process understands as this one does, whatever its
+    environment and its `~/.aws` say. Makes no request.
+
+    Keys that expire are those of this moment. `ambient` and web identities stay unresolved.
+    """
+    given, config, _ = _flat(options)
+    session = _session(given.get("profile"))
+    resolved = dict(options)
+    endpoint = given.get("endpoint_url") or _configured_endpoint(session)
+    if endpoint:
+        resolved["endpoint_url"] = endpoint
+    region = given.get("region_name") or config.get("region_name")
+    region = region or session.get_config_variable("region")
+    if region:
+        client = dict(resolved.get("client_kwargs") or {})
+        resolved["client_kwargs"] = {**client, "region_name": region}
+    style = (config.get("s3") or {}).get("addressing_style") or _style_of(session)
+    if style:
+        s3 = {**(config.get("s3") or {}), "addressing_style": style}
+        resolved["config_kwargs"] = {**config, "s3": s3}
+    kind, key, secret, token = _credentials(given, session)
+    if kind == "keys":
+        # They are the profile's, and workers need not have it.
+        for name in ("profile", "username", "password"):
+            resolved.pop(name, None)
+        resolved |= {"key": key, "secret": secret, "token": token or None}
+    return resolved
+
+
 def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Options by s3fs's own names, botocore's configuration, and what is neither."""
     given: dict[str, Any] = {}

@@ -43,7 +43,7 @@ SPARK_LINES = [
     ["jvm"],
     ["runtime"],
     ["columns"],
-    ["backends.layout", "backends.task_results"],
+    ["backends.layout", "backends.task_results", "backends.workers"],
     ["backends.base"],
     ["backends.native", "backends.arrow"],
     ["backends"],

@@ -11,6 +11,7 @@ from tablefmt.spark.backends.arrow.backend import ArrowBackend
 from tablefmt.spark.backends.base import Backend
 from tablefmt.spark.backends.native import s3
 from tablefmt.spark.backends.native.backend import NativeBackend
+from tablefmt.spark.backends.workers import check_workers
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.protocol import Store
@@ -45,7 +46,8 @@ def backend_for(spark: Session, store: Store) -> Backend:
 
     Raises:
         UnsupportedFeatureError: memory://, which neither can reach; `SETTING` asks for native, and
-            that cannot be. InvalidRangeError: it asks for something else.
+            that cannot be; arrow, and Spark's workers lack tablefmt.
+        InvalidRangeError: `SETTING` asks for something else.
     """
     check_shared(store)
     choice = choose(spark, store)
@@ -53,6 +55,7 @@ def backend_for(spark: Session, store: Store) -> Backend:
         return NativeBackend(spark, store)
     level = logging.WARNING if choice.lacking else logging.INFO
     _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason)
+    check_workers(spark)
     return ArrowBackend(spark, store)
 
 

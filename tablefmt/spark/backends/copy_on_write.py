@@ -28,6 +28,7 @@ from tablefmt.session.row_changes import flagged, runs_of
 from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.task_results import described, read_back
+from tablefmt.spark.backends.workers import check_workers, for_workers
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.runtime.frames import Session
@@ -91,6 +92,7 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
             return None, ()
         failures.install()
         check_shared(pinned.store)
+        check_workers(spark)
         step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
         files = TransactionFiles(pinned.store, pinned.transaction)
@@ -113,7 +115,12 @@ def _copied(
     under = replace(pinned.target, constraints={})
     stats = stats_of(under)
     task = CopyRowsTask(
-        pinned.store, pinned.transaction, snapshot.schema, under, tuple(stats), prefix
+        for_workers(pinned.store),
+        pinned.transaction,
+        snapshot.schema,
+        under,
+        tuple(stats),
+        prefix,
     )
     parts: list[AddedFiles] = []
     outputs: list[Output] = []

@@ -7,6 +7,7 @@ Connect as well. Spec: CMP-1, CMP-5, CMP-6, ADD-5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from tablefmt.spark.backends.arrow.layout_tasks import (
 )
 from tablefmt.spark.backends.arrow.tasks import groups_of, unpacked
 from tablefmt.spark.backends.task_results import described, merged, read_back
+from tablefmt.spark.backends.workers import check_workers, for_workers
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 
@@ -57,6 +59,8 @@ def compact_groups(
         CorruptDataError: DAT-5. CommitRejectedError: the store refused a file. Spark's own
         exceptions. Then nothing stays.
     """
+    check_workers(spark)
+    rewriting = replace(rewriting, store=for_workers(rewriting.store))
     task = CompactTask(rewriting, tuple(map(_narrow, groups)), tuple(rows_max))
 
     def work(group: int) -> _Results:
@@ -83,6 +87,9 @@ def cluster_groups(
     Raises:
         As `compact_groups`; StoreError if a worker's disk of temporary files is full.
     """
+    check_workers(spark)
+    store = for_workers(clustering.rewriting.store)
+    clustering = replace(clustering, rewriting=replace(clustering.rewriting, store=store))
     parts = tuple((at, part) for at, files in enumerate(groups) for part in groups_of(files))
     orders, together = _orders(spark, clustering, groups, parts, outputs)
     count = [-(-order.count // some) for order, some in zip(orders, together, strict=True)]

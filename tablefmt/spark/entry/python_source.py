@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ from tablefmt.spark.backends.arrow.tasks import (
     packed,
     unpacked,
 )
+from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.entry import stream_hints
 from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
 from tablefmt.spark.entry.python_stream import StreamReader, stream_reader, stream_schema
@@ -168,7 +170,7 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
     """Reads every file of one version, several files a task."""
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
-        self.task = ReadTask(store, snapshot.schema, snapshot.version)
+        self.task = ReadTask(for_workers(store), snapshot.schema, snapshot.version)
         self.groups = [packed(group) for group in groups_of(snapshot.with_vectors(snapshot.files))]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -191,7 +193,8 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
     """Reads the files of row changes, several files a task; of a run whose rows cancel, all."""
 
     def __init__(self, changes: Changes) -> None:
-        self.task = ChangesTask(changes.answer)
+        answer = changes.answer
+        self.task = ChangesTask(replace(answer, store=for_workers(answer.store)))
         self.parts = parts_of(changes.file_changes)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema_views import nullable, without_comments
 from tablefmt.spark.backends.arrow.changes import ChangesTask, Part, parts_of
+from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.entry.python_writer import source_store
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.statements.open_logs import open_context
@@ -107,7 +108,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             self._last = self._read = ends
             fields = source.schema.fields
             marks = CHANGE_COLUMNS if source.options.changes else pa.schema([])
-            task = ChangesTask(Answer(source.view.store, source.schema, fields, marks))
+            task = ChangesTask(Answer(for_workers(source.view.store), source.schema, fields, marks))
             shape = pa.schema([*to_arrow(schema_from(self._columns))])
             return [InputPartition(StreamTask(task, shape, part)) for part in parts_of(changes)]
 

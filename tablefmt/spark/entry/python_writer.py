@@ -29,6 +29,7 @@ from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns
 from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.layout import Layout, layout
 from tablefmt.spark.backends.task_results import described, merged, read_back
+from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.columns.conditions import check_zoned
 from tablefmt.spark.entry.write import commit_first, evolved, prepare_first
 from tablefmt.spark.options import WriteOptions, parse_options, pop_option, pop_partition_by
@@ -209,7 +210,13 @@ def _task(
     stats = tuple(stats_of(metadata))
     names = tuple(rows.names)
     return WriteTask(
-        store, transaction, metadata, stats, names, spread.compression, spread.rows_max
+        for_workers(store),
+        transaction,
+        metadata,
+        stats,
+        names,
+        spread.compression,
+        spread.rows_max,
     )
 
 

@@ -36,9 +36,15 @@ def _refuse(what: str, instead: str | None = None) -> None:
 def _view(table: str | None) -> None:
     what = "DELETE, UPDATE or MERGE of a view"
     there = "the table's own name, as CREATE TABLE … OPTIONS (path '…') gives it one"
+    # A table of the catalog looks like a view where another's catalog does not ask ours.
+    other = (
+        ". If it is a table, the session's spark.sql.catalog.spark_catalog does not ask Spark's "
+        "own catalog: use tablefmt.spark.open(spark, path), or a session without that setting"
+    )
     raise UnsupportedFeatureError(
         f"{what} is not supported yet on tablefmt tables; use {table or there}, with the table's "
-        "own names of columns, and put the view's condition into the statement",
+        "own names of columns, and put the view's condition into the statement"
+        f"{'' if table else other}",
         [f"sql:{what}"],
     )
 

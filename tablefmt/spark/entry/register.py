@@ -29,8 +29,8 @@ _log = logging.getLogger("tablefmt.spark")
 def register(spark: Session) -> None:
     """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
 
-    Sets `spark.sql.catalog.spark_catalog` of the session, unless somebody else has: then paths work
-    and SQL tables do not, and a warning says so.
+    Sets `spark.sql.catalog.spark_catalog` of the session. If somebody else has set it (Delta,
+    Iceberg), that catalog stays, and finds our tables through the session's own catalog below it.
 
     Raises:
         UnsupportedFeatureError: no Spark session that this can work with.
@@ -73,17 +73,10 @@ def _register_classes(spark: Session) -> None:
     callers.remember(spark)
     loader.new_instance(spark, "Bridge").connect(loader.callback(spark, bridge.answer))
     loader.add_rule(spark, again=True)
-    there = spark.conf.get(CATALOG, "builtin")
-    if there in ("builtin", _CATALOG_CLASS):
+    if spark.conf.get(CATALOG, "builtin") == "builtin":
         spark.conf.set(CATALOG, _CATALOG_CLASS)
-        loader.stand_in(spark)
-        loader.add_statements(spark)
-    elif there != _CATALOG_CLASS:
-        _log.warning(
-            "%s is %s, so SQL tables USING tablefmt cannot be used in this session; paths can",
-            CATALOG,
-            there,
-        )
+    loader.stand_in(spark)
+    loader.add_statements(spark)
     _log.info("tablefmt: Spark %s reads and writes the files itself", spark.version)
 
 

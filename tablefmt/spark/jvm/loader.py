@@ -45,6 +45,7 @@ SOURCES = (
     "NativeWrite",
     "NonFailingExpressions",
     "PlaceholderTable",
+    "RepeatableRows",
     "RowCommand",
     "RowCommands",
     "RowDescription",
@@ -182,15 +183,24 @@ def _add_analyzer_rule(spark: Session) -> None:
 
 
 def stand_in(spark: Session) -> None:
-    """Have a session's own catalog know tables of ours in whatever thread it is asked."""
+    """Have a session's own catalog know tables of ours in whatever thread it is asked, and below
+    another's catalog.
+    """
     from py4j.protocol import Py4JError
 
     with _ruling:
         try:
             new_instance(spark, "SessionCatalog").install(spark._jsparkSession)
         except Py4JError as error:
-            # The setting does the same where a thread has an active session.
-            _log.warning("saveAsTable may not work in threads of their own: %s", error)
+            # Where the setting is ours, it does the same if the thread has an active session.
+            setting = spark.conf.get("spark.sql.catalog.spark_catalog", "builtin")
+            problem = str(getattr(error, "java_exception", error)).splitlines()[0]
+            _log.warning(
+                "tables USING tablefmt may not be found by name "
+                "(spark.sql.catalog.spark_catalog is %s): %s",
+                setting,
+                problem,
+            )
 
 
 def add_statements(spark: Session) -> None:

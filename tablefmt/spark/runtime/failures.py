@@ -24,8 +24,10 @@ from typing import Any
 
 from tablefmt import errors
 from tablefmt.errors import (
+    CommitRejectedError,
     InvalidPredicateError,
     SchemaMismatchError,
+    StoreError,
     TablefmtError,
     UnsupportedFeatureError,
 )
@@ -49,6 +51,8 @@ _UNREGISTERED = re.compile(
 _BY_PATH = re.compile(
     r"\[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY\] [^\n:]*: tablefmt\b", re.IGNORECASE
 )
+
+_NO_TABLEFMT = re.compile(r"ModuleNotFoundError: (No module named 'tablefmt(?:[.][^']*)?')")
 
 _MISFIT = re.compile(
     r"\[(?:INSERT_COLUMN_ARITY_MISMATCH|INCOMPATIBLE_DATA_FOR_TABLE)\.\w+\] "
@@ -154,13 +158,33 @@ def translated(text: str) -> TablefmtError | None:
             "once a session",
             ["spark:unregistered"],
         )
+    lacking = _NO_TABLEFMT.search(text)
+    if lacking is not None:
+        return workers_without(lacking[1])
     if _BY_PATH.search(text):
         return UnsupportedFeatureError(
             "tablefmt.`path` takes an absolute path, in a session that is registered and has a JVM "
-            "at hand; elsewhere CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…')",
+            "at hand, and whose spark.sql.catalog.spark_catalog, if it is set, asks Spark's own "
+            "catalog; elsewhere CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…')",
             ["sql:path"],
         )
     return None
+
+
+def workers_without(problem: str, interpreter: str = "") -> UnsupportedFeatureError:
+    """Return the error for Python workers that cannot import tablefmt.
+
+    Args:
+        problem: what the import said.
+        interpreter: of the worker, if it is known.
+    """
+    return UnsupportedFeatureError(
+        f"Spark's Python workers cannot import tablefmt{interpreter and ' with ' + interpreter}: "
+        f"{problem}. Compaction, clustering, copy-on-write and the Arrow backend run in the "
+        "workers. Install tablefmt in the workers' Python on every machine, in the version of the "
+        "driver, or point spark.pyspark.python at a Python that has it",
+        ["spark:workers"],
+    )
 
 
 def misfit(text: str) -> tuple[str, SchemaMismatchError] | None:
@@ -218,11 +242,26 @@ def carrying() -> Iterator[None]:
     try:
         yield
     except TablefmtError as error:
+        if isinstance(error, StoreError | CommitRejectedError) and _is_worker():
+            error = _in_workers(error)
         kind = type(error)
         carrier = kind.__new__(kind)
         carrier.__dict__.update(vars(error))
         carrier.args = (marked(error),)
         raise carrier from None
+
+
+def _in_workers(error: StoreError | CommitRejectedError) -> TablefmtError:
+    """Say where a request failed: in the driver's environment the same one may work."""
+    if isinstance(error, CommitRejectedError):
+        return CommitRejectedError(f"in Spark's workers, {error.reason}")
+    return StoreError(f"in Spark's workers: {error}", retryable=error.retryable)
+
+
+def _is_worker() -> bool:
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None
 
 
 def install() -> None:

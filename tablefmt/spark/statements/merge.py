@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tablefmt.commit.plan import Staged
 from tablefmt.data.read import read_files
+from tablefmt.errors import CommitRejectedError
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX
@@ -46,8 +47,16 @@ from tablefmt.spark.statements.dml import cleaning, rows_with_positions
 from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
 from tablefmt.spark.statements.merge_clauses import Merge
 from tablefmt.spark.statements.merge_columns import MergeColumns
-from tablefmt.spark.statements.source_rows import SourceRows
+from tablefmt.spark.statements.source_rows import SourceRows, is_lost
 from tablefmt.spark.statements.source_versions import with_query
+
+ATTEMPTS = 3
+"""Times that a MERGE reads its source, if executors die with the stored rows."""
+
+SOURCE_LOST = (
+    f"executors that stored the source's rows died in {ATTEMPTS} attempts of this MERGE. Spark's "
+    "UI says why executors die; a source written to files first does not depend on them"
+)
 
 _CLAUSE = "__tablefmt_clause"
 _log = logging.getLogger("tablefmt.spark")
@@ -88,6 +97,7 @@ def _merged(
     options: WriteOptions,
     version: int,
 ) -> Commit:
+    lost = 0
     while True:
         pinned = context.pin(version)
         merge = merge_of(pinned)
@@ -99,6 +109,13 @@ def _merged(
                 staged = stage_merge(pinned, spark, merge, options, read)
             except OtherVersionRead as other:
                 version = other.version
+            except Exception as error:
+                if not is_lost(error):
+                    raise
+                lost += 1
+                if lost == ATTEMPTS:
+                    raise CommitRejectedError(SOURCE_LOST) from error
+                _log.warning("MERGE: an executor died with rows of the source; running it again")
             else:
                 return commit_staged(context, staged, options.commit)
         if version > context.view.head.version:

@@ -1,11 +1,16 @@
 """The source of a MERGE: stored once, with a number for every row, so that it is the same however
 often it is read; and what its keys say of the table's rows.
 
+The rows are stored before any of them is used (decision 0035). An executor that dies while they are
+stored costs time alone. An executor that dies later takes stored rows with it: `is_lost` knows that
+failure, and the MERGE runs again from its source.
+
 Spec: MRG-3.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +29,10 @@ from tablefmt.model.schema import Field, Schema
 from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_keys import source_keys
 from tablefmt.spark.backends.base import SOURCE
+from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime.display import shown_rows
 from tablefmt.spark.runtime.frames import Column, DataFrame, functions_of
+from tablefmt.spark.runtime.jobs import job_description
 
 LISTED_MAX = KEYS_MAX
 """Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
@@ -44,6 +51,26 @@ _WHOLE = ("byte", "tinyint", "short", "smallint", "integer", "long", "bigint")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _OF_ONE_SIZE = frozenset((*_WHOLE, *_TIMES, "boolean", "float", "double"))
 """Spark's names of types whose values take `_NUMBER_BYTES`."""
+
+
+_LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block rdd_\d+_\d+ not found")
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether a job failed because an executor took stored rows with it."""
+    return _LOST.search(str(error)) is not None
+
+
+def is_repeatable(source: DataFrame) -> bool:
+    """Return whether a task of the query gives the same rows if it runs again."""
+    plan = getattr(source, "_jdf", None)
+    spark = source.sparkSession
+    if plan is None or loader.problem(spark):
+        return False
+    walker = loader.kept(
+        spark, "RepeatableRows", lambda: loader.new_instance(spark, "RepeatableRows")
+    )
+    return bool(walker.of(plan))
 
 
 class SourceRows:
@@ -72,8 +99,15 @@ class SourceRows:
             analysis: of the statement.
         """
         number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
-        # What is lost with an executor fails the statement: worked out anew it might differ.
-        kept = source.select("*", number).localCheckpoint(eager=False)
+        numbered = source.select("*", number)
+        if is_repeatable(source):
+            kept = numbered.localCheckpoint(eager=False)
+        else:
+            if source.sparkSession.conf.get("spark.speculation", "false") == "true":
+                # Both copies of a stored partition read the same shuffled rows.
+                numbered = numbered.repartition(numbered[SOURCE])
+            with job_description(source.sparkSession, "MERGE: storing the source"):
+                kept = numbered.localCheckpoint(eager=True)
         yield cls(kept, bind, analysis.equated)
 
     @cached_property

@@ -6,6 +6,8 @@ python -m tests.spark.cluster.scenarios MASTER FOLDER SCENARIO …
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -21,6 +23,7 @@ from tablefmt.spark.backends import copy_on_write
 from tablefmt.spark.backends.native import relation
 from tests.places import ROOT
 from tests.spark.looking import data_files, everything, scanned_files, strays
+from tests.spark.statements.readings import KEYS, differing, model
 
 ROWS = 20_000
 
@@ -78,6 +81,37 @@ def killed_executor(spark: Any, uri: str) -> dict[str, Any]:
     frame = frame.mapInArrow(killing, "id long, p long")
     commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
     return {"killed": Path(marker).exists(), **content(uri), "said": dict(commit.metrics)}
+
+
+def killed_merge(spark: Any, uri: str) -> dict[str, Any]:
+    """The executor that has stored a part of a source dies while the rest is read."""
+    folder = Path(f"{uri}.readings")
+    folder.mkdir()
+    tablefmt.spark.write(spark.range(0, KEYS, 1, 4).selectExpr("id", "'old' AS v"), uri)
+    done = threading.Event()
+
+    def kill_first() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not done.wait(0.02):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if any(info and info.numCompletedTasks == 1 for info in stages):
+                os.kill(int((folder / "reading0").read_text()), signal.SIGKILL)
+                break
+        (folder / "go").touch()
+
+    killer = threading.Thread(target=kill_first)
+    merge = tablefmt.spark.open(spark, uri).merge(differing(spark, folder, waits=True), "id = s.k")
+    merge = merge.when_matched_update({"v": "s.w"})
+    merge = merge.when_not_matched_insert({"id": "s.k", "v": "s.w"})
+    killer.start()
+    try:
+        merge.execute()
+    finally:
+        done.set()
+        killer.join()
+    columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
+    rows = sorted(zip(*columns, strict=True))
+    return {"read_twice": (folder / "reading1").exists(), "as_one": rows in [model(0), model(1)]}
 
 
 def failing_task(spark: Any, uri: str) -> dict[str, Any]:
@@ -305,6 +339,7 @@ SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
     for f in (
         core,
         killed_executor,
+        killed_merge,
         failing_task,
         slow_attempt,
         slow_merge,

@@ -46,7 +46,8 @@ def answers(process: subprocess.Popen[str]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One application for all tests: its executors take long to start."""
-    names = ("core", "killed_executor", "failing_task", "sql_statements", "stopped_session")
+    names = ["core", "killed_executor", "killed_merge", "failing_task", "sql_statements"]
+    names.append("stopped_session")
     return answers(start(LOCAL_CLUSTER, tmp_path_factory.mktemp("cluster"), *names))
 
 
@@ -74,6 +75,13 @@ def test_an_executor_killed_in_a_write_leaves_one_copy_of_every_row(
     said = found.pop("said")
     assert found == {"killed": True, "rows": 20_000, "one_copy_each": True, "no_leftovers": True}
     assert (said["numFiles"], said["numOutputRows"]) == (12, 20_000)
+
+
+def test_an_executor_killed_while_a_source_is_read_gives_no_key_twice(
+    clustered: dict[str, Any],
+) -> None:
+    """MRG-3: its part of the source is computed again, and differs."""
+    assert clustered["killed_merge"] == {"read_twice": True, "as_one": True}
 
 
 def test_a_task_that_fails_for_good_leaves_no_version_and_orphans_at_most(

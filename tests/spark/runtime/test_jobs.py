@@ -10,6 +10,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
+from tablefmt.spark.backends.workers import check_workers
 from tablefmt.spark.runtime.jobs import job_description
 
 DDL = "id BIGINT, v DOUBLE"
@@ -53,6 +54,8 @@ def test_every_step_of_a_statement_is_told(
     source = spark.createDataFrame([(5, 0.5), (15, 1.5), (99, 9.9)], DDL)
     source.createOrReplaceTempView("told_source")
     spark.sql(f"CREATE TABLE told USING tablefmt OPTIONS (path '{uri}')")
+    # Once an application: an earlier test may have done it.
+    check_workers(spark)
     spark.sparkContext.setJobDescription("the nightly load")
     first = next_job(spark)
     caplog.set_level(logging.INFO, "tablefmt.progress")
@@ -74,6 +77,7 @@ def test_every_step_of_a_statement_is_told(
             "copy-on-write: writing the rows that stay of 2 files",
             "UPDATE: writing new versions of rows in 1 files",
             "copy-on-write: writing the rows that stay of 1 files",
+            "MERGE: storing the source",
             "MERGE: reading the source",
             "MERGE: finding matches in 2 files and writing new versions",
             "MERGE: inserting of 1 rows that matched nothing",

@@ -19,6 +19,7 @@ from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
 from tablefmt.spark.backends.arrow.tasks import LocateTask, ReadTask, groups_of
 from tablefmt.spark.backends.base import FILE, ROW, ChangeRange
+from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
@@ -49,7 +50,7 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
     # query_versions.py finds it in plans.
     at = f"{'at' if asked else 'v'}{snapshot.version}"
     label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
-    task, nothing = ReadTask(store, snapshot.schema, snapshot.version), pa.schema([])
+    task, nothing = ReadTask(for_workers(store), snapshot.schema, snapshot.version), pa.schema([])
     return _frame(spark, task, snapshot.schema, groups, nothing, label)
 
 
@@ -60,7 +61,7 @@ def read_changes(
     failures.install()
     parts = [(part,) for part in parts_of([replace(each, cancels=False) for each in files])]
     label = f"tablefmt_arrow_changes_{of.first}_to_{of.last}"
-    task = ChangesTask(Answer(store, of.schema, of.schema.fields, CHANGE_COLUMNS))
+    task = ChangesTask(Answer(for_workers(store), of.schema, of.schema.fields, CHANGE_COLUMNS))
     return _frame(spark, task, of.schema, parts, CHANGE_COLUMNS, label)
 
 
@@ -74,7 +75,8 @@ def read_positions(
         groups.append((group, first))
         first += group.num_rows
     label = f"tablefmt_arrow_positions_{files.num_rows}_files"
-    return _frame(spark, LocateTask(store, table, columns), columns, groups, _POSITIONS, label)
+    task = LocateTask(for_workers(store), table, columns)
+    return _frame(spark, task, columns, groups, _POSITIONS, label)
 
 
 def _frame(

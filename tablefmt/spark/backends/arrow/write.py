@@ -24,6 +24,7 @@ from tablefmt.spark.backends.base import (
     spark_fields,
 )
 from tablefmt.spark.backends.task_results import described, merged, read_back
+from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.constraints import guard
 from tablefmt.spark.runtime import failures
@@ -82,7 +83,7 @@ def rewrite_rows(
 
 def _task(store: Store, to: Destination, metadata: Metadata) -> WriteTask:
     return WriteTask(
-        store,
+        for_workers(store),
         to.transaction,
         metadata,
         to.stats,

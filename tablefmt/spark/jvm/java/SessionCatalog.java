@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
+import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
@@ -36,6 +37,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Spark's session catalog, which knows what is USING tablefmt: such a table is read at the version
  * that is newest when a query names it, or at one asked for, and written in commits. Everything
  * else goes to Spark's own catalog as if this were not here.
+ *
+ * A session may have a catalog of somebody else's (Delta's, Iceberg's). That one hands on what is
+ * not its own to the session's own catalog: there this stands, below it.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -65,11 +69,35 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
             setDelegateCatalog((CatalogPlugin) there);
             fields[i].set(manager, this);
           }
+          standBelow(session, (CatalogPlugin) fields[i].get(manager));
           return;
         }
       }
     }
     throw new IllegalStateException("the session has no catalog of its own");
+  }
+
+  /** Have another's catalog ask this one: it was told whom to ask when it was loaded. */
+  private static void standBelow(final SparkSession session, CatalogPlugin own) {
+    SQLConf conf = session.sessionState().conf();
+    if (!isAnothers(conf)) {
+      return;
+    }
+    Object anothers = SQLConf$.MODULE$.withExistingConf(
+        conf, new scala.runtime.AbstractFunction0() {
+          public Object apply() {
+            return session.sessionState().catalogManager().catalog("spark_catalog");
+          }
+        });
+    if (!(anothers instanceof CatalogExtension)) {
+      throw new IllegalStateException("it asks no other catalog");
+    }
+    ((CatalogExtension) anothers).setDelegateCatalog(own);
+  }
+
+  private static boolean isAnothers(SQLConf conf) {
+    String setting = conf.getConfString(CATALOG, "builtin");
+    return !setting.equals("builtin") && !setting.equals("tablefmt.SessionCatalog");
   }
 
   /** The session that the thread works for. */
@@ -157,6 +185,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   // such as this one.
   private Table loaded(final Identifier ident, String setting) throws NoSuchTableException {
     SQLConf conf = own().sessionState().conf();
+    if (isAnothers(conf)) {
+      // It is what Spark's catalog is to see: tables go to who asked as they are in the catalog.
+      setting = conf.getConfString(CATALOG, "builtin");
+    }
     if (!setting.equals(conf.getConfString(CATALOG, "builtin"))) {
       conf = conf.clone();
       conf.setConfString(CATALOG, setting);
@@ -274,13 +306,31 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return create(ident, columns, partitioning, properties, null);
   }
 
+  /** The older form, which Delta's catalog hands on. */
+  public Table createTable(Identifier ident, StructType schema, Transform[] partitioning,
+      Map properties) throws
+      org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
+      org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
+    return createTable(ident, CatalogEntries.columns(schema), partitioning, properties);
+  }
+
   private Table create(Identifier ident, Column[] columns, Transform[] partitioning,
       Map properties, Constraint[] constraints) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(columns, partitioning, properties, constraints);
-    return create(ident, columns, properties, "define", new Object[] {
+    create(ident, columns, properties, "define", new Object[] {
         session(), location(ident, properties), CatalogEntries.storage(properties), said});
+    if (!isAnothers(own().sessionState().conf())) {
+      return null;
+    }
+    try {
+      // Spark does without the table. Iceberg's catalog does not.
+      return loadTable(ident);
+    } catch (NoSuchTableException missing) {
+      org.apache.spark.unsafe.Platform.throwException(missing);
+      return null;
+    }
   }
 
   /** Make a table by a verb of Python's, which gives its columns, and the catalog's entry. */

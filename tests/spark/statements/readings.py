@@ -1,0 +1,61 @@
+"""A source of a MERGE that differs each time it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+KEYS = 20
+"""Of the table: 0 and up, five in a file."""
+
+
+def differing(spark: Any, folder: Path, waits: bool) -> Any:
+    """Two partitions. The first holds keys 5 n to 5 n + 4 when it is computed for the n-th time;
+    the second holds a new key.
+
+    Args:
+        folder: where readings are counted, as files that hold the pid of the executor.
+        waits: the second partition ends only when the file `go` is there.
+    """
+    place = str(folder)
+
+    def reading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import time
+
+        first = next(iter(batches)).column(0)[0].as_py() == 0
+        for _ in batches:
+            pass
+        keys = [1000]
+        number = 0
+        while first:
+            try:
+                file = os.open(f"{place}/reading{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                number += 1
+            else:
+                # A worker's parent is the daemon, whose parent is the executor.
+                with open(f"/proc/{os.getppid()}/stat") as status:
+                    parent = status.read().rpartition(")")[2].split()[1]
+                os.write(file, parent.encode())
+                os.close(file)
+                keys = [5 * number + i for i in range(5)]
+                break
+        deadline = time.monotonic() + 60
+        while waits and not first and not os.path.exists(f"{place}/go"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        values = [f"reading {number}"] * len(keys)
+        yield pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], ["k", "w"])
+
+    return spark.range(0, 2, 1, 2).mapInArrow(reading, "k long, w string")
+
+
+def model(number: int) -> list[tuple[int, str]]:
+    """The table after a MERGE of the n-th reading."""
+    read = range(5 * number, 5 * number + 5)
+    rows = [(i, f"reading {number}" if i in read else "old") for i in range(KEYS)]
+    return [*rows, (1000, "reading 0")]

@@ -1,0 +1,166 @@
+"""A source that differs each time it is computed, and stored rows that are lost.
+
+The merged table is what one reading of the source gives. Spec: MRG-3.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import CommitRejectedError
+from tablefmt.spark.statements import merge
+from tablefmt.spark.statements.source_rows import is_repeatable
+from tests.spark.looking import data_files, everything, strays
+from tests.spark.statements.readings import KEYS, differing, model
+
+
+@pytest.fixture
+def table(spark: Any, uri: str) -> Any:
+    """Keys from 0 in four files, all old."""
+    tablefmt.spark.write(spark.range(0, KEYS, 1, 4).selectExpr("id", "'old' AS v"), uri)
+    return tablefmt.spark.open(spark, uri)
+
+
+def rows_of(uri: str) -> list[tuple[int, str]]:
+    columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
+    return sorted(zip(*columns, strict=True))
+
+
+def run(table: Any, source: Any) -> Any:
+    asked = table.merge(source, "t.id = s.k").when_matched_update({"v": "s.w"})
+    return asked.when_not_matched_insert({"id": "s.k", "v": "s.w"}).execute()
+
+
+class Dropping:
+    """Lets go of what is stored of RDDs, as executors do that die."""
+
+    def __init__(self, spark: Any) -> None:
+        self._context = spark.sparkContext._jsc.sc()
+        self._known = {info.id() for info in self._context.getRDDStorageInfo()}
+
+    def drop(self) -> bool:
+        """Drop what is stored since; False: there is nothing yet."""
+        found = False
+        for info in self._context.getRDDStorageInfo():
+            if info.id() not in self._known and info.numCachedPartitions() > 0:
+                self._context.unpersistRDD(info.id(), True)
+                found = True
+        return found
+
+
+def test_a_partition_lost_while_the_source_is_read_gives_no_key_twice(
+    spark: Any, table: Any, uri: str, tmp_path: Path
+) -> None:
+    """Keys of the first reading were listed, and rows of the second were stored."""
+    dropping, done = Dropping(spark), threading.Event()
+
+    def drop_once() -> None:
+        while not dropping.drop() and not done.wait(0.01):
+            pass
+        (tmp_path / "go").touch()
+
+    thread = threading.Thread(target=drop_once)
+    thread.start()
+    try:
+        commit = run(table, differing(spark, tmp_path, waits=True))
+    finally:
+        done.set()
+        thread.join()
+    assert (tmp_path / "reading1").exists(), "the source was computed twice"
+    assert rows_of(uri) in [model(0), model(1)]
+    assert commit.metrics["numTargetRowsInserted"] == 1
+
+
+def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
+    spark: Any, table: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt leaves no file; the next one reads its own source."""
+    dropping, find, times = Dropping(spark), merge._Work._find, []
+
+    def once(work: Any, files: pa.Table) -> Any:
+        if not times:
+            assert dropping.drop()
+        times.append(1)
+        return find(work, files)
+
+    monkeypatch.setattr(merge._Work, "_find", once)
+    before = everything(uri)
+    run(table, differing(spark, tmp_path, waits=False))
+    assert len(times) == 2
+    assert rows_of(uri) == model(1)
+    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
+    new = set(data_files(uri)) - set(before)
+    assert {path for path in new if not path.endswith(tuple(named))} == set()
+
+
+def test_rows_lost_in_every_attempt_fail_the_merge_and_leave_nothing(
+    spark: Any, table: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropping, find = Dropping(spark), merge._Work._find
+
+    def always(work: Any, files: pa.Table) -> Any:
+        assert dropping.drop()
+        return find(work, files)
+
+    monkeypatch.setattr(merge._Work, "_find", always)
+    before, version = everything(uri), tablefmt.open(uri).version
+    with pytest.raises(CommitRejectedError, match="executors that stored the source's rows died"):
+        run(table, differing(spark, tmp_path, waits=False))
+    assert strays(uri, before) == []
+    assert tablefmt.open(uri).version == version
+    assert rows_of(uri) == [(i, "old") for i in range(KEYS)]
+
+
+def test_only_sources_that_cannot_differ_are_stored_with_the_first_use(
+    spark: Any, table: Any, uri: str, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions
+
+    tablefmt.spark.register(spark)
+    plain = str(tmp_path / "plain")
+    spark.range(3).write.parquet(plain)
+    identity = functions.udf(lambda value: value, "long")
+    ours = tablefmt.spark.read(spark, uri)
+    same = {
+        "range": spark.range(5).selectExpr("id + 1 AS k").where("k > 2"),
+        "values": spark.sql("SELECT * FROM VALUES (1), (2) AS v(k)"),
+        "version": ours.where("id > 3").selectExpr("upper(v) AS v"),
+        "format": spark.read.format("tablefmt").load(uri),
+        "union": spark.range(3).union(spark.range(4)),
+    }
+    differ = {
+        "rand": spark.range(5).selectExpr("rand() AS k"),
+        "uuid": spark.range(5).where("uuid() > '8'"),
+        "python": spark.range(5).select(identity("id")),
+        "limit": ours.limit(2),
+        "sample": ours.sample(0.5),
+        "files of others": spark.read.parquet(plain),
+        "aggregate": ours.groupBy("v").agg(functions.first("id")),
+        "window": ours.selectExpr("row_number() OVER (ORDER BY v)"),
+        "rows": spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "k long"),
+        "sub-query": spark.range(5).where(f"id IN (SELECT id FROM parquet.`{plain}`)"),
+        "number": spark.range(5).select(functions.monotonically_increasing_id()),
+        "reflection": spark.range(5).selectExpr("reflect('java.util.UUID', 'randomUUID')"),
+    }
+    assert {name for name, source in same.items() if not is_repeatable(source)} == set()
+    assert {name for name, source in differ.items() if is_repeatable(source)} == set()
+
+
+def test_with_speculation_the_rows_are_the_same(
+    spark: Any, table: Any, uri: str, tmp_path: Path
+) -> None:
+    """They are shuffled by their number before they are stored: copies of a task read the same."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    session.conf.set("spark.speculation", "true")
+    source = differing(session, tmp_path, waits=False)
+    commit = run(tablefmt.spark.open(session, uri), source)
+    assert rows_of(uri) == model(0)
+    assert commit.metrics["numSourceRows"] == 6
