@@ -11,7 +11,7 @@ from tablefmt.errors import TablefmtError
 from tablefmt.log.codec import decode
 from tablefmt.log.names import entry_key
 from tablefmt.maintenance.verify import verify
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.protocol import Store
 from tests.compactions import MINOR, compact
 from tests.snapshot.grown import grow
 from tests.tables import Clock, Dated, handle, ids, new_table, rows
@@ -19,7 +19,7 @@ from tests.tables import Clock, Dated, handle, ids, new_table, rows
 DAY = 86_400.0
 
 
-def kept_roots(store: MemoryStore, version: int) -> list[str]:
+def kept_roots(store: Store, version: int) -> list[str]:
     """The checkpoints that an entry names."""
     horizon = decode(store.get(entry_key(version)), version).entry.horizon
     assert horizon is not None
@@ -90,7 +90,7 @@ def test_any_history_is_verified_after_it_was_expired(seed: int | None) -> None:
     assert_all_work(store, clock)
 
 
-def assert_all_work(store: MemoryStore, clock: Clock) -> None:
+def assert_all_work(store: Store, clock: Clock) -> None:
     """What reads the history gives an answer, or an error of ours."""
     table = handle(store, clock)
     assert table.history().num_rows == table.version - table.oldest_version + 1
