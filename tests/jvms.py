@@ -16,6 +16,14 @@ where Java or the jars are others, no JVM takes it."""
 
 
 def options() -> str:
-    """As SPARK_SUBMIT_OPTS and the setting spark.executor.extraJavaOptions take them."""
+    """Return them as SPARK_SUBMIT_OPTS and spark.executor.extraJavaOptions take them."""
     # Where the file is missing, the JVM would do without its own archive too.
     return f"{QUICK} -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else QUICK
+
+
+def executor_logs(application: str) -> Path:
+    """Return the folder that the executors of a `local-cluster` application print into."""
+    # A test without Spark has no use for it.
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "work" / application

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 import tablefmt.spark
@@ -21,8 +20,11 @@ from tablefmt.spark.jvm.loader import problem
 from tests import jvms
 from tests.places import ROOT
 
-MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local[2,4]")
-"""Executors of users have none of the classes that the driver compiles; these have none too."""
+# Its assertions are those of the tests that use it.
+pytest.register_assert_rewrite("tests.spark.shapes")
+
+MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local-cluster[1,2,1024]")
+"""Executors in processes of their own have none of the classes that the driver's JVM compiles."""
 ZONE = "America/New_York"
 JVMS = frozenset({"spark", "connect_address"})
 
@@ -58,7 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     # Falling back would answer most tests too.
     assert problem(session) is None
-    work = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
+    work = jvms.executor_logs(session.sparkContext.applicationId)
     yield session
     session.stop()
     shutil.rmtree(work, ignore_errors=True)

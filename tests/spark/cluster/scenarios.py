@@ -20,67 +20,11 @@ import pyarrow as pa
 import tablefmt
 import tablefmt.spark
 from tablefmt.spark.backends import copy_on_write
-from tablefmt.spark.backends.native import relation
 from tests.places import ROOT
-from tests.spark.looking import data_files, everything, scanned_files, strays
+from tests.spark.looking import data_files, everything, strays
 from tests.spark.statements.readings import KEYS, differing, model
 
 ROWS = 20_000
-
-
-def core(spark: Any, uri: str) -> dict[str, Any]:
-    """Write, partitioned and not; read with a filter; overwrite; changes."""
-    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p", "concat('s', id) as s")
-    tablefmt.spark.write(frame, uri, partition_by=["p"])
-    tablefmt.spark.write(frame.where("id < 10"), uri, optimizeWrite=True)
-    read = tablefmt.spark.read(spark, uri)
-    filtered = read.where("p = 1 and id < 5")
-    found = {
-        "count": read.count(),
-        "sum": read.selectExpr("sum(id)").first()[0],
-        "filtered": sorted(row.s for row in filtered.collect()),
-        "files_of_one_partition": scanned_files(filtered),
-    }
-    tablefmt.open(uri).delete("id < 5 OR id = 19999")
-    left = [tablefmt.spark.read(spark, uri)]
-    for task_bytes, bits_bytes in ((0, relation.DELETED_BITS_BYTES), (0, 0)):
-        relation.DELETED_TASK_BYTES, relation.DELETED_BITS_BYTES = task_bytes, bits_bytes
-        tablefmt.spark.write(frame.where("id = 7"), uri)
-        left.append(tablefmt.spark.read(spark, uri))
-    found["left"] = [f.selectExpr("count(*)", "sum(id)").first().asDict() for f in left]
-    tablefmt.spark.write(frame.where("p = 2").limit(5), uri, mode="overwrite")
-    table = tablefmt.spark.open(spark, uri)
-    changes = table.changes(after_version=1, ending_version=2)
-    found["changes"] = changes.groupBy("_change_type").count().collect()[0].asDict()
-    found["version_1"] = tablefmt.spark.read(spark, uri, version=1).count()
-    found["after"] = tablefmt.open(uri).to_arrow().num_rows
-    return found
-
-
-def killed_executor(spark: Any, uri: str) -> dict[str, Any]:
-    """An executor dies while its task writes; Spark tries again on another."""
-    marker = uri + ".killed"
-
-    def killing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import os
-        import signal
-
-        from pyspark import TaskContext
-
-        yield from batches
-        if TaskContext.get().partitionId() == 1:
-            try:
-                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return
-            # A worker's parent is the daemon, whose parent is the executor.
-            status = Path(f"/proc/{os.getppid()}/stat").read_text()
-            os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
-
-    frame = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 as p")
-    frame = frame.mapInArrow(killing, "id long, p long")
-    commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
-    return {"killed": Path(marker).exists(), **content(uri), "said": dict(commit.metrics)}
 
 
 def killed_merge(spark: Any, uri: str) -> dict[str, Any]:
@@ -112,26 +56,6 @@ def killed_merge(spark: Any, uri: str) -> dict[str, Any]:
     columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
     rows = sorted(zip(*columns, strict=True))
     return {"read_twice": (folder / "reading1").exists(), "as_one": rows in [model(0), model(1)]}
-
-
-def failing_task(spark: Any, uri: str) -> dict[str, Any]:
-    """One task fails in all its attempts, after others have finished."""
-    tablefmt.spark.write(spark.range(5), uri)
-    before = everything(uri)
-
-    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        yield from batches
-        if TaskContext.get().partitionId() == 3:
-            raise RuntimeError("every attempt fails")
-
-    try:
-        tablefmt.spark.write(spark.range(0, 400, 1, 4).mapInArrow(failing, "id long"), uri)
-        raised = ""
-    except Exception as error:
-        raised = str(error)
-    return {"raised": "every attempt fails" in raised, "strays": strays(uri, before)}
 
 
 def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
@@ -234,33 +158,6 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
 
 
-def sql_statements(spark: Any, uri: str) -> dict[str, Any]:
-    """Statements in SQL, some that differ in numbers alone, and what keeps the table in order."""
-    tablefmt.spark.register(spark)
-    spark.sql(f"CREATE TABLE t (id BIGINT, p INT, s STRING) USING tablefmt OPTIONS (path '{uri}')")
-    spark.sql("INSERT INTO t SELECT id, id % 3, concat('s', id) FROM range(0, 3000, 1, 4)")
-    for number in (7, 8, 2999):
-        spark.sql(f"DELETE FROM t WHERE id = {number} AND s = 's{number}'")
-        spark.sql(f"UPDATE t SET p = {number}, s = 'new' WHERE id = {number - 5}")
-    spark.sql(
-        "MERGE INTO t USING (SELECT id AS k FROM range(2998, 3002)) ON id = k "
-        "WHEN MATCHED THEN UPDATE SET p = -1 "
-        "WHEN NOT MATCHED THEN INSERT (id, p, s) VALUES (k, 0, 'merged')"
-    )
-    spark.sql("OPTIMIZE t WHERE id < 100000")
-    spark.sql("OPTIMIZE t ZORDER BY (id)")
-    version = tablefmt.open(uri).version
-    spark.sql("DELETE FROM t WHERE id > 3")
-    few = [list(row) for row in spark.sql("SELECT * FROM t ORDER BY id").collect()]
-    spark.sql(f"RESTORE t TO VERSION AS OF {version}")
-    rows = tablefmt.open(uri).to_arrow().sort_by("id")
-    return {
-        "few": few,
-        "rows": [list(row) for row in zip(*rows.to_pydict().values(), strict=True)],
-        "history": [row.operation for row in spark.sql("DESCRIBE HISTORY t LIMIT 4").collect()],
-    }
-
-
 def stopped_session(spark: Any, uri: str) -> dict[str, Any]:
     """The session is stopped while a write runs. Comes last."""
     return stopped(spark, uri, lambda frame: tablefmt.spark.write(frame, uri))
@@ -337,14 +234,10 @@ def content(uri: str) -> dict[str, Any]:
 SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        core,
-        killed_executor,
         killed_merge,
-        failing_task,
         slow_attempt,
         slow_merge,
         slow_delete,
-        sql_statements,
         stopped_session,
         stopped_format,
         first_write,

@@ -24,6 +24,7 @@ def traps(spark: Any) -> Iterator[None]:
     """A function and a variable of this session, which text of the log must not reach."""
     tablefmt.spark.register(spark)
     spark._jvm.java.lang.System.clearProperty(PROPERTY)
+    in_task(spark, "clearProperty")
     spark.udf.register("counted", lambda k: 1, "int")
     spark.sql("DECLARE OR REPLACE VARIABLE hostile_variable INT DEFAULT 5")
     yield
@@ -31,14 +32,26 @@ def traps(spark: Any) -> Iterator[None]:
     spark.sql("DROP TEMPORARY FUNCTION counted")
 
 
+def in_task(spark: Any, method: str) -> str | None:
+    """Call a method on the property in the JVM of a task, and return what it answers."""
+    call = f"reflect('java.lang.System', '{method}', '{PROPERTY}')"
+    answer: str = spark.range(1).selectExpr(call).first()[0]
+    return None if answer == "null" else answer
+
+
+def properties(spark: Any) -> set[str | None]:
+    """Return the values of the property in the driver and in the executor."""
+    return {spark._jvm.java.lang.System.getProperty(PROPERTY), in_task(spark, "getProperty")}
+
+
 def is_clean(spark: Any, marker: Path) -> bool:
-    return spark._jvm.java.lang.System.getProperty(PROPERTY) is None and not marker.exists()
+    return properties(spark) == {None} and not marker.exists()
 
 
 def test_the_traps_work(spark: Any) -> None:
     """What follows would be seen."""
     spark.sql(f"SELECT {HOSTILE[0].partition(' IS ')[0]}").collect()
-    assert spark._jvm.java.lang.System.getProperty(PROPERTY) == "y"
+    assert "y" in properties(spark)
     assert spark.sql("SELECT counted(1), hostile_variable").collect() == [(1, 5)]
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tablefmt.spark.entry.python_source import register_source
+from tests import jvms
 from tests.places import ROOT
 
+MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local-cluster[1,2,1024]")
 ZONE = "America/New_York"
 
 
@@ -47,8 +50,11 @@ def connect_address(connect_log: Path) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(connect_log.parent / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.executor.memory": "1g",
+        "spark.executor.extraJavaOptions": jvms.options(),
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
     }
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[2,2]", "--name", "connect"]
+    command = [str(home / "bin" / "spark-submit"), "--master", MASTER, "--name", "connect"]
     for name, value in confs.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
@@ -104,5 +110,20 @@ def connect(connect_address: str) -> Iterator[Any]:
     """A registered Connect session."""
     session = new_session(connect_address)
     register_source(session)
+    work = jvms.executor_logs(session.conf.get("spark.app.id"))
     yield session
     session.stop()
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@pytest.fixture
+def printed(connect: Any, connect_log: Path) -> Callable[[], str]:
+    """Return what the server and its executors have printed."""
+    work = jvms.executor_logs(connect.conf.get("spark.app.id"))
+
+    def read() -> str:
+        found = [connect_log, *work.glob("*/std*")]
+        assert len(found) > 1 or not MASTER.startswith("local-cluster")
+        return "".join(path.read_text(errors="replace") for path in found)
+
+    return read

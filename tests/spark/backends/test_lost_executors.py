@@ -1,0 +1,74 @@
+"""An executor dies by SIGKILL, and another one joins in its place: every row once, as before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.spark.backends.native import relation
+from tests.spark.looking import data_files
+
+ROWS = 4000
+
+
+def kill_once(marker: Path) -> Any:
+    """Return a function for mapInArrow whose second task kills its executor, the first time."""
+
+    def killing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import signal
+
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 1:
+            # A worker's parent is the daemon, whose parent is the executor.
+            with open(f"/proc/{os.getppid()}/stat") as stat:
+                executor = int(stat.read().rpartition(")")[2].split()[1])
+            try:
+                file = os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                return
+            os.write(file, str(executor).encode())
+            os.close(file)
+            os.kill(executor, signal.SIGKILL)
+
+    return killing
+
+
+def test_a_write_whose_executor_dies_has_each_row_once_and_plans_of_before_still_run(
+    spark: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-6, DEL-2: a task again, and broadcasts of deleted rows that the new executor fetches."""
+    if not spark.sparkContext.master.startswith("local-cluster"):
+        pytest.skip("the executor is the driver")
+    older = str(tmp_path / "older")
+    tablefmt.spark.write(spark.range(0, ROWS, 1, 2), older)
+    tablefmt.open(older).delete("id % 7 = 3")
+    left = [n for n in range(ROWS) if n % 7 != 3]
+    frames = []
+    for task_bytes in (relation.DELETED_TASK_BYTES, 0):
+        monkeypatch.setattr(relation, "DELETED_TASK_BYTES", task_bytes)
+        frame = tablefmt.spark.read(spark, older).groupBy("id").count()
+        assert sorted(frame.toArrow()["id"].to_pylist()) == left
+        frames.append(frame)
+    marker = tmp_path / "killed"
+    source = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 AS p")
+    source = source.mapInArrow(kill_once(marker), "id long, p long")
+    commit = tablefmt.spark.write(source, uri, partition_by=["p"])
+    assert not Path(f"/proc/{marker.read_text()}/exe").exists()
+    assert int(marker.read_text()) != os.getpid()
+    table = tablefmt.open(uri)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(ROWS))
+    assert (commit.metrics["numFiles"], commit.metrics["numOutputRows"]) == (12, ROWS)
+    named = table.context.view.snapshot().files["path"].to_pylist()
+    assert data_files(uri) == sorted(f"{uri}/{path}" for path in named)
+    for frame in frames:
+        assert sorted(frame.toArrow()["id"].to_pylist()) == left
