@@ -12,6 +12,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ZULU = re.compile(r"[zZ]$")
 _SHORT_ZONE = re.compile(r"([+-]\d{2})(\d{2})?$")
 _FRACTION = re.compile(r"[.,](\d{1,6})(\d*)")
+_DATE_ZONE = re.compile(r"(\d{4}-\d{2}-\d{2})([+-]\d{2}(?::?\d{2})?)$")
+"""A day with a zone: Python would take the zone for the time of day."""
 _HAS_TIME = re.compile(r"\d{2}:\d{2}")
 
 Time = Union[datetime, str]  # noqa: UP007 - run time
@@ -54,8 +56,19 @@ def to_micros(when: Time, *, up: bool = False) -> int:
 
 
 def _parse(text: str) -> tuple[datetime, bool]:
-    """ISO 8601 as Python 3.11 reads it, on 3.10 too; and whether there is something below a µs."""
-    cleaned = _ZULU.sub("+00:00", text.strip())
+    """Text without a zone is UTC; and whether there is something below a µs."""
+    when, finer = parse_iso(text)
+    return (when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)), bool(finer)
+
+
+def parse_iso(text: str) -> tuple[datetime, str]:
+    """ISO 8601 as Python 3.11 reads it, on 3.10 too: naive if the text names no zone; and the
+    digits below a µs, without trailing zeros.
+
+    Raises:
+        InvalidRangeError: the text is not ISO 8601.
+    """
+    cleaned = _DATE_ZONE.sub(r"\1T00:00\2", _ZULU.sub("+00:00", text.strip()))
     if _HAS_TIME.search(cleaned):
         cleaned = _SHORT_ZONE.sub(lambda m: f"{m[1]}:{m[2] or '00'}", cleaned)
     fractions = _FRACTION.findall(cleaned)
@@ -67,8 +80,7 @@ def _parse(text: str) -> tuple[datetime, bool]:
             f"{text!r} is not a time; write it as 2026-11-21, 2026-11-21T10:00:00 or "
             "2026-11-21T10:00:00.123456+01:00 (UTC without a zone)"
         ) from None
-    finer = any(rest.strip("0") for _, rest in fractions)
-    return (when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)), finer
+    return when, "".join(rest for _, rest in fractions).rstrip("0")
 
 
 def from_micros(micros: int) -> datetime:

@@ -10,6 +10,8 @@ from typing import Any, TypedDict
 
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.expressions.session_times import in_session
+from tablefmt.model.integers import number_in_text
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.options import CommitOptions
 from tablefmt.store.text_options import add_text_option
@@ -107,7 +109,7 @@ CHANGE_OPTIONS = {
 
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",
-    "timestampAsOf": "or a point in time, ISO 8601; UTC without a zone",
+    "timestampAsOf": "or a point in time, ISO 8601; without a zone in the session's (TIM-5)",
     "readChangeFeed": "true: the row changes of a range, and not the rows of a version",
     "readChangeData": "the same",
     **CHANGE_OPTIONS,
@@ -116,6 +118,9 @@ READ_OPTIONS = {
     " with dots for what is nested: storage.client_kwargs.region_name",
 }
 """Options of `spark.read.format("tablefmt")`, matched in the same way."""
+
+TIMES = ("timestampAsOf", "startingTimestamp", "endingTimestamp")
+"""Options that are points in time."""
 
 OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
 """Options that streams alone have."""
@@ -193,7 +198,7 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         dynamic_partitions=mode == "dynamic",
         merge_schema=bool(flag(values, "mergeSchema")),
         overwrite_schema=overwrite_schema,
-        storage_options={**storage, **values.get("storageOptions", {})},
+        storage_options={**storage, **storage_given(values)},
     )
 
 
@@ -209,11 +214,16 @@ class ReadOptions:
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
+def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOptions:
     """Options by name.
 
+    Args:
+        given: the options, as they were written.
+        zone: the session's time zone, for times without one; None: it is not known (TIM-5).
+
     Raises:
-        UnsupportedFeatureError: a name that there is not, or one that streams have.
+        UnsupportedFeatureError: a name that there is not, or one that streams have; a time without
+            a zone, where the session's is not known.
         InvalidRangeError: a version and a timestamp, or a value that makes no sense.
     """
     for written in given:
@@ -224,6 +234,9 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
                 [f"option:{later}"],
             )
     values, storage = by_name(given, _READ_NAMES)
+    for name in TIMES:
+        if name in values:
+            values[name] = in_session(values[name], zone)
     if "versionAsOf" in values and "timestampAsOf" in values:
         raise InvalidRangeError("give versionAsOf or timestampAsOf, not both")
     return ReadOptions(
@@ -231,17 +244,17 @@ def parse_read_options(given: Mapping[str, Any]) -> ReadOptions:
         version=_version(values, "versionAsOf"),
         timestamp=values.get("timestampAsOf"),
         changes=_changes(values),
-        storage_options={**storage, **values.get("storageOptions", {})},
+        storage_options={**storage, **storage_given(values)},
     )
 
 
 def _version(values: Mapping[str, Any], name: str) -> int | None:
     if name not in values:
         return None
-    try:
-        return int(str(values[name]).strip())
-    except ValueError:
-        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number") from None
+    number = number_in_text(values[name])
+    if number is None:
+        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number")
+    return number
 
 
 def _version_before(end: int) -> int:
@@ -315,6 +328,17 @@ def by_name(
     return values, storage
 
 
+def storage_given(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the mapping `storageOptions`. Raises InvalidRangeError: Spark made text of it."""
+    given: Any = values.get("storageOptions", {})
+    if not isinstance(given, Mapping):
+        raise InvalidRangeError(
+            f"storageOptions is {given!r:.100}; it is a mapping, which only Python can give. Give "
+            "storage.<key> for each of its keys"
+        )
+    return given
+
+
 def folded(name: str) -> str:
     """A name as it is compared."""
     return name.casefold().replace("_", "")
@@ -361,10 +385,9 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
     """A number of rows; 0 and less mean no limit, as in Spark."""
     if name not in values:
         return None
-    try:
-        number = int(str(values[name]))
-    except ValueError:
-        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number") from None
+    number = number_in_text(values[name])
+    if number is None:
+        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number")
     if number >= 1 << 62:
         raise InvalidRangeError(f"{name} is {number}, which is too large")
     return max(number, 0) or None
@@ -400,14 +423,14 @@ def _application(values: Mapping[str, Any]) -> tuple[str, int] | None:
     if "txnAppId" not in values and "txnVersion" not in values:
         return None
     try:
-        # By its text: a fraction is no version, and is not cut to one.
-        return str(values["txnAppId"]), int(str(values["txnVersion"]))
+        name, given = str(values["txnAppId"]), values["txnVersion"]
     except KeyError as error:
         raise InvalidRangeError(f"{error} is missing: give txnAppId and txnVersion") from None
-    except (TypeError, ValueError):
-        raise InvalidRangeError(
-            f"txnVersion is {values['txnVersion']!r}; it is a whole number"
-        ) from None
+    # By its text: a fraction is no version, and is not cut to one.
+    version = number_in_text(given)
+    if version is None:
+        raise InvalidRangeError(f"txnVersion is {given!r}; it is a whole number")
+    return name, version
 
 
 def _user_metadata(value: Any) -> Mapping[str, Any]:

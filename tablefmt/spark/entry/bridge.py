@@ -11,6 +11,7 @@ from typing import Any
 
 from tablefmt.spark.entry import (
     define_verbs,
+    named_reads,
     read_verbs,
     sink_verbs,
     statement_verbs,
@@ -23,6 +24,7 @@ from tablefmt.spark.runtime.frames import JavaObject
 
 VERBS: Mapping[str, Callable[..., Any]] = {
     **read_verbs.VERBS,
+    **named_reads.VERBS,
     **write_verbs.VERBS,
     **define_verbs.VERBS,
     **statement_verbs.VERBS,

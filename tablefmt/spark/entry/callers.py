@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tablefmt.session.context import TableContext
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
-from tablefmt.spark.statements.open_logs import open_context
+from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -51,6 +52,14 @@ def frame_of(session: JavaObject, data: JavaObject) -> DataFrame:
 def store_of(uri: str, storage: str) -> Store:
     """The store of a table that the JVM names, with the options of its storage as JSON text."""
     return open_store(place(uri), parse_options(json.loads(storage)).storage_options)
+
+
+def storage_texts(storage: Mapping[str, Any]) -> dict[str, str]:
+    """Storage options as options of a data source: text by `storage.<key>`."""
+    return {
+        f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in storage.items()
+    }
 
 
 def context_of(uri: str, storage: str) -> TableContext:
@@ -93,8 +102,7 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
         name: as SQL has it: with its database and catalog or not, or `tablefmt` and a path.
     """
     state = spark._jsparkSession.sessionState()
-    parts = state.sqlParser().parseMultipartIdentifier(name)
-    words = [parts.apply(at) for at in range(parts.size())]
+    words = name_parts(spark, name)
     if len(words) == 2 and words[0].casefold() == "tablefmt" and "/" in words[1]:
         return CatalogTable(place(words[1]), {}, name)
     if not _in_session_catalog(state.catalogManager(), words):
@@ -114,6 +122,51 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     uri = place(spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
+
+
+def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
+    """The table of ours that text names in a classic session; None for what is a place."""
+    from pyspark.errors import ParseException
+
+    if not isinstance(given, str) or getattr(spark, "_jsparkSession", None) is None:
+        return None
+    if "/" in given and not given.casefold().startswith("tablefmt.`"):
+        return None
+    try:
+        return catalog_table(spark, given)
+    except ParseException:
+        # Of a folder's name that SQL would want in backticks.
+        return None
+
+
+def check_no_folder(name: str, table: CatalogTable) -> None:
+    """Refuse a name that a table in a local folder has too. Raises InvalidRangeError."""
+    folder = os.path.abspath(name)
+    if folder != table.uri and open_if_there(open_store(folder)) is not None:
+        raise InvalidRangeError(
+            f"{name!r} is a table of Spark's catalog at {table.uri}, and the folder {folder} is a "
+            f"table too; write {table.quoted!r} for the one, and './{name}' for the other"
+        )
+
+
+def is_view(spark: Session, name: str) -> bool:
+    """Whether SQL calls a view so: a temporary one, or one of the session's catalog."""
+    state = spark._jsparkSession.sessionState()
+    words = name_parts(spark, name)
+    if not _in_session_catalog(state.catalogManager(), words):
+        return False
+    catalog, identifier = state.catalog(), _identifier(spark, name)
+    if catalog.isTempView(identifier):
+        return True
+    if not catalog.tableExists(identifier):
+        return False
+    return bool(catalog.getTableMetadata(identifier).tableType().name() == "VIEW")
+
+
+def name_parts(spark: Session, name: str) -> list[str]:
+    """The parts of a name in SQL, without quotes."""
+    parts = spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name)
+    return [parts.apply(at) for at in range(parts.size())]
 
 
 def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:

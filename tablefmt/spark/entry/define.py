@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.constraints import with_constraint
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import Metadata
@@ -26,7 +26,7 @@ from tablefmt.session.receipt import Commit
 from tablefmt.session.staging import commit_staged
 from tablefmt.spark.columns.declared import declared_by, different, shown
 from tablefmt.spark.entry.write import overwrite_rows, write_first
-from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.options import WriteOptions, folded
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.spark.statements.alter import check_of, with_defaults
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
@@ -52,9 +52,13 @@ class Statement:
     options: Mapping[str, str]
     constraints: Sequence[Mapping[str, Any]]
     """`kind`, `name`, `condition` of each."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Properties that a table has unless the statement says others."""
 
     @classmethod
-    def read(cls, text: str, options: Mapping[str, str]) -> Statement:
+    def read(
+        cls, text: str, options: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    ) -> Statement:
         """From JSON text."""
         given = json.loads(text)
         return cls(
@@ -63,6 +67,7 @@ class Statement:
             given["properties"],
             options,
             given["constraints"],
+            defaults or {},
         )
 
     @property
@@ -97,13 +102,32 @@ class Statement:
         return self._with_constraints(self._of(nullable(rows)))
 
     def _of(self, schema: Schema) -> Metadata:
-        return definition(schema, self.partition_by, self.properties, self.comment)
+        properties = {**self.defaults, **self.properties}
+        return definition(schema, self.partition_by, properties, self.comment)
 
     def _with_constraints(self, metadata: Metadata) -> Metadata:
         for each in self.constraints:
             name, condition = check_of(each)
             metadata = with_constraint(metadata, name, condition)
         return metadata
+
+
+def check_only_storage(options: Mapping[str, Any]) -> None:
+    """Refuse options of a table that is made without rows, other than those of its storage.
+
+    Raises:
+        UnsupportedFeatureError: names the first.
+    """
+    for name in options:
+        if not (
+            name.casefold().startswith("storage.") or folded(name) in ("path", "storageoptions")
+        ):
+            raise UnsupportedFeatureError(
+                f"option {name!r} means nothing to CREATE TABLE without rows: its OPTIONS are path "
+                "and storage.<key>; give the option to the read or the write, and properties of "
+                "the table as TBLPROPERTIES",
+                [f"option:{name}"],
+            )
 
 
 def define(spark: Session, store: Store, statement: Statement) -> Schema:

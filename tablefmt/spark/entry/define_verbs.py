@@ -14,7 +14,8 @@ from tablefmt.spark.entry.callers import (
     session_of,
     store_of,
 )
-from tablefmt.spark.entry.define import Statement, define, like, replace_table
+from tablefmt.spark.entry.define import Statement, check_only_storage, define, like, replace_table
+from tablefmt.spark.entry.delta_settings import default_properties
 from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.alter import alter_table
 from tablefmt.store.protocol import Store
@@ -38,7 +39,9 @@ def _as_defined(
     text: str,
 ) -> JavaObject:
     spark = session_of(session)
-    statement = Statement.read(text, json.loads(storage))
+    options = json.loads(storage)
+    check_only_storage(options)
+    statement = Statement.read(text, options, default_properties(spark))
     return java_columns(spark, verb(spark, store_of(uri, storage), statement))
 
 

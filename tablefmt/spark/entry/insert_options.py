@@ -1,29 +1,68 @@
-"""Options of `df.write.insertInto`, which Spark drops unless a format was given too."""
+"""Writes by a table's name that give no format: a table of ours takes its own.
+
+Spark would take `spark.sql.sources.default` then, mostly Parquet: `saveAsTable` over the table puts
+a Parquet table in its place, a stream is refused, and `insertInto` drops its options.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from tablefmt.spark.entry.callers import catalog_table
 
+_TOLD = "_tablefmt_format_told"
+
 
 def install() -> None:
-    """Have `insertInto` with options say that a table of ours is one. Once a process is enough."""
+    """Have Spark's writers take the format of a table of ours. Once a process is enough."""
     from pyspark.sql import DataFrameWriter
+    from pyspark.sql.streaming import DataStreamWriter
 
-    original = DataFrameWriter.insertInto
-    if getattr(original, "tablefmt", False):
+    for writer in (DataFrameWriter, DataStreamWriter):
+        _wrap(writer, "format", _noting)
+    _wrap(DataFrameWriter, "insertInto", _inserting)
+    _wrap(DataFrameWriter, "saveAsTable", _to_table)
+    _wrap(DataStreamWriter, "toTable", _to_table)
+
+
+def _wrap(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    original = getattr(kind, name)
+    if getattr(original, "tablefmt_formats", False):
         return
+    method: Any = functools.wraps(original)(wrapped(original))
+    method.tablefmt_formats = True
+    setattr(kind, name, method)
 
-    @functools.wraps(original)
+
+def _noting(original: Any) -> Any:
+    def told(self: Any, source: str) -> Any:
+        setattr(self, _TOLD, True)
+        return original(self, source)
+
+    return told
+
+
+def _inserting(original: Any) -> Any:
     def insert_into(self: Any, tableName: str, overwrite: bool | None = None) -> None:
         if _has_options(self) and _is_ours(self._spark, tableName):
             self.format("tablefmt")
         original(self, tableName, overwrite)
 
-    insert_into.tablefmt = True  # type: ignore[attr-defined]
-    DataFrameWriter.insertInto = insert_into
+    return insert_into
+
+
+def _to_table(original: Any) -> Any:
+    def to_table(self: Any, *given: Any, **named: Any) -> Any:
+        name = given[0] if given else named.get("name", named.get("tableName"))
+        format = given[1] if len(given) > 1 else named.get("format")
+        told = format is not None or getattr(self, _TOLD, False)
+        if not told and isinstance(name, str) and _is_ours(self._spark, name):
+            self.format("tablefmt")
+        return original(self, *given, **named)
+
+    return to_table
 
 
 def _has_options(writer: Any) -> bool:

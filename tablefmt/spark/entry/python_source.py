@@ -45,7 +45,7 @@ from tablefmt.spark.entry import stream_hints
 from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
 from tablefmt.spark.entry.python_stream import StreamReader, stream_reader, stream_schema
 from tablefmt.spark.entry.python_writer import TablefmtWriter, make_writer, source_store
-from tablefmt.spark.entry.stream_hints import READ_STREAM
+from tablefmt.spark.entry.stream_hints import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.options import parse_read_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
@@ -76,6 +76,8 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         given = dict(options)
         self.is_streamed = given.pop(READ_STREAM, None) is not None
         """Somebody said that it is for a stream. Spark does not."""
+        self.zone = given.pop(SESSION_ZONE, None)
+        """The session's time zone, if somebody said it (TIM-5). Spark does not."""
         super().__init__(given)
         self.pinned: int | None = None
 
@@ -106,7 +108,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
                     raise error from None
 
     def _columns_of_stream(self) -> StructType:
-        columns, self.pinned = stream_schema(self.options)
+        columns, self.pinned = stream_schema(self.options, self.zone)
         return columns
 
     def _columns(self) -> StructType:
@@ -136,7 +138,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> StreamReader:
         """A reader of a stream in the columns of the pinned version."""
         with carrying():
-            return stream_reader(self.options, schema, self.pinned)
+            return stream_reader(self.options, schema, self.pinned, self.zone)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TablefmtStreamWriter:
         """A writer of one batch; Spark asks for another one to commit it."""
@@ -145,7 +147,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
 
     def _changes(self) -> Changes | None:
         """The row changes asked for, if any are; up to the pinned version, once there is one."""
-        options = parse_read_options(self.options)
+        options = parse_read_options(self.options, self.zone)
         asked = options.changes
         if asked is None:
             return None
@@ -157,7 +159,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         return Table(open_context(store)).changes(**asked)
 
     def _snapshot(self) -> tuple[Store, Snapshot]:
-        options = parse_read_options(self.options)
+        options = parse_read_options(self.options, self.zone)
         store = source_store(options.path, options.storage_options)
         context = open_context(store)
         if self.pinned is not None:

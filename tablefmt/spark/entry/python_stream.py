@@ -76,8 +76,15 @@ class StreamTask:
 class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
     """Reads one stream. Nothing is opened until somebody asks for an offset."""
 
-    def __init__(self, options: Mapping[str, str], columns: StructType, pinned: int | None) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        columns: StructType,
+        pinned: int | None,
+        zone: str | None = None,
+    ) -> None:
         self._options, self._columns, self._pinned = dict(options), columns, pinned
+        self._zone = zone
         self._opened: StreamSource | None = None
         self._began: StreamOffset | None = None
         self._last: StreamOffset | None = None
@@ -118,7 +125,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _source(self) -> StreamSource:
         if self._opened is None:
-            options = parse_stream_options(self._options)
+            options = parse_stream_options(self._options, self._zone)
             view = open_context(source_store(options.path, options.storage_options)).view
             pinned = view.head.version if self._pinned is None else self._pinned
             source = StreamSource(view, options, pinned)
@@ -149,8 +156,14 @@ class UnlimitedReader(StreamReader):
     It asks for the beginning after it has asked for the end of the first batch.
     """
 
-    def __init__(self, options: Mapping[str, str], columns: StructType, pinned: int | None) -> None:
-        super().__init__(options, columns, pinned)
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        columns: StructType,
+        pinned: int | None,
+        zone: str | None = None,
+    ) -> None:
+        super().__init__(options, columns, pinned, zone)
         limits = limits_in(options)
         if limits:
             raise UnsupportedFeatureError(
@@ -192,7 +205,7 @@ if KNOWS_LIMITS:
 
 
 def stream_reader(
-    options: Mapping[str, str], columns: StructType, pinned: int | None
+    options: Mapping[str, str], columns: StructType, pinned: int | None, zone: str | None
 ) -> StreamReader:
     """A reader of a stream for this release of Spark.
 
@@ -200,21 +213,22 @@ def stream_reader(
         options: of the source.
         columns: as Spark knows them.
         pinned: the version whose columns these are; None: somebody gave them.
+        zone: the session's time zone; None: it is not known (TIM-5).
 
     Raises:
         UnsupportedFeatureError: a limit of a batch (STR-4), of a release that heeds none.
     """
-    return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned)
+    return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned, zone)
 
 
-def stream_schema(options: Mapping[str, str]) -> tuple[StructType, int]:
+def stream_schema(options: Mapping[str, str], zone: str | None) -> tuple[StructType, int]:
     """The columns of a stream with these options, and the version that has them.
 
     Raises:
         InvalidRangeError, UnsupportedFeatureError: an option that is none of a stream.
         As `tablefmt.open`.
     """
-    asked = parse_stream_options(options)
+    asked = parse_stream_options(options, zone)
     head = open_context(source_store(asked.path, asked.storage_options)).view.head
     columns = stream_columns(nullable(head.metadata.schema), asked)
     return StructType.fromJson(columns), head.version

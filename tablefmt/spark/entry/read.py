@@ -29,7 +29,8 @@ def read(
         spark: a session, classic or Connect.
         uri: where the table is.
         version: the ID version to read; by default the newest there is now.
-        timestamp: or a point in time: an aware datetime, or ISO text (naive = UTC). TIM-4.
+        timestamp: or a point in time: an aware datetime, or ISO text, which without a zone is in
+            the session's time zone. TIM-4, TIM-5.
         storage_options: as `tablefmt.open`.
 
     Raises:

@@ -9,9 +9,11 @@ from typing import Any
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.entry import Metadata
+from tablefmt.model.integers import number_in_text
 from tablefmt.model.times import Time, from_micros
 from tablefmt.spark.backends.choice import spark_reads_files
 from tablefmt.spark.backends.sql_relation import live_partitions, sql_relation
+from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.columns.evolution import made_here
 from tablefmt.spark.entry.callers import (
@@ -21,7 +23,9 @@ from tablefmt.spark.entry.callers import (
     path_of,
     place,
     session_of,
+    storage_texts,
 )
+from tablefmt.spark.entry.stream_hints import SESSION_ZONE
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import ReadOptions, parse_read_options
 from tablefmt.spark.runtime.frames import JavaObject
@@ -36,7 +40,10 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
 
     `columns` are those that the reader was told to expect, if any.
     """
-    options = parse_read_options(json.loads(given))
+    asked = json.loads(given)
+    # Of a session without our classes.
+    asked.pop(SESSION_ZONE, None)
+    options = parse_read_options(asked, session_zone(session_of(session)))
     uri = path_of(options.path)
     if options.changes is not None:
         return _row_changes(session, uri, options, columns)
@@ -84,7 +91,7 @@ def _open(
     the table is named by its path, and no catalog knows it.
     """
     uri = place(uri)
-    options = parse_read_options({**json.loads(storage), "path": uri})
+    options = parse_read_options({**json.loads(storage), "path": uri}, None)
     at = None if micros is None else from_micros(micros)
     relation = _relation(session, uri, options.storage_options, _version(version), at)
     if columns is None:
@@ -119,10 +126,7 @@ def _relation(
     point = context.resolve_point(version, at)
     snapshot = context.view.snapshot(point)
     asked = version is not None or at is not None
-    texts = {
-        f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
-        for name, value in storage.items()
-    }
+    texts = storage_texts(storage)
     relation = sql_relation(spark, context.store, snapshot, uri, texts, asked=asked)
     if relation.described() is None:
         metadata = context.view.metadata_at(point)
@@ -157,19 +161,15 @@ def _exists(path: str) -> bool:
 def _reads_files(session: JavaObject, path: str, given: str) -> bool:
     """Whether Spark itself reads and writes the files of the table there."""
     stored = {k: v for k, v in json.loads(given).items() if k.casefold().startswith("storage")}
-    storage = parse_read_options(stored).storage_options
+    storage = parse_read_options(stored, None).storage_options
     return spark_reads_files(session_of(session), open_store(path, storage))
 
 
-def _options(given: str) -> None:
-    parse_read_options(json.loads(given))
-
-
 def _version(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        raise InvalidRangeError(f"VERSION AS OF {text!r}: a version is a whole number") from None
+    number = None if text is None else number_in_text(text)
+    if number is None and text is not None:
+        raise InvalidRangeError(f"VERSION AS OF {text!r}: a version is a whole number")
+    return number
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {
@@ -179,6 +179,5 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "exists": _exists,
     "partitions": _partitions,
     "reads_files": _reads_files,
-    "options": _options,
 }
 """By the names by which Java calls them."""

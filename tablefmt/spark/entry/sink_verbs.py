@@ -19,8 +19,9 @@ from tablefmt.session.context import TableContext
 from tablefmt.snapshot.head import check_writable
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.entry.callers import frame_of, place, session_of
+from tablefmt.spark.entry.delta_settings import default_properties, with_settings
 from tablefmt.spark.entry.write import append_rows, overwrite_rows, write_first
-from tablefmt.spark.runtime.frames import DataFrame, JavaObject
+from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.streams.sink import (
     Applied,
@@ -39,8 +40,9 @@ from tablefmt.store.protocol import Store
 
 def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str | None:
     """Check what a query is told before it runs; the id of the table that is there, if one is."""
-    sink, store = _sink(mode, given, partition_by)
-    backend_for(session_of(session), store)
+    spark = session_of(session)
+    sink, store = _sink(spark, mode, given, partition_by)
+    backend_for(spark, store)
     context = open_if_there(store)
     if context is None:
         check_place(store)
@@ -49,8 +51,8 @@ def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str
     return context.view.head.table
 
 
-def _sink(mode: str, given: str, partition_by: str) -> tuple[Sink, Store]:
-    sink = sink_of(mode, json.loads(given), json.loads(partition_by))
+def _sink(spark: Session, mode: str, given: str, partition_by: str) -> tuple[Sink, Store]:
+    sink = sink_of(mode, with_settings(spark, json.loads(given)), json.loads(partition_by))
     return sink, open_store(place(sink.uri), sink.options.storage_options)
 
 
@@ -81,7 +83,7 @@ def _batch(
     Returns:
         The id of the table.
     """
-    sink, store = _sink(mode, given, partition_by)
+    sink, store = _sink(session_of(session), mode, given, partition_by)
     batch = Batch(number=number, query=query, run=run)
     options = options_of(sink, batch)
     rows = frame_of(session, data)
@@ -122,7 +124,8 @@ def check_on_top(context: TableContext, batch: Batch, sink: Sink, begun: str | N
 
 def _first(rows: DataFrame, store: Store, sink: Sink, batch: Batch) -> str:
     """The batch that makes the table."""
-    metadata = definition(nullable(schema_from(rows.schema)), sink.partition_by, {})
+    properties = default_properties(rows.sparkSession)
+    metadata = definition(nullable(schema_from(rows.schema)), sink.partition_by, properties)
     options = options_of(sink, batch)
     try:
         context, done = write_first(rows, store, metadata, options, exist_ok=not sink.complete)

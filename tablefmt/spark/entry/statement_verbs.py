@@ -15,6 +15,7 @@ from tablefmt.model.times import from_micros
 from tablefmt.operations import detail, history
 from tablefmt.session.receipt import Commit
 from tablefmt.spark.entry.callers import catalog_table, follow, session_of
+from tablefmt.spark.entry.delta_settings import may_break_transactions
 from tablefmt.spark.entry.table import SparkTable
 from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context
@@ -45,7 +46,12 @@ def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Ta
 
 def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     retention = None if asked.hours is None else asked.hours * _HOUR_SECONDS
-    return table.table.vacuum(retention=retention, dry_run=asked.dry_run).to_arrow()
+    report = table.table.vacuum(
+        retention=retention,
+        dry_run=asked.dry_run,
+        breaks_running_transactions=may_break_transactions(spark),
+    )
+    return report.to_arrow()
 
 
 def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:

@@ -5,24 +5,34 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.entry.session import is_connect
-from tablefmt.spark.options import CLUSTERING_COLUMNS, PARTITION_COLUMNS
+from tablefmt.spark.options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, folded
 from tablefmt.spark.runtime.frames import Session
 
 READ_STREAM = "__read_stream"
 """Given to what `readStream` loads. Spark hands names on in lower case."""
 
 
+SESSION_ZONE = "__session_zone"
+"""Given to what `read` and `readStream` load by a time: the session's time zone (TIM-5)."""
+
+_TIMES = frozenset(map(folded, TIMES))
+
+
 def install(spark: Session) -> None:
     """Have `readStream` and `writeStream` of such sessions say it. Once a process is enough."""
     if is_connect(spark):
+        from pyspark.sql.connect import readwriter as batches
         from pyspark.sql.connect.streaming import readwriter
     else:
+        from pyspark.sql import readwriter as batches
         from pyspark.sql.streaming import readwriter
+    _wrap(batches.DataFrameReader, "load", _zoned)
     _wrap(readwriter.DataStreamReader, "load", _loading)
     _wrap(readwriter.DataStreamWriter, "partitionBy", _telling(PARTITION_COLUMNS))
     _wrap(readwriter.DataStreamWriter, "clusterBy", _telling(CLUSTERING_COLUMNS))
@@ -45,9 +55,33 @@ def _loading(original: Any) -> Any:
         known = format or getattr(self, "_format", None)
         if known is None or _is_ours(known):
             self.option(READ_STREAM, True)
+            _say_zone(self, named)
         return original(self, path, format, *given, **named)
 
     return load
+
+
+def _zoned(original: Any) -> Any:
+    def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        if _is_ours(format or _format_of(self)):
+            _say_zone(self, named)
+        return original(self, path, format, *given, **named)
+
+    return load
+
+
+def _format_of(reader: Any) -> Any:
+    told = getattr(reader, "_jreader", None)
+    return getattr(reader, "_format", None) if told is None else told.source()
+
+
+def _say_zone(reader: Any, named: Mapping[str, Any]) -> None:
+    """Hand the session's time zone on, if there is a time among the options."""
+    known = getattr(reader, "_options", None)
+    # A classic reader does not show its options.
+    if known is None or _TIMES.intersection(map(folded, [*known, *named])):
+        session = getattr(reader, "_client", None) or reader._spark
+        reader.option(SESSION_ZONE, session_zone(session))
 
 
 def _telling(option: str) -> Callable[[Any], Any]:

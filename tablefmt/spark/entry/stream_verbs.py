@@ -10,9 +10,10 @@ from tablefmt.errors import SchemaMismatchError, TableReplacedError, Unsupported
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.schema_views import nullable
 from tablefmt.snapshot.load import LogView
+from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.columns.declared import declared, different, shown
 from tablefmt.spark.entry.callers import path_of, place, session_of
-from tablefmt.spark.entry.stream_hints import READ_STREAM
+from tablefmt.spark.entry.stream_hints import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.runtime.frames import JavaObject
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.spark.streams.source_classic import java_stream
@@ -23,7 +24,7 @@ from tablefmt.store.open import open_store
 
 def _stream_columns(session: JavaObject, given: str, columns: str | None) -> str:
     """The columns of a stream that is loaded, as JSON text, behind a line that says of when."""
-    options, view = _opened(given)
+    options, view = _opened(session, given)
     head = view.head
     table = nullable(head.metadata.schema)
     described = json.dumps(stream_columns(table, options))
@@ -47,7 +48,7 @@ def _stream(session: JavaObject, given: str, loaded: str | None) -> JavaObject:
             'stream by its path: spark.readStream.format("tablefmt").load(path)',
             ["spark:stream"],
         )
-    options, view = _opened(given)
+    options, view = _opened(session, given)
     table, _, version = loaded.rpartition(":")
     if view.head.table != table:
         raise TableReplacedError(
@@ -56,12 +57,12 @@ def _stream(session: JavaObject, given: str, loaded: str | None) -> JavaObject:
     return java_stream(session_of(session), view, options, int(version))
 
 
-def _opened(given: str) -> tuple[StreamOptions, LogView]:
+def _opened(session: JavaObject, given: str) -> tuple[StreamOptions, LogView]:
     asked = json.loads(given)
     # Of Hive's catalog, beside the options of the storage; and of a session without our classes.
-    for name in ("serialization.format", READ_STREAM):
+    for name in ("serialization.format", READ_STREAM, SESSION_ZONE):
         asked.pop(name, None)
-    options = parse_stream_options(asked)
+    options = parse_stream_options(asked, session_zone(session_of(session)))
     uri = place(path_of(options.path))
     return options, open_context(open_store(uri, options.storage_options)).view
 

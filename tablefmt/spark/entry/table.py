@@ -10,6 +10,7 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.assignments import assigned
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.expressions.session_times import in_session
 from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.expire import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
@@ -32,9 +33,22 @@ from tablefmt.spark.columns.conditions import (
     without_filters,
 )
 from tablefmt.spark.columns.evolution import note
+from tablefmt.spark.entry.callers import catalog_table_or_none, check_no_folder
+from tablefmt.spark.entry.delta_settings import (
+    check_settings,
+    default_properties,
+    merges_schemas,
+    with_settings,
+)
 from tablefmt.spark.entry.layout_verbs import LayoutVerbs
 from tablefmt.spark.entry.write import append_rows, overwrite_rows
-from tablefmt.spark.options import NamedOptions, RangeKeywords, WriteKeywords, parse_options
+from tablefmt.spark.options import (
+    NamedOptions,
+    RangeKeywords,
+    WriteKeywords,
+    WriteOptions,
+    parse_options,
+)
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.changes import changes_frame
@@ -77,6 +91,7 @@ class SparkTable(LayoutVerbs):
 
         Raises:
             VersionNotFoundError, InvalidRangeError: no such version or time (TIM-4).
+            UnsupportedFeatureError: TIM-5, the session's time zone is not known here.
         """
         self.table.refresh()
         return read_at(self.spark, self.table.context, version, timestamp)
@@ -87,7 +102,7 @@ class SparkTable(LayoutVerbs):
         Raises:
             SchemaMismatchError, ConstraintViolationError: the rows do not fit (DAT-3, DAT-13).
         """
-        return append_rows(self.table.context, df, parse_options(options))
+        return append_rows(self.table.context, df, self._options(options))
 
     def overwrite(
         self,
@@ -117,7 +132,7 @@ class SparkTable(LayoutVerbs):
             options["replaceWhere"] = without_filters(where, schema)
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
-        return overwrite_rows(self.table.context, df, parse_options(options))
+        return overwrite_rows(self.table.context, df, self._options(options))
 
     def truncate(
         self, where: str | Filters | None = None, **commit: Unpack[CommitKeywords]
@@ -152,8 +167,10 @@ class SparkTable(LayoutVerbs):
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:
-        """Make an older version the newest one. No job: arguments and errors as `Table.restore`."""
-        return self.table.restore(version=version, timestamp=timestamp, **commit)
+        """Make an older version the newest one. No job: arguments and errors as `Table.restore`,
+        but text without a zone is in the session's (TIM-5)."""
+        when = None if timestamp is None else in_session(timestamp, session_zone(self.spark))
+        return self.table.restore(version=version, timestamp=when, **commit)
 
     def vacuum(
         self,
@@ -196,6 +213,7 @@ class SparkTable(LayoutVerbs):
             InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
             ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
         """
+        check_settings(self.spark)
         with statement_errors():
             return delete_rows(
                 self.table.context, self.spark, self._where(where), parse_options(options)
@@ -220,6 +238,7 @@ class SparkTable(LayoutVerbs):
                 fit. UnsupportedFeatureError: something inside an array or a map.
             ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
         """
+        check_settings(self.spark)
         context = self.table.context
         schema = context.begin().metadata.schema
         functions = functions_of(self.spark)
@@ -259,7 +278,10 @@ class SparkTable(LayoutVerbs):
             options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
         """
 
+        merge_schema = merge_schema or merges_schemas(self.spark)
+
         def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
+            check_settings(self.spark)
             parsed = parse_options({**options, **commit})
             statement_of = merge_of(self.spark, asked, source)
             with statement_errors():
@@ -272,6 +294,9 @@ class SparkTable(LayoutVerbs):
                 return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
 
         return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
+
+    def _options(self, given: Mapping[str, Any]) -> WriteOptions:
+        return parse_options(with_settings(self.spark, given))
 
     def _where(self, given: str | Filters | Column | None) -> SparkCondition:
         context = self.table.context
@@ -300,14 +325,26 @@ class SparkTable(LayoutVerbs):
     def changes(self, **bounds: Unpack[RangeKeywords]) -> DataFrame:
         """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
 
-        `where` is SQL text that Spark takes, a Column, or filter tuples.
+        `where` is SQL text that Spark takes, a Column, or filter tuples. Times in text without a
+        zone are in the session's (TIM-5).
         """
         where = bounds.pop("where", None)
+        bounds = _in_session(self.spark, bounds)
         return changes_frame(self.spark, self.table.changes(**bounds), where)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """`Table.history` as a DataFrame, newest first; errors as there."""
         return self.spark.createDataFrame(self.table.history(limit))
+
+
+def _in_session(spark: Session, bounds: RangeKeywords) -> RangeKeywords:
+    zone = session_zone(spark)
+    result = bounds.copy()
+    for name in ("starting_timestamp", "after_timestamp", "ending_timestamp"):
+        when = bounds.get(name)
+        if when is not None:
+            result[name] = in_session(when, zone)  # type: ignore[literal-required, arg-type]
+    return result
 
 
 def _column(spark: Session, given: str | Column) -> Column:
@@ -322,7 +359,22 @@ def _text(given: str | Column, schema: Schema) -> str:
 def open(
     spark: Session, uri: str, *, storage_options: Mapping[str, Any] | None = None
 ) -> SparkTable:
-    """Open a table; nothing is asked of Spark yet. Arguments and errors: as `tablefmt.open`."""
+    """Open a table; no job.
+
+    Args:
+        spark: a session, classic or Connect.
+        uri: where the table is; or in a classic session its name in Spark's catalog, as SQL has it.
+            Text with a slash is a place, and so is the name of a local folder that is a table.
+        storage_options: as of `tablefmt.open`; of a name they come on top of the catalog's.
+
+    Raises:
+        InvalidRangeError: a local folder and a table of the catalog have this name.
+        TableNotFoundError, UnsupportedFeatureError: as `tablefmt.open`.
+    """
+    named = catalog_table_or_none(spark, uri)
+    if named is not None:
+        check_no_folder(uri, named)
+        uri, storage_options = named.uri, {**named.storage_options, **(storage_options or {})}
     return SparkTable(spark, open_table(uri, storage_options=storage_options))
 
 
@@ -341,7 +393,7 @@ def create(
         uri,
         schema,
         partition_by=partition_by,
-        properties=properties,
+        properties={**default_properties(spark), **(properties or {})} or None,
         storage_options=storage_options,
         exist_ok=exist_ok,
     )

@@ -34,6 +34,7 @@ from tablefmt.spark.backends.base import Destination
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.backends.layout import session_layout
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
+from tablefmt.spark.entry.delta_settings import default_properties, with_settings
 from tablefmt.spark.entry.session import is_stopped
 from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
@@ -81,14 +82,16 @@ def write(
         Exception: Spark's own, of the query behind `df`.
     """
     check_frame(df)
-    parsed = parse_options(options)
+    spark = df.sparkSession
+    parsed = parse_options(with_settings(spark, options))
     mode = _mode(mode, parsed)
     store = open_store(uri, parsed.storage_options)
     failures.install()
     context = open_if_there(store)
     if context is None:
         # As Spark's own CREATE TABLE AS, this makes every column nullable.
-        metadata = definition(nullable(schema_from(df.schema)), partition_by or (), {})
+        columns = nullable(schema_from(df.schema))
+        metadata = definition(columns, partition_by or (), default_properties(spark))
         return write_first(df, store, metadata, parsed, exist_ok=mode == "append")[1]
     if mode == "error":
         raise TableExistsError(store.uri)

@@ -18,6 +18,7 @@ from tablefmt.spark.entry.callers import (
     session_of,
 )
 from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
+from tablefmt.spark.entry.delta_settings import check_settings, default_properties
 from tablefmt.spark.entry.write import write
 from tablefmt.spark.options import (
     check_not_clustered,
@@ -89,8 +90,9 @@ def _insert(
         raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
     uri = place(uri)
     given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
-    for option in ("path", "versionAsOf", "timestampAsOf"):
+    for option in ("versionAsOf", "timestampAsOf"):
         pop_option(given, option)
+    _check_place(pop_option(given, "path"), uri)
     if where is not None:
         given["replaceWhere"] = where
     if mode == "overwrite as set":
@@ -100,6 +102,22 @@ def _insert(
     if name is not None:
         context = open_context(open_store(uri, parse_options(given).storage_options))
         follow(session_of(session), name, context.view.head.metadata.schema)
+
+
+def _check_place(given: str | None, uri: str) -> None:
+    """Refuse a path that is not the table's. Raises UnsupportedFeatureError.
+
+    Spark puts a relative one below its warehouse, or elsewhere: that is not looked at.
+    """
+    if given is None or not ("://" in given or place(given).startswith("/")):
+        return
+    if open_store(place(given)).identity == open_store(uri).identity:
+        return
+    raise UnsupportedFeatureError(
+        f"option path is {given!r}, and the catalog says that the table is at {uri}; leave the "
+        'option out, or write by the path: format("tablefmt").save(path)',
+        ["option:path"],
+    )
 
 
 def _rows(
@@ -113,16 +131,19 @@ def _rows(
 ) -> None:
     """The rows of CREATE or REPLACE TABLE AS SELECT, or of saveAsTable over a table."""
     uri, frame, stored = place(uri), frame_of(session, data), json.loads(storage)
+    spark = session_of(session)
     given = {**stored, **json.loads(options)}
     pop_option(given, "path")
-    statement = Statement.read(text, stored)
+    defaults = {} if verb == "save" else default_properties(spark)
+    statement = Statement.read(text, stored, defaults)
     if verb == "save":
         whole = _is_true(given)
         by = statement.partition_by if statement.partition_by or whole else None
         if not whole:
-            given.update(_as_set(session_of(session), uri, given))
+            given.update(_as_set(spark, uri, given))
         write(frame, uri, mode="overwrite", partition_by=by, **given)
         return
+    check_settings(spark)
     parsed = parse_options(given)
     store = open_store(uri, parsed.storage_options)
     (create_rows if verb == "create" else replace_rows)(frame, store, statement, parsed)
@@ -148,6 +169,7 @@ def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:
     """
     described = json.loads(command.described())
     spark = session_of(session)
+    check_settings(spark)
     same = ansi.sessionUUID() == session.sessionUUID()
     # A copy is not remembered: it lives as long as its statement.
     done = change_rows(spark if same else wrapped(ansi), command, place(described["uri"]))

@@ -41,6 +41,7 @@ SOURCES = (
     "LiteralsByReference",
     "LiveRows",
     "MergeEvolution",
+    "NamedReads",
     "NativeScan",
     "NativeWrite",
     "NonFailingExpressions",

@@ -8,10 +8,12 @@ from typing import Any
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.constraints import shown_columns
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.session_times import in_session
 from tablefmt.model.times import Time
 from tablefmt.session.context import TableContext
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.choice import backend_for
+from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.display import shown_rows
 from tablefmt.spark.runtime.frames import DataFrame, Session
@@ -21,6 +23,8 @@ def read_at(
     spark: Session, context: TableContext, version: int | None, timestamp: Time | None
 ) -> DataFrame:
     """A version of an open table; the newest one known for neither. Raises as `read`."""
+    if timestamp is not None:
+        timestamp = in_session(timestamp, session_zone(spark))
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
     asked = version is not None or timestamp is not None
     return backend_for(spark, context.store).read_snapshot(snapshot, asked=asked)

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tablefmt.errors import InvalidRangeError
-from tablefmt.model.times import to_micros
-from tablefmt.spark.options import OF_STREAMS, by_name, flag, folded, size_of
+from tablefmt.expressions.session_times import in_session
+from tablefmt.model.integers import number_in_text
+from tablefmt.model.times import Time, to_micros
+from tablefmt.spark.options import OF_STREAMS, by_name, flag, folded, size_of, storage_given
 
 STREAM_OPTIONS = {
     "startingVersion": "begin with this version, inclusive; or earliest, or latest: what is yet to "
     "come. By default all rows that are there, and then what comes",
-    "startingTimestamp": "or begin with the commits of this time, and after it",
+    "startingTimestamp": "or begin with the commits of this time, and after it; without a "
+    "zone in the session's (TIM-5)",
     "maxFilesPerTrigger": "files a batch; 1000, unless maxBytesPerTrigger is given",
     "maxBytesPerTrigger": "bytes a batch, about: a file at least; a number, or text such as 128mb",
     "readChangeFeed": "true: every row that a commit took out or brought, with the change columns",
@@ -44,7 +47,7 @@ class StreamOptions:
     path: str | None = None
     version: int | str | None = None
     """A number, EARLIEST or LATEST."""
-    timestamp: str | None = None
+    timestamp: Time | None = None
     max_files: int | None = FILES_BY_DEFAULT
     max_bytes: int | None = None
     changes: bool = False
@@ -54,11 +57,16 @@ class StreamOptions:
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
+def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOptions:
     """Options by name.
 
+    Args:
+        given: the options, as they were written.
+        zone: the session's time zone, for a time without one; None: it is not known (TIM-5).
+
     Raises:
-        UnsupportedFeatureError: a name that there is not.
+        UnsupportedFeatureError: a name that there is not; a time without a zone, where the
+            session's is not known.
         InvalidRangeError: a version and a time, or a value that makes no sense.
     """
     values, storage = by_name(given, _NAMES)
@@ -77,6 +85,7 @@ def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
         max_files = _count(values["maxFilesPerTrigger"])
     timestamp = values.get("startingTimestamp")
     if timestamp is not None:
+        timestamp = in_session(timestamp, zone)
         to_micros(timestamp)
     return StreamOptions(
         path=values.get("path"),
@@ -87,7 +96,7 @@ def parse_stream_options(given: Mapping[str, Any]) -> StreamOptions:
         changes=changes,
         skip_changes=bool(skip),
         ignore_deletes=bool(ignore),
-        storage_options={**storage, **values.get("storageOptions", {})},
+        storage_options={**storage, **storage_given(values)},
     )
 
 
@@ -106,19 +115,16 @@ def _version(given: Any) -> int | str | None:
     text = str(given).strip().casefold()
     if given is None or text in (EARLIEST, LATEST):
         return None if given is None else text
-    try:
-        return int(text)
-    except ValueError:
+    number = number_in_text(text)
+    if number is None:
         raise InvalidRangeError(
             f"startingVersion is {given!r}; it is a whole number, earliest or latest"
-        ) from None
+        )
+    return number
 
 
 def _count(given: Any) -> int:
-    try:
-        number = int(str(given).strip())
-    except ValueError:
-        number = 0
+    number = number_in_text(given) or 0
     if not 0 < number < 1 << 62:
         raise InvalidRangeError(f"maxFilesPerTrigger is {given!r}; it is a whole number from 1")
     return number

@@ -101,17 +101,19 @@ def test_what_tasks_wrote_is_put_together_column_by_column() -> None:
 def test_read_options_go_by_name_and_ignore_case() -> None:
     options = parse_read_options(
         {"VERSIONASOF": " 3 ", "Path": "/t", "storage.client_kwargs": '{"a": 1}',
-         "Storage.key": "k", "storage.anon": "true", "readChangeFeed": "false"}
+         "Storage.key": "k", "storage.anon": "true", "readChangeFeed": "false"},
+        "UTC",
     )  # fmt: skip
     assert (options.version, options.path, options.timestamp) == (3, "/t", None)
     assert options.storage_options == {"client_kwargs": {"a": 1}, "key": "k", "anon": True}
     hidden = {"storage.access.key": "k", "STORAGE.Secret.Key": "s", "storage.session.token": "t"}
     found = {"key": "k", "secret": "s", "token": "t"}
-    assert parse_read_options(hidden).storage_options == found
+    assert parse_read_options(hidden, None).storage_options == found
     nested = parse_read_options(
         {"storage.client_kwargs.region_name": "r", "storage.client_kwargs": '{"verify": false}',
          "storage.config_kwargs.s3.addressing_style": "path", "storage.secret": "{0",
-         "storage.config_kwargs.max_pool_connections": "50", "storage.password": "true"}
+         "storage.config_kwargs.max_pool_connections": "50", "storage.password": "true"},
+        None,
     )  # fmt: skip
     assert nested.storage_options == {
         "client_kwargs": {"region_name": "r", "verify": False},
@@ -119,7 +121,8 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
         "secret": "{0",
         "password": "true",
     }
-    assert parse_read_options({"timestampAsOf": "2024-01-01"}).timestamp == "2024-01-01"
+    asked = parse_read_options({"timestampAsOf": "2024-01-01"}, "America/New_York")
+    assert asked.timestamp == "2024-01-01T05:00:00.000000Z"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_read_options_that_make_no_sense_are_refused_by_name(
     options: dict[str, str], kind: type[Exception], word: str
 ) -> None:
     with pytest.raises(kind, match=word):
-        parse_read_options(options)
+        parse_read_options(options, "UTC")
 
 
 @pytest.fixture

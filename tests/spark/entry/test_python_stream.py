@@ -39,7 +39,7 @@ class Query:
     def start(self) -> None:
         """A process of its own."""
         open_logs._views.clear()
-        self._reader = self._kind(self._options, *stream_schema(self._options))
+        self._reader = self._kind(self._options, *stream_schema(self._options, "UTC"))
 
     def note(self) -> None:
         """The end of the next batch."""
@@ -154,11 +154,11 @@ def test_limits_are_refused_where_they_would_mean_nothing(
     """STR-4: of how much goes into a batch."""
     options = {"path": table.uri, limit: "1"}
     with pytest.raises(UnsupportedFeatureError, match=r"Spark 4\.2") as refused:
-        UnlimitedReader(options, *stream_schema(options))
+        UnlimitedReader(options, *stream_schema(options, "UTC"))
     (feature,) = refused.value.features
     assert feature in ("option:maxFilesPerTrigger", "option:maxBytesPerTrigger")
     for kind in READERS[1:]:
-        kind(options, *stream_schema(options))
+        kind(options, *stream_schema(options, "UTC"))
 
 
 @pytest.mark.parametrize("kind", READERS)

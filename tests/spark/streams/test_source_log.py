@@ -44,7 +44,7 @@ _numbers = itertools.count()
 def load(table: tablefmt.Table, **options: Any) -> StreamSource:
     """A stream of the table as it is now, by a handle of its own."""
     view = handle(table.context.store).context.view
-    return StreamSource(view, parse_stream_options(options), view.head.version)
+    return StreamSource(view, parse_stream_options(options, "UTC"), view.head.version)
 
 
 def read(source: StreamSource, start: StreamOffset | None, end: StreamOffset) -> Counter[Any]:
@@ -217,7 +217,7 @@ def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table)
     """STR-6: a look costs the next entry; a batch of one commit asks for it and a few after it."""
     counting = CountingStore(table.context.store)
     view = behind(table, counting).context.view
-    source = StreamSource(view, parse_stream_options({"startingVersion": 4}), 4)
+    source = StreamSource(view, parse_stream_options({"startingVersion": 4}, "UTC"), 4)
     end = source.next_offset(None, limited=True)
     source.batch(None, end)
     counting.reset()
@@ -240,7 +240,7 @@ def test_a_backlog_is_read_once_however_small_its_batches_are() -> None:
         table.append(rows(number))
     counting = CountingStore(store)
     view = behind(table, counting).context.view
-    options = parse_stream_options({"startingVersion": 1, "maxFilesPerTrigger": 1})
+    options = parse_stream_options({"startingVersion": 1, "maxFilesPerTrigger": 1}, "UTC")
     source = StreamSource(view, options, view.head.version)
     counting.reset()
 
@@ -460,7 +460,7 @@ def test_an_offset_has_the_entry_of_its_own_version_whoever_moves_the_head(
         def __getattr__(self, name: str) -> Any:
             return getattr(view, name)
 
-    source = StreamSource(view, parse_stream_options({}), 4)
+    source = StreamSource(view, parse_stream_options({}, "UTC"), 4)
     moving: Any = Moving()
     source.view = source.files.view = moving
 

@@ -93,6 +93,24 @@ final class CatalogEntries {
     return result;
   }
 
+  /** What an entry keeps of a statement: an option of the rows is of that one write. */
+  static Map kept(Map properties) {
+    Map result = new HashMap(properties);
+    java.util.Iterator names = properties.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
+        String option = name.substring(TableCatalog.OPTION_PREFIX.length());
+        String folded = option.toLowerCase(java.util.Locale.ROOT);
+        if (!folded.startsWith("storage") && !folded.equals("path")) {
+          result.remove(name);
+          result.remove(option);
+        }
+      }
+    }
+    return result;
+  }
+
   static void stays(Map properties, String there, String what) {
     Object given = properties.get(TableCatalog.PROP_LOCATION);
     if (given != null && !same(given.toString(), there)) {

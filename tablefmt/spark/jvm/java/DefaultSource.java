@@ -93,7 +93,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     return isNative(options.get("path"), options.asCaseSensitiveMap())
-        ? new StructType() : arrow().inferSchema(options);
+        ? new StructType() : arrow().inferSchema(new CaseInsensitiveStringMap(zoned(options.asCaseSensitiveMap())));
   }
 
   public boolean supportsExternalMetadata() {
@@ -105,7 +105,14 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     return CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")
         || isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
         ? new PlaceholderTable(schema, partitioning)
-        : arrow().getTable(schema, partitioning, properties);
+        : arrow().getTable(schema, partitioning, zoned(properties));
+  }
+
+  // Python's workers do not know the session: see stream_hints.py.
+  private static Map zoned(Map options) {
+    Map result = new java.util.HashMap(options);
+    result.put("__session_zone", SQLConf$.MODULE$.get().sessionLocalTimeZone());
+    return result;
   }
 
   // Hadoop opens local paths: Python need not be asked, unless the session says something.

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
@@ -41,11 +42,12 @@ final class InsertEvolution {
       if (node instanceof InsertIntoStatement) {
         LogicalPlan table = ((InsertIntoStatement) node).table();
         return table instanceof UnresolvedRelation && (asked((LogicalPlan) node)
-            || isSet(((UnresolvedRelation) table).options().asCaseSensitiveMap()));
+            || isSetBySession() || isSet(((UnresolvedRelation) table).options().asCaseSensitiveMap()));
       }
       if (node instanceof V2WriteCommand) {
         LogicalPlan table = (LogicalPlan) ((V2WriteCommand) node).table();
-        return !isWider(table) && (asked((LogicalPlan) node) || isSet(options((LogicalPlan) node)));
+        return !isWider(table) && (asked((LogicalPlan) node) || isSetBySession()
+            || isSet(options((LogicalPlan) node)));
       }
       return false;
     }
@@ -122,6 +124,12 @@ final class InsertEvolution {
     return table instanceof DataSourceV2Relation
         && ((DataSourceV2Relation) table).table() instanceof SnapshotTable
         && ((SnapshotTable) ((DataSourceV2Relation) table).table()).isWider();
+  }
+
+  /** By Delta's setting: see delta_settings.py. */
+  static boolean isSetBySession() {
+    return "true".equalsIgnoreCase(SQLConf$.MODULE$.get().getConfString(
+        "spark.databricks.delta.schema.autoMerge.enabled", "false"));
   }
 
   private static boolean isSet(Map options) {

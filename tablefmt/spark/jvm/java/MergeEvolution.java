@@ -48,7 +48,7 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
   private class Starless extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof MergeIntoTable
-          && ((MergeIntoTable) node).withSchemaEvolution()
+          && (((MergeIntoTable) node).withSchemaEvolution() || InsertEvolution.isSetBySession())
           && isOurs(((MergeIntoTable) node).targetTable());
     }
 

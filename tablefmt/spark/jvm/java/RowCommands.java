@@ -26,11 +26,13 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
    * Have a session's analyzer apply the rules. Spark lets rules be added when a session is made, and
    * ours is there already. Without this one the optimizer's rule does the same, and the commands
    * give no numbers of rows: their columns are fixed when they are analysed. Without the others
-   * MERGE WITH SCHEMA EVOLUTION, and statements in a session that is not ANSI, are refused.
+   * MERGE WITH SCHEMA EVOLUTION, statements in a session that is not ANSI, and reads of changes by
+   * name are refused.
    */
   public void install(SparkSession session) throws IllegalAccessException {
     add(session, "postHocResolutionRules", this);
     add(session, "hintResolutionRules", new MergeEvolution(session));
+    add(session, "hintResolutionRules", new NamedReads(session));
     add(session, "hintResolutionRules", new Ansi(session));
   }
 

@@ -377,7 +377,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
           this, ident, null, false, verb, location(ident, properties),
           CatalogEntries.storage(properties), schema, info);
     }
-    inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED, properties);
+    inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED,
+        CatalogEntries.kept(properties));
     return new StagedSnapshotTable(this, ident, CatalogEntries.name(ident), true, verb,
         location(ident, properties), CatalogEntries.storage(properties), schema, info);
   }
@@ -415,7 +416,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     String uri = new Path(there.location()).toString();
     CatalogEntries.stays(properties, uri, "REPLACE TABLE");
     if (!CatalogEntries.options(there).entrySet().containsAll(
-        CatalogEntries.storage(properties).entrySet())) {
+        CatalogEntries.storage(CatalogEntries.kept(properties)).entrySet())) {
       Bridge.call("refuse", new Object[] {"REPLACE TABLE with other OPTIONS"});
     }
     return new StagedSnapshotTable(this, ident, there.identifier(), false,

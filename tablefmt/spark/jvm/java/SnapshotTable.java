@@ -91,7 +91,16 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public Map properties() {
-    return new HashMap(properties);
+    Map result = new HashMap(properties);
+    if (relation != null && isAskedBy(".ShowTableProperties", ".ShowTblProperties")) {
+      Map checks = relation.said("constraints");
+      Iterator names = checks.keySet().iterator();
+      while (names.hasNext()) {
+        String name = (String) names.next();
+        result.put("constraints." + name, checks.get(name));
+      }
+    }
+    return result;
   }
 
   public Set capabilities() {
@@ -128,11 +137,14 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     Iterator names = options.keySet().iterator();
+    boolean unread = false;
     while (names.hasNext()) {
       String option = (String) names.next();
-      if (!option.equalsIgnoreCase("versionAsOf") && !option.equalsIgnoreCase("timestampAsOf")) {
-        Bridge.call("options", new Object[] {new HashMap(options.asCaseSensitiveMap())});
-      }
+      unread = unread || !option.equalsIgnoreCase("versionAsOf")
+          && !option.equalsIgnoreCase("timestampAsOf");
+    }
+    if (unread) {
+      Bridge.call("options", new Object[] {new HashMap(options.asCaseSensitiveMap())});
     }
     return new SnapshotScan(relation, relation.schema());
   }
@@ -268,7 +280,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
    * they would be looked at twice.
    */
   public Constraint[] constraints() {
-    Map checks = relation == null || !isShown() ? new HashMap() : (Map) relation.said("constraints");
+    Map checks = relation == null || !isAskedBy(".DescribeTable", ".ShowCreateTable") ? new HashMap() : (Map) relation.said("constraints");
     Constraint[] result = new Constraint[checks.size()];
     Iterator names = checks.keySet().iterator();
     for (int i = 0; i < result.length; i++) {
@@ -280,11 +292,11 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     return result;
   }
 
-  private static boolean isShown() {
+  private static boolean isAskedBy(String one, String other) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
     for (int i = 0; i < callers.length; i++) {
       String name = callers[i].getClassName();
-      if (name.contains(".DescribeTable") || name.contains(".ShowCreateTable")) {
+      if (name.contains(one) || name.contains(other)) {
         return true;
       }
     }

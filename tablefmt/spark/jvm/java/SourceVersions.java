@@ -38,6 +38,13 @@ public class SourceVersions {
     return lines.toString();
   }
 
+  /** Whether a query reads a table of ours, as a stream too. */
+  public boolean isOurs(Dataset query) {
+    Set found = new LinkedHashSet();
+    add(query.logicalPlan(), found);
+    return !found.isEmpty() || query.logicalPlan().toString().contains("StreamingRelation tablefmt");
+  }
+
   private static void add(QueryPlan plan, Set found) {
     if (plan instanceof LogicalRelation
         && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {

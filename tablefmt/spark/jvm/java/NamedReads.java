@@ -1,0 +1,101 @@
+package tablefmt;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext$;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Analyzer rule, before names are resolved: a table of ours that is read by name with options is
+ * what it is by its path. Spark itself hands a catalog the version or time alone, and takes the
+ * columns of a table for those of its changes.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final SparkSession session;
+
+  public NamedReads(SparkSession session) {
+    this.session = session;
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    return ((LogicalPlan) plan).resolveOperatorsUp(new Reading());
+  }
+
+  private class Reading extends scala.runtime.AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof UnresolvedRelation
+          && !((UnresolvedRelation) node).options().isEmpty()
+          && !((UnresolvedRelation) node).options().containsKey(
+              UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES());
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      if (!isDefinedAt(node)) {
+        return otherwise.apply(node);
+      }
+      UnresolvedRelation read = (UnresolvedRelation) node;
+      Object answer = Bridge.call("named", new Object[] {
+          session, texts(read.multipartIdentifier()),
+          texts(AnalysisContext$.MODULE$.get().catalogAndNamespace()),
+          new HashMap(read.options().asCaseSensitiveMap()), Boolean.valueOf(read.isStreaming())});
+      return answer == null ? read : with(read, tree((String) answer));
+    }
+  }
+
+  private LogicalPlan with(UnresolvedRelation read, JsonNode said) {
+    if (said.has("options")) {
+      return new UnresolvedRelation(read.multipartIdentifier(),
+          new CaseInsensitiveStringMap(map(said.get("options"))), false);
+    }
+    BaseRelation rows = (BaseRelation) Bridge.call(
+        "load", new Object[] {session, map(said.get("load")), null});
+    JsonNode name = (JsonNode) said.get("alias");
+    Object[] alias = new Object[name.size()];
+    for (int i = 0; i < alias.length; i++) {
+      JsonNode part = (JsonNode) name.get(i);
+      alias[i] = part.asText();
+    }
+    return SubqueryAlias$.MODULE$.apply(ScalaValues.seq(alias),
+        session.baseRelationToDataFrame(rows).queryExecution().logical());
+  }
+
+  private static JsonNode tree(String json) {
+    try {
+      return JSON.readTree(json);
+    } catch (java.io.IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static Map map(JsonNode said) {
+    Map result = new HashMap();
+    Iterator names = said.fieldNames();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      JsonNode value = (JsonNode) said.get(name);
+      result.put(name, value.asText());
+    }
+    return result;
+  }
+
+  private static String[] texts(scala.collection.immutable.Seq given) {
+    String[] result = new String[given.size()];
+    for (int i = 0; i < result.length; i++) {
+      result[i] = (String) given.apply(i);
+    }
+    return result;
+  }
+}

@@ -1,0 +1,202 @@
+"""Options of writes at every door, formats that nobody gave, and settings of Delta's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.spark.entry.delta_settings import PREFIX, SETTINGS
+from tests.spark.looking import selected
+
+pytestmark = pytest.mark.usefixtures("catalog")
+
+DDL = "id BIGINT, p STRING"
+
+
+@pytest.fixture
+def t(spark: Any, uri: str) -> str:
+    """A table known as `t`, with one row; its place."""
+    tablefmt.create(uri, DDL).append([{"id": 1, "p": "a"}])
+    spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')")
+    return uri
+
+
+@pytest.fixture
+def conf(spark: Any) -> Iterator[Callable[[str, str], None]]:
+    """Sets one of Delta's settings until the test ends."""
+    told = []
+
+    def set_(name: str, value: str) -> None:
+        spark.conf.set(PREFIX + name, value)
+        told.append(PREFIX + name)
+
+    yield set_
+    for name in told:
+        spark.conf.unset(name)
+
+
+def frame(spark: Any, number: int) -> Any:
+    return spark.createDataFrame([(number, "b")], DDL)
+
+
+def said(uri: str) -> str:
+    return str(tablefmt.open(uri).history(1)["userMetadata"][0].as_py())
+
+
+def place_of(spark: Any, name: str) -> str:
+    described = {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    return str(described["Location"]).removeprefix("file:")
+
+
+def test_an_option_of_a_write_is_obeyed_at_every_door(spark: Any, t: str) -> None:
+    """By path and by name; a new table's entry in the catalog keeps none of it."""
+    doors: list[Callable[[Any, dict[str, str]], Any]] = [
+        lambda df, o: df.write.format("tablefmt").mode("append").options(**o).save(t),
+        lambda df, o: df.write.mode("append").options(**o).saveAsTable("t"),
+        lambda df, o: df.write.options(**o).insertInto("t"),
+        lambda df, o: df.writeTo("t").options(**o).append(),
+        lambda df, o: spark.sql(f"INSERT INTO t WITH (userMetadata '{o['userMetadata']}') TABLE g"),
+        lambda df, o: tablefmt.spark.open(spark, "t").append(df, userMetadata=o["userMetadata"]),
+    ]
+    for number, door in enumerate(doors, 2):
+        given = frame(spark, number)
+        given.createOrReplaceTempView("g")
+        door(given, {"userMetadata": f"door {number}"})
+        assert f"door {number}" in said(t)
+    ids = [(1, "a"), *((number, "b") for number in range(2, 2 + len(doors)))]
+    assert selected(spark, "SELECT * FROM t") == ids
+    spark.sql(
+        "CREATE TABLE made USING tablefmt OPTIONS (userMetadata 'of making') AS SELECT 1L AS id"
+    )
+    assert "of making" in said(place_of(spark, "made"))
+    assert selected(spark, "SELECT * FROM made") == [(1,)]
+    with pytest.raises(UnsupportedFeatureError, match="'userMetadata' means nothing"):
+        spark.sql("CREATE TABLE other (id INT) USING tablefmt OPTIONS (userMetadata 'x')")
+    assert not spark.catalog.tableExists("other")
+
+
+def test_a_path_that_is_not_the_tables_is_refused(spark: Any, t: str, tmp_path: Path) -> None:
+    """TIM-6, and the same of writes."""
+    other = str(tmp_path / "other")
+    for door in (
+        lambda: frame(spark, 2).write.mode("append").option("path", other).saveAsTable("t"),
+        lambda: frame(spark, 2).write.option("path", other).insertInto("t"),
+        lambda: frame(spark, 2).writeTo("t").option("path", other).append(),
+        lambda: spark.sql(f"INSERT INTO t WITH (path '{other}') VALUES (2, 'b')"),
+        lambda: spark.readStream.option("path", other).table("t"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="option path"):
+            door()
+    frame(spark, 2).write.option("path", t).insertInto("t")
+    assert selected(spark, "SELECT * FROM t") == [(1, "a"), (2, "b")]
+    assert not Path(other).exists()
+
+
+def test_a_write_by_name_without_a_format_takes_that_of_the_table(spark: Any, t: str) -> None:
+    """Spark's default, Parquet, would take the table's place."""
+    frame(spark, 2).write.mode("overwrite").saveAsTable("t")
+    frame(spark, 3).write.saveAsTable("t", mode="append")
+    assert selected(spark, "SELECT * FROM t") == [(2, "b"), (3, "b")]
+    assert [r["operation"] for r in tablefmt.open(t).history(2).to_pylist()] == [
+        "WRITE",
+        "OVERWRITE",
+    ]
+    frame(spark, 4).write.format("parquet").mode("overwrite").saveAsTable("t")
+    assert tablefmt.open(t).version == 3
+    frame(spark, 5).write.saveAsTable("plain")
+    described = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED plain").collect()}
+    assert described["Provider"] == "parquet"
+
+
+def test_properties_show_the_checks(spark: Any, t: str) -> None:
+    spark.sql("ALTER TABLE t ADD CONSTRAINT positive CHECK (id > 0)")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES (checkpointInterval = 50)")
+    shown = [("checkpointInterval", "50"), ("constraints.positive", "id > 0")]
+    assert selected(spark, "SHOW TBLPROPERTIES t") == shown
+    assert selected(spark, "SHOW TBLPROPERTIES t ('constraints.positive')") == shown[1:]
+    made = spark.sql("SHOW CREATE TABLE t").first()[0]
+    assert "constraints.positive" not in made
+    with pytest.raises(SchemaMismatchError, match=r"unknown table property 'delta\.appendOnly'"):
+        spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+
+
+WRITES: list[Callable[[Any, str], Any]] = [
+    lambda spark, uri: frame(spark, 2).write.format("tablefmt").mode("append").save(uri),
+    lambda spark, uri: spark.sql("INSERT INTO t VALUES (2, 'b')"),
+    lambda spark, uri: spark.sql("DELETE FROM t WHERE id = 1"),
+    lambda spark, uri: tablefmt.spark.open(spark, uri).append(frame(spark, 2)),
+    lambda spark, uri: tablefmt.spark.open(spark, uri).update({"p": "'c'"}),
+]
+
+
+@pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if each.refused])
+def test_a_setting_that_would_change_a_write_is_refused_by_name(
+    spark: Any, t: str, conf: Any, name: str
+) -> None:
+    conf(name, "1" if name.startswith("write.") else "false")
+    for write in WRITES[:2] if name.startswith("write.txnV") else WRITES:
+        with pytest.raises(UnsupportedFeatureError, match=name):
+            write(spark, t)
+    assert tablefmt.open(t).version == 1
+
+
+def test_columns_come_with_the_rows_where_the_session_says_so(
+    spark: Any, t: str, conf: Any
+) -> None:
+    """`schema.autoMerge.enabled`: writes, INSERT and MERGE, by path, by name and by function."""
+    conf("schema.autoMerge.enabled", "true")
+    spark.sql("SELECT 2L AS id, 'b' AS p, 20 AS n").write.format("tablefmt").mode("append").save(t)
+    tablefmt.spark.sync(spark, "t")
+    spark.sql("INSERT INTO t BY NAME SELECT 3L AS id, 'c' AS p, 30 AS m")
+    spark.sql(
+        "MERGE INTO t USING (SELECT 1L AS id, 'd' AS p, 40 AS k) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET *"
+    )
+    source = spark.sql("SELECT 4L AS id, 50 AS j")
+    merge = tablefmt.spark.open(spark, "t").merge(source, "t.id = s.id")
+    merge.when_not_matched_insert_all().execute()
+    rows = sorted(tablefmt.open(t).to_arrow().to_pylist(), key=lambda row: row["id"])
+    empty = {"p": None, "n": None, "m": None, "k": None, "j": None}
+    assert rows == [
+        {**empty, "id": 1, "p": "d", "k": 40},
+        {**empty, "id": 2, "p": "b", "n": 20},
+        {**empty, "id": 3, "p": "c", "m": 30},
+        {**empty, "id": 4, "j": 50},
+    ]
+
+
+def test_new_tables_have_the_properties_that_the_session_says(
+    spark: Any, conf: Any, tmp_path: Path
+) -> None:
+    conf("properties.defaults.checkpointInterval", "7")
+    conf("properties.defaults.enableChangeDataFeed", "true")
+    places = [str(tmp_path / name) for name in ("sql", "select", "save", "function")]
+    spark.sql(f"CREATE TABLE a (id INT) USING tablefmt OPTIONS (path '{places[0]}')")
+    spark.sql(f"CREATE TABLE b USING tablefmt OPTIONS (path '{places[1]}') AS SELECT 1 AS id")
+    spark.range(1).write.format("tablefmt").save(places[2])
+    tablefmt.spark.create(spark, places[3], DDL, properties={"appendOnly": True})
+    found = [dict(tablefmt.open(place).properties) for place in places]
+    assert found == [{"checkpointInterval": "7"}] * 3 + [
+        {"checkpointInterval": "7", "appendOnly": "true"}
+    ]
+    conf("properties.defaults.dataSkippingNumIndexedCols", "3")
+    with pytest.raises(UnsupportedFeatureError, match="dataSkippingNumIndexedCols"):
+        spark.sql("CREATE TABLE c (id INT) USING tablefmt")
+    assert not spark.catalog.tableExists("c")
+
+
+def test_vacuum_goes_below_the_retention_where_the_session_says_so(
+    spark: Any, t: str, conf: Any
+) -> None:
+    tablefmt.open(t).delete()
+    conf("retentionDurationCheck.enabled", "false")
+    removed = spark.sql("VACUUM t RETAIN 0 HOURS").collect()
+    assert [row.path.partition("/")[0] for row in removed if row.path.endswith("parquet")] == [
+        "data"
+    ]
