@@ -22,10 +22,11 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError
-from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import may_match
 from tablefmt.model.cached import cached_property
+from tablefmt.model.schema import Schema
 from tablefmt.session.given_up import told_if_given_up
+from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.load import LogView
 
 
@@ -81,7 +82,7 @@ class Changes(BatchSource):
             # This machine's clock may be ahead of the one of a disk of the network.
             now = view.store.server_time_us() or min(now, view.store.clock_us())
         self.range = covered(bounds, view.timeline, now, expired, partial(begins_with, view))
-        self.table_schema = schema_of_range(view, self.range, schema)
+        self.table_schema = schema_of_range(view, self.range, schema, self._plan)
         """The table's columns at one end of the range. Other rows may be NULL in columns that are
         NOT NULL there."""
         self.columns = chosen_columns(self.table_schema, columns)
@@ -127,15 +128,30 @@ class Changes(BatchSource):
 
         Equal rows may be in it that cancel: see `FileChanges.cancels`.
         """
-        changes = planned(self.view, self.range, self.content, self.table_schema, whole=self._whole)
+        changes = self._plan(self.table_schema)
         if self.predicate is None:
             return changes
         left = []
         for run in together(changes):
             # A row is not left out for a column without which it may be equal to another.
             ids = lost_of(run) if may_cancel(run) else frozenset[int]()
-            left += [c for each in run if (c := _surviving(each, self.predicate, ids)) is not None]
+            surviving = (self._surviving(each, ids) for each in run)
+            left += [change for change in surviving if change is not None]
         return left
+
+    def _plan(self, schema: Schema) -> list[FileChanges]:
+        """What is read for an answer of these columns, file by file."""
+        return planned(self.view, self.range, self.content, schema, whole=self._whole)
+
+    def _surviving(self, change: FileChanges, unlooked: frozenset[int]) -> FileChanges | None:
+        """Without files that cannot hold a row that is asked for, whatever the values of some
+        columns; None if there are no others.
+        """
+        assert self.predicate is not None
+        known = without_columns(change, unlooked)
+        files = typed_bounds(known.files, self.table_schema.fields)
+        mask = may_match(self.predicate, files, known.partition_ids)
+        return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of versions, of one version those that went first (INC-3)."""
@@ -192,14 +208,3 @@ class Changes(BatchSource):
                 self.view.refresh()
             window = self._again(bounds)
             seen = max(seen, window.last_version)
-
-
-def _surviving(
-    change: FileChanges, predicate: Predicate, unlooked: frozenset[int]
-) -> FileChanges | None:
-    """Without files that cannot hold a row for which it is true, whatever the values of some
-    columns; None if there are no others.
-    """
-    known = without_columns(change, unlooked)
-    mask = may_match(predicate, known.files, known.partition_ids)
-    return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None

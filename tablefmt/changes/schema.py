@@ -1,18 +1,27 @@
-"""In which columns the rows of a range come. Spec: INC-4."""
+"""Decide the columns and types in which the rows of a range come. Spec: INC-4."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.range import Covered
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.entry import Metadata
+from tablefmt.model.common_types import (
+    Era,
+    Place,
+    common_types,
+    described,
+    leaves,
+    parts,
+    splits,
+)
 from tablefmt.model.given_names import OWN_PREFIX
 from tablefmt.model.schema import Field, Schema, id_places
 from tablefmt.model.schema_views import nullable
-from tablefmt.model.widening import widest
 from tablefmt.snapshot.load import LogView
 
 ENDS = ("end", "start")
@@ -21,36 +30,93 @@ DROPPED_FIELD = "changes:dropped-field"
 """What an error names if a struct has a field that it had not for some time."""
 
 
-def schema_of_range(view: LogView, range_: Covered, end: str) -> Schema:
-    """The columns of one end of a range, with types that hold what there was in between.
+Plan = Callable[[Schema], Sequence[FileChanges]]
+"""What is read of files for an answer of some columns."""
+
+
+def schema_of_range(view: LogView, range_: Covered, end: str, plan: Plan) -> Schema:
+    """Return the columns of one end of a range, with types that hold the values of all its rows.
 
     Args:
         view: the log.
         range_: the versions.
         end: one of ENDS; the start is the version before the first.
+        plan: called only where a restore split the history of a type.
 
     Raises:
-        InvalidRangeError: another word.
+        InvalidRangeError: another word; or no type holds all values of a column.
+        As `plan`.
     """
     if end not in ENDS:
         raise InvalidRangeError(f"schema {end!r} is neither 'end' nor 'start'")
     version = range_.last if end == "end" else range_.before
-    return widened(view, range_, view.metadata_at(max(0, version)).schema)
+    return widened(view, range_, view.metadata_at(max(0, version)).schema, plan)
 
 
-def widened(view: LogView, range_: Covered, schema: Schema) -> Schema:
-    """The columns of a schema, with types that hold what there was in a range, or just before."""
-    known = (metadata.schema for metadata in _definitions(view, range_))
-    return nullable(widest(schema, known))
+def widened(view: LogView, range_: Covered, schema: Schema, plan: Plan) -> Schema:
+    """Return a schema's columns with the narrowest types that hold the values of a range's rows.
+
+    Arguments and errors as of `schema_of_range`.
+    """
+    eras = eras_of(view, range_)
+    joined, none = common_types(schema, (era.schema for era in eras))
+    if none:
+        # Types count of which the files that are read may hold values.
+        versions = _written(plan(nullable(schema)), view.timeline.oldest)
+        joined, none = common_types(schema, (view.metadata_at(v).schema for v in versions))
+    if none:
+        raise InvalidRangeError(_no_type(schema, none, eras, range_))
+    return nullable(joined)
 
 
-def _definitions(view: LogView, range_: Covered) -> Iterator[Metadata]:
-    """Those in force in the range, the newest first, and before it."""
-    first, version = max(0, range_.before), max(0, range_.last)
-    yield view.metadata_at(version)
-    while (changed := view.metadata_version_at(version)) > first:
-        version = changed - 1
-        yield view.metadata_at(version)
+def _written(changes: Iterable[FileChanges], oldest: int) -> list[int]:
+    """Return the versions under whose metadata files were written (ADD-9), from `oldest` on.
+
+    A file from before it is live at the oldest version that is kept, so the type of then holds its
+    values.
+    """
+    arrays = [np.zeros(0, np.int64), *(c.files["written"].to_numpy() for c in changes)]
+    return [max(int(version), oldest) for version in np.unique(np.concatenate(arrays))]
+
+
+def eras_of(view: LogView, range_: Covered) -> list[Era]:
+    """Return the schemas in force in a range and just before it, in order."""
+    last = max(0, range_.last)
+    # Of a range that has expired no rows are asked for but those at its end (INC-7).
+    first = max(0, range_.before) if range_.is_kept else last
+    eras = []
+    while True:
+        changed = max(first, view.metadata_version_at(last))
+        eras.append(Era(changed, last, view.metadata_at(last).schema))
+        if changed <= first:
+            return eras[::-1]
+        last = changed - 1
+
+
+def _no_type(schema: Schema, places: Sequence[Place], eras: Sequence[Era], range_: Covered) -> str:
+    """Return what an error says where a column has no common type."""
+    name = leaves(schema)[places[0]].name
+    message = [
+        f"column {name!r} was {described(places[0], eras)}, and no type holds the values of all "
+        "of them (INC-4)"
+    ]
+    reads, refused = [], []
+    for after, ending in parts(range_.before, range_.last, splits(places, eras)):
+        own = [era for era in eras if era.last >= after and era.first <= ending]
+        if common_types(own[-1].schema, (era.schema for era in own))[1]:
+            refused.append(ending)
+        elif after < 0:
+            reads.append(f"changes(starting_version=0, ending_version={ending})")
+        else:
+            reads.append(f"changes(after_version={after}, ending_version={ending})")
+    if reads:
+        message.append(f"Read the range in parts: {', then '.join(reads)}")
+    for version in refused:
+        message.append(
+            f"Version {version} is a part of its own, and is refused too if it took out rows of "
+            "one type and brought rows of the other: read the table at that version instead"
+        )
+    return ". ".join(message)
 
 
 def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool = False) -> bool:
@@ -67,7 +133,7 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool =
             files may still hold values.
     """
     lost = False
-    known_schemas = [metadata.schema for metadata in _definitions(view, range_)]
+    known_schemas = [era.schema for era in eras_of(view, range_)]
     for at, then in enumerate(known_schemas):
         asked = not ends or at in (0, len(known_schemas) - 1)
         dropped = dropped_columns(schema, then)

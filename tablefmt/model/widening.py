@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tablefmt.model.defaults import recoded
-from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
+from tablefmt.model.schema import Decimal, Field, Primitive, Type
 
 _INTEGERS = ("byte", "short", "integer", "long")
 """From the narrowest."""
 
-_INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """Digits before the point that a decimal needs to take all of them, as Spark counts them."""
 
 
@@ -25,7 +24,7 @@ def is_widening(old: Type, new: Type) -> bool:
     if not isinstance(old, Primitive):
         return False
     if isinstance(new, Decimal):
-        digits = _INTEGER_DIGITS.get(old.name)
+        digits = INTEGER_DIGITS.get(old.name)
         return digits is not None and new.precision - new.scale >= digits
     pair = (old.name, str(new))
     return pair == ("date", "timestamp_ntz") or (old.name in _INTEGERS[:3] and pair[1] == "double")
@@ -62,32 +61,3 @@ def with_type(field: Field, kind: Type) -> Field:
         return field
     values = (recoded(v, field.type, kind) for v in (field.default, field.initial))
     return replace(field, type=kind, default=next(values), initial=next(values))
-
-
-def widest(schema: Schema, others: Iterable[Schema]) -> Schema:
-    """The columns of a schema with types that hold the values of all, which had the same columns.
-
-    A type may have been wider before: a restore brings the old one back (RET-3).
-    """
-    for other in others:
-        schema = replace(schema, fields=_widest_fields(schema.fields, other.fields))
-    return schema
-
-
-def _widest_fields(fields: tuple[Field, ...], others: tuple[Field, ...]) -> tuple[Field, ...]:
-    by_id = {other.id: other for other in others}
-    return tuple(
-        with_type(field, _widest(field.type, by_id[field.id].type)) if field.id in by_id else field
-        for field in fields
-    )
-
-
-def _widest(kind: Type, other: Type) -> Type:
-    if isinstance(kind, Struct) and isinstance(other, Struct):
-        return replace(kind, fields=_widest_fields(kind.fields, other.fields))
-    if isinstance(kind, Array) and isinstance(other, Array):
-        return replace(kind, element=_widest(kind.element, other.element))
-    if isinstance(kind, Map) and isinstance(other, Map):
-        inside = _widest(kind.key, other.key), _widest(kind.value, other.value)
-        return replace(kind, key=inside[0], value=inside[1])
-    return other if is_widening(kind, other) else kind

@@ -6,6 +6,8 @@ the rows that match are found, then new rows are written. Spec: MRG-1 .. MRG-5.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,12 +30,23 @@ from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import Statement, autocommit
 
 
+@dataclass(frozen=True, slots=True)
+class MatchCheck:
+    """Looks at the source rows that match a row of the table, before anything is written."""
+
+    columns: Sequence[str]
+    """Of the source, that are looked at."""
+    check: Callable[[pa.Table], None]
+    """Raises what refuses the MERGE. Each row comes once."""
+
+
 def merge(
     context: TableContext,
     source: Any,
     statement: MergeStatement,
     options: CommitOptions,
     memory_limit: int = MEMORY_BYTES,
+    check: MatchCheck | None = None,
 ) -> Commit:
     """Carry a MERGE out in one commit; with nothing to do and no application version, in none.
 
@@ -42,15 +55,18 @@ def merge(
         source: as of `source_reader`.
         statement: what to do.
         options: what every commit takes.
-        memory_limit: as of `stage_merge`.
+        memory_limit, check: as of `stage_merge`.
 
-    Raises: as `MergeBuilder.execute`.
+    Raises: as `MergeBuilder.execute`; what `check` raises.
     """
-    return autocommit(context, merge_statement(source, statement, memory_limit), options)
+    return autocommit(context, merge_statement(source, statement, memory_limit, check), options)
 
 
 def merge_statement(
-    source: Any, statement: MergeStatement, memory_limit: int = MEMORY_BYTES
+    source: Any,
+    statement: MergeStatement,
+    memory_limit: int = MEMORY_BYTES,
+    check: MatchCheck | None = None,
 ) -> Statement:
     """A MERGE. Arguments as of `merge`."""
 
@@ -61,7 +77,7 @@ def merge_statement(
     return Statement(
         name=NAME,
         text=text,
-        stage=lambda pinned, rows: stage_merge(pinned, rows, statement, memory_limit),
+        stage=lambda pinned, rows: stage_merge(pinned, rows, statement, memory_limit, check),
         takes_rows=True,
         source=source,
     )
@@ -72,6 +88,7 @@ def stage_merge(
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
+    check: MatchCheck | None = None,
 ) -> Staged:
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
@@ -80,12 +97,13 @@ def stage_merge(
         source: read to its end, once.
         statement: what to do.
         memory_limit: bytes, about: for the source and for the join, not for the files written.
+        check: what else may refuse it.
 
-    Raises: as `MergeBuilder.execute`, but for what a commit raises.
+    Raises: as `MergeBuilder.execute`, but for what a commit raises; what `check` raises.
     """
     check_may_change(pinned.metadata, statement.clauses)
     with prepared(pinned, source, statement, memory_limit) as merge:
-        return _staged(merge)
+        return _staged(merge, check)
 
 
 def explain_merge(
@@ -99,11 +117,13 @@ def explain_merge(
         return explanation(pinned, merge.looked_at, merge.source.rows.num_rows)
 
 
-def _staged(merge: PreparedMerge) -> Staged:
+def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
     pinned = merge.pinned
     files = pinned.snapshot.with_vectors(pinned.snapshot.matching(merge.looked_at.predicate))
     with pinned.measured.timed(SCAN):
         match = find_matches(merge, files)
+    if check is not None:
+        check.check(_matched_rows(merge, match, check.columns))
     updates = np.array([*(c.action is Action.UPDATE for c in merge.clauses), False])
     assert NONE == -1, "the last of them"
     writer = Writer(merge)
@@ -129,3 +149,12 @@ def _inserted(merge: PreparedMerge, writer: Writer, match: Match) -> Inserted:
     matched = np.zeros(merge.source.rows.num_rows, np.bool_)
     matched[match.source[match.source >= 0]] = True
     return writer.insert(np.flatnonzero(~matched))
+
+
+def _matched_rows(merge: PreparedMerge, match: Match, names: Sequence[str]) -> pa.Table:
+    """Return columns of the source rows that match, each row once."""
+    known = merge.source.relation.schema.names
+    handles = [merge.source.relation.handle(known.index(name)) for name in names]
+    numbers = np.unique(match.source[match.source >= 0])
+    rows = merge.source.rows.select(handles).take(pa.array(numbers, pa.int64()))
+    return rows.rename_columns(list(names))

@@ -5,10 +5,12 @@ Keys tell rows of the source apart. Spec: PIP-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +36,9 @@ from tablefmt.pipes.rows import PIECE_ROWS, Taken, Transform, applied, counted, 
 GONE = "__tablefmt_gone"
 """A column of the source of the MERGE: the row of this key is gone."""
 
+FRESH = "__tablefmt_fresh"
+"""Another: no row of this key went, so no row of before had it."""
+
 SHOWN = 10
 """Most keys that an error names."""
 
@@ -49,16 +54,19 @@ def known_keys(keys: str | Sequence[str]) -> list[str]:
     return names
 
 
-def merge_by(keys: Sequence[str], columns: Sequence[str]) -> MergeStatement:
+def merge_by(
+    keys: Sequence[str], columns: Sequence[str], signed: Collection[str] = ()
+) -> MergeStatement:
     """The MERGE of rows with the column GONE.
 
     Args:
         keys: columns that tell rows apart, as they are called in `columns`.
-        columns: of the rows, GONE not among them.
+        columns: of the rows, neither GONE nor FRESH among them.
+        signed: keys that are set too: 0.0 equals -0.0, and the target gets the one that came.
     """
     on = " AND ".join(f"t.{quote_name(k)} = s.{quote_name(k)}" for k in keys)
     values = {quote_name(name): f"s.{quote_name(name)}" for name in columns}
-    news = {quote_name(n): f"s.{quote_name(n)}" for n in columns if n not in keys}
+    news = {quote_name(n): f"s.{quote_name(n)}" for n in columns if n not in keys or n in signed}
     gone = f"s.{quote_name(GONE)}"
     clauses = [Clause(Side.MATCHED, Action.DELETE, gone)]
     if news:
@@ -130,6 +138,16 @@ def _repeated(names: Sequence[str]) -> list[str]:
     return [name for at, name in enumerate(names) if folded.index(folded[at]) < at]
 
 
+def several_rows(keys: Sequence[str], shown: list[dict[str, Any]]) -> MergeCardinalityError:
+    """Return the error for keys of which the source has several rows."""
+    return MergeCardinalityError(
+        f"the source has several rows of one key, {', '.join(keys)}, and the target holds one of "
+        "them already: the keys of a pipe tell the rows of its source apart. The target is as it "
+        "was; once the source has one row of each key, run the pipe again",
+        shown,
+    )
+
+
 @dataclass(slots=True)
 class _Keys:
     """Keys that went by, and their bytes."""
@@ -173,15 +191,20 @@ class Upserts:
     """Rows that come, and the keys of those that go, in one stream."""
 
     taken: Taken
-    """With the column GONE at the end."""
+    """With the columns GONE and FRESH at the end."""
     columns: pa.Schema
     """Of rows that come."""
     keys: list[str]
 
+    @property
+    def signed(self) -> list[str]:
+        """The keys that are floating-point numbers."""
+        return [k for k in self.keys if pa.types.is_floating(self.columns.field(k).type)]
+
     def came(self) -> Taken:
-        """The stream where no row goes, since none is there: without GONE."""
+        """The stream where no row goes, since none is there: without GONE and FRESH."""
         batches = (
-            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.columns)
+            pa.RecordBatch.from_arrays(batch.columns[:-2], schema=self.columns)
             for batch in self.taken.reader
         )
         return counted(self.columns, batches)
@@ -218,18 +241,24 @@ def upserts(
         if kept.lost:
             raise CommitRejectedError("the disk would not take the rows, which have to be kept")
         _check_distinct(here)
-        lost = _without(new.gone, here) if isinstance(new, _Came) else None
+        went = _went(new.gone, here) if isinstance(new, _Came) else None
+        lost = None if went is None else _without(went, here)
+        fresh = None if not isinstance(new, _Came) else _fresh(here, went)
         # Rows that came say in what types keys are; where none did, those that are gone do.
         own = lost.schema if lost is not None and not here.tables else pa.schema([])
         types = [own.field(f.name).type if f.name in own.names else f.type for f in shape]
         # Of a row that is gone there is nothing but its key.
         fields = [pa.field(f.name, t) for f, t in zip(shape, types, strict=True)]
-        schema = pa.schema([*fields, pa.field(GONE, pa.bool_())])
+        marks = [pa.field(name, pa.bool_()) for name in (GONE, FRESH)]
+        schema = pa.schema([*fields, *marks])
 
         def batches() -> Iterator[pa.RecordBatch]:
+            start = 0
             for batch in kept.reader():
-                stays = pa.repeat(pa.scalar(False), batch.num_rows)
-                yield pa.RecordBatch.from_arrays([*batch.columns, stays], schema=schema)
+                no = pa.repeat(pa.scalar(False), batch.num_rows)
+                is_fresh = no if fresh is None else fresh.slice(start, batch.num_rows)
+                yield pa.RecordBatch.from_arrays([*batch.columns, no, is_fresh], schema=schema)
+                start += batch.num_rows
             if lost is not None:
                 yield from _padded(lost, schema)
 
@@ -275,13 +304,24 @@ class _Came(BatchSource):
                 self.gone.append(left.select(named(self._keys, left.schema.names)))
 
 
-def _without(gone: Sequence[pa.Table], here: _Keys) -> pa.Table | None:
-    """The keys of rows that are gone and did not come with other values, each once; None: none."""
+def _went(gone: Sequence[pa.Table], here: _Keys) -> _Keys | None:
+    """The keys of rows that are gone; None: none is."""
     left = _Keys(here.columns)
     for piece in gone:
         left.take(_as_keys(piece, left if left.tables else here))
-    if not left.tables:
-        return None
+    return left if left.tables else None
+
+
+def _fresh(here: _Keys, went: _Keys | None) -> pa.BooleanArray:
+    """Of each row that came, whether none of its key went."""
+    came = here.all().combine_chunks()
+    if went is None:
+        return pa.repeat(pa.scalar(True), len(came))
+    return pc.invert(pc.is_in(came, value_set=went.all().combine_chunks()))
+
+
+def _without(left: _Keys, here: _Keys) -> pa.Table | None:
+    """The keys of rows that are gone and did not come with other values, each once; None: none."""
     keys, known = left.all().combine_chunks(), here.all()
     places = pc.index_in(keys.unique(), value_set=keys)
     places = places.filter(pc.invert(pc.is_in(keys.take(places), value_set=known)))
@@ -315,11 +355,31 @@ def _check_distinct(here: _Keys) -> None:
     )
 
 
+def repeated_keys(candidates: pa.Table, pieces: Iterable[pa.Table]) -> list[dict[str, Any]]:
+    """Return keys that several rows of some pieces have, at most SHOWN.
+
+    Args:
+        candidates: the keys that are asked about, each once.
+        pieces: rows with the same columns.
+    """
+    asked = _Keys(candidates.column_names)
+    asked.take(candidates)
+    known = asked.all().combine_chunks()
+    counts = np.zeros(len(known), np.int64)
+    for piece in pieces:
+        seen = _Keys(asked.columns)
+        seen.take(_as_keys(piece.select(asked.columns), asked))
+        places = pc.index_in(seen.all().combine_chunks(), value_set=known).drop_null()
+        counts += np.bincount(places.to_numpy(), minlength=len(known))
+    twice = np.flatnonzero(counts > 1)[:SHOWN]
+    return asked.tables[0].take(pa.array(twice)).to_pylist()
+
+
 def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Rows with keys alone, all else NULL."""
     columns = [
         keys[f.name].cast(f.type) if f.name in keys.column_names else pa.nulls(len(keys), f.type)
         for f in schema
     ]
-    columns[-1] = pa.repeat(pa.scalar(True), len(keys))
+    columns[-2:] = (pa.repeat(pa.scalar(mark), len(keys)) for mark in (True, False))
     return list(pa.Table.from_arrays(columns, schema=schema).to_batches())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,11 +23,26 @@ from tablefmt.model.entry import DerivedFrom
 from tablefmt.operations.append import append_statement
 from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
-from tablefmt.operations.merge import merge
-from tablefmt.pipes.keyed import check_taken, known_keys, merge_by, upserts
+from tablefmt.operations.merge import MatchCheck, merge
+from tablefmt.pipes.keyed import (
+    FRESH,
+    check_taken,
+    known_keys,
+    merge_by,
+    repeated_keys,
+    several_rows,
+    upserts,
+)
 from tablefmt.pipes.left import left_in
 from tablefmt.pipes.renewed import takes_both_ends
-from tablefmt.pipes.rows import Taken, Transform, check_transform, taken_rows, transformed
+from tablefmt.pipes.rows import (
+    Taken,
+    Transform,
+    check_transform,
+    pieces,
+    taken_rows,
+    transformed,
+)
 from tablefmt.pipes.taking import check_apart, first_taken
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
@@ -147,9 +163,36 @@ class _Run:
                 return self._make(new.came(), partition_by)
             there = self.target.view.head.metadata.schema.names
             check_taken(new.columns.names, there, self.store.uri)
-            statement = merge_by(new.keys, new.columns.names)
-            done = merge(self.target, new.taken.reader, statement, self.options)
+            statement = merge_by(new.keys, new.columns.names, new.signed)
+            check = None
+            if self.derived.start is not None:
+                check = MatchCheck([*new.keys, FRESH], partial(self._check_second, new.keys))
+            source = new.taken.reader
+            done = merge(self.target, source, statement, self.options, check=check)
             return self._ran(new.taken, done)
+
+    def _check_second(self, keys: Sequence[str], matched: pa.Table) -> None:
+        """Refuse second rows of keys, whose first one came in an earlier run (PIP-5).
+
+        A row of the target that nobody took from the source is no first one, so the source's own
+        rows decide. They are read only if there are such keys.
+
+        Args:
+            keys: of the pipe.
+            matched: rows that the target holds, with their keys and FRESH.
+
+        Raises:
+            MergeCardinalityError: it names the keys.
+        """
+        fresh = matched.filter(matched[FRESH]).select(list(keys))
+        if not fresh.num_rows:
+            return
+        pipe = self.pipe
+        rows = taken_rows(pipe.source, replace(self.derived, start=None), "append", pipe.where)
+        found = transformed(rows, pipe.transform, self._columns)
+        twice = repeated_keys(fresh, pieces(found.reader, found.reader.schema))
+        if twice:
+            raise several_rows(keys, twice)
 
     @property
     def _columns(self) -> pa.Schema | None:

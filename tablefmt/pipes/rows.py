@@ -17,6 +17,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.data.tabular import as_reader
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.entry import DerivedFrom
+from tablefmt.pipes.taking import ANEW
 from tablefmt.session.context import TableContext
 from tablefmt.session.scan import Scan
 
@@ -86,18 +87,22 @@ def changed_rows(
             names, CHANGE_COLUMNS, "rename them in the source, or take content='append' or keys"
         )
     begin = {"starting_version": 0} if first else {"after_version": derived.start}
-    return Changes(
-        source.view,
-        source.environment,
-        Bounds(**begin, ending_version=derived.to),
-        content=content,
-        where=where,
-        # Whoever has nothing yet can begin with all rows there are.
-        expired="snapshot" if first else "error",
-        refresh=False,
-        marks=UNMARKED if content == "append" else marks,
-        whole=whole,
-    )
+    try:
+        return Changes(
+            source.view,
+            source.environment,
+            Bounds(**begin, ending_version=derived.to),
+            content=content,
+            where=where,
+            # Whoever has nothing yet can begin with all rows there are.
+            expired="snapshot" if first else "error",
+            refresh=False,
+            marks=UNMARKED if content == "append" else marks,
+            whole=whole,
+        )
+    except InvalidRangeError as error:
+        # The bounds are right, so no type holds the values of a column (INC-4).
+        raise InvalidRangeError(f"{error}. A pipe takes one range in one run. {ANEW}") from None
 
 
 @dataclass(slots=True)

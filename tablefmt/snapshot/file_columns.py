@@ -170,10 +170,21 @@ def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Return the values in another type; NULL where it does not hold a value exactly.
+
+    A restore brings a narrower type back (RET-3). A bound that was rounded would leave out files
+    that hold rows.
+    """
     try:
-        if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
-            # Arrow asks for room for every integer of the type; what counts is these.
-            values = values.cast(pa.decimal128(38, 0))
-        return values.cast(target)
+        there = _converted(values, target)
+        same = pc.fill_null(pc.equal(_converted(there, values.type), values), False)
+        return there if pc.all(same).as_py() else pc.if_else(same, there, None)
     except pa.ArrowException:
         return pa.chunked_array([pa.nulls(len(values), target)], target)
+
+
+def _converted(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+        # Arrow asks for room for every integer of the type; what counts is these.
+        values = values.cast(pa.decimal128(38, 0))
+    return values.cast(target)

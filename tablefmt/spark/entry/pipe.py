@@ -26,7 +26,15 @@ from tablefmt.model.entry import DerivedFrom
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import definition
 from tablefmt.operations.first_rows import Partitions, check_partitioning
-from tablefmt.pipes.keyed import GONE, SHOWN, check_comparable, check_taken, merge_by, named
+from tablefmt.pipes.keyed import (
+    GONE,
+    SHOWN,
+    check_comparable,
+    check_taken,
+    merge_by,
+    named,
+    several_rows,
+)
 from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, nothing_new, target_of
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
@@ -52,6 +60,8 @@ from tablefmt.store.protocol import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_FLOATING = ("float", "double")
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -150,28 +160,65 @@ class _Run:
         parts = [source := news.withColumn(GONE, functions_of(news).lit(False)).persist()]
         try:
             if gone is not None:
-                parts.append(self._lost(source, gone, names).persist())
-                source = source.unionByName(parts[-1], allowMissingColumns=True)
+                chosen = [quote_name(name) for name in names]
+                parts.append(went := self._made(gone).select(*chosen).distinct().persist())
+                parts.append(self._lost(source, went, names).persist())
+                came, source = source, source.unionByName(parts[-1], allowMissingColumns=True)
             _check_keys(source, names)
             if self.target is None:
                 return self._make(source.where(f"NOT {GONE}").drop(GONE))
-            statement = merge_of(pipe.spark, merge_by(names, news.columns), source)
+            if gone is not None and self.derived.start is not None:
+                self._check_second(came, went, names)
+            signed = [n for n in names if news.schema[n].dataType.typeName() in _FLOATING]
+            statement = merge_of(pipe.spark, merge_by(names, news.columns, signed), source)
             return merge_rows(self.target, pipe.spark, statement, self.options)
         finally:
             for part in parts:
                 part.unpersist()
 
-    def _lost(self, came: DataFrame, gone: DataFrame, names: Sequence[str]) -> DataFrame:
+    def _lost(self, came: DataFrame, went: DataFrame, names: Sequence[str]) -> DataFrame:
         """The keys of rows that go and do not come."""
-        left, chosen = self._made(gone), [quote_name(name) for name in names]
-        without = left.select(*chosen).distinct().join(came.select(*chosen), names, "left_anti")
+        chosen = [quote_name(name) for name in names]
+        without = went.join(came.select(*chosen), names, "left_anti")
         return without.withColumn(GONE, functions_of(came).lit(True))
 
+    def _check_second(self, came: DataFrame, went: DataFrame, names: Sequence[str]) -> None:
+        """Refuse second rows of keys, whose first one came in an earlier run (PIP-5).
+
+        As of `tablefmt.pipes.pipe`: the source is read only if the target holds such keys.
+
+        Raises:
+            MergeCardinalityError: it names the keys.
+        """
+        pipe, target = self.pipe, self.target
+        assert target is not None
+        chosen = [quote_name(name) for name in names]
+        rows = read_at(pipe.spark, target, target.view.head.version, None).select(*chosen)
+        fresh = came.select(*chosen).join(went, list(names), "left_anti")
+        fresh = fresh.join(rows.toDF(*names), list(names), "left_semi").persist()
+        try:
+            if not fresh.limit(1).count():
+                return
+            every = self._made(self._taken("append", first=True)).select(*chosen)
+            several = every.join(fresh, list(names), "left_semi").groupBy(*chosen).count()
+            twice = several.where("count > 1").select(*chosen).limit(SHOWN).collect()
+        finally:
+            fresh.unpersist()
+        if twice:
+            raise several_rows(names, [row.asDict() for row in twice])
+
     def _taken(
-        self, content: str, marks: pa.Schema | None = None, *, whole: bool = False
+        self,
+        content: str,
+        marks: pa.Schema | None = None,
+        *,
+        whole: bool = False,
+        first: bool = False,
     ) -> DataFrame:
-        """What is new, as rows of the source. Arguments as of `taken_rows`."""
-        pipe, derived = self.pipe, self.derived
+        """What is new, as rows of the source; of a `first` run, which takes all. Other arguments as
+        of `taken_rows`."""
+        pipe = self.pipe
+        derived = replace(self.derived, start=None) if first else self.derived
         functions = functions_of(pipe.spark)
         if takes_all(derived, content, marks):
             schema = pipe.source.view.metadata_at(derived.to).schema

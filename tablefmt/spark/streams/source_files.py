@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.contents import planned
 from tablefmt.changes.range import Covered
 from tablefmt.changes.schema import DROPPED_FIELD, widened
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.log.reader import WINDOW_MAX
 from tablefmt.model.entry import Entry, StoredEntry
 from tablefmt.model.schema import Field, Schema
@@ -209,11 +210,11 @@ class StreamFiles:
         """Plan them, those that follow one another together."""
         for run in _runs(versions):
             range_ = Covered(run[0], run[-1], True)
-            if widened(self.view, range_, self.schema) != self.schema:
+            if not self._holds(range_):
                 raise SchemaMismatchError(
-                    f"a column had a wider type in version {run[-1]}, or in the one before, than "
-                    f"in version {self.pinned}, whose columns the stream has; all before was read; "
-                    "begin the stream later"
+                    f"a column had another or a wider type in version {run[-1]}, or in the one "
+                    f"before, than in version {self.pinned}, whose columns the stream has; all "
+                    "before was read; begin the stream later"
                 )
             by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
             try:
@@ -231,6 +232,14 @@ class StreamFiles:
                 by_version[change.version].append(change)
             for version, changes in by_version.items():
                 self._planned[version] = FileSet(changes, whole=self.options.changes)
+
+    def _holds(self, range_: Covered) -> bool:
+        """Whether the types of the stream's columns hold the values of all rows of a range."""
+        try:
+            plan = partial(planned, self.view, range_, "changes")
+            return widened(self.view, range_, self.schema, plan) == self.schema
+        except InvalidRangeError:
+            return False
 
 
 def _chunk(entries: Sequence[Entry], files_wanted: int | None) -> Sequence[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -113,3 +114,28 @@ def test_a_range_over_another_partitioning_has_all_rows_of_a_condition(
     assert sorted((r._commit_version, r._change_type, r.id) for r in found.collect()) == [
         (1, "insert", 1), (1, "insert", 3), (2, "delete", 1), (2, "delete", 3), (2, "insert", 7),
     ]  # fmt: skip
+
+
+def test_types_that_a_restore_split_come_exactly(spark: Any, catalog: None, uri: str) -> None:
+    """INC-4: in a type that neither end has; and an error by name where no type holds all."""
+    table = tablefmt.create(uri, "k INT, v INT")
+    table.append([{"k": 1, "v": -7}])
+    table.alter.widen_column("v", "BIGINT")
+    table.append([{"k": 2, "v": 2**62 + 1}])
+    table.restore(version=1)
+    table.alter.widen_column("v", "DECIMAL(12, 2)")
+    table.append([{"k": 3, "v": Decimal("9999999999.99")}])
+    table.delete("k = 1")
+    opened = tablefmt.spark.open(spark, uri)
+    wanted = table.changes(starting_version=0).to_arrow()
+    assert wanted.schema.field("v").type == pa.decimal128(22, 2)
+    assert rows_of(opened.changes(starting_version=0), wanted.schema) == rows_of(wanted)
+    feed = spark.read.format("tablefmt").option("readChangeFeed", True)
+    assert rows_of(feed.option("startingVersion", 0).load(uri), wanted.schema) == rows_of(wanted)
+    table.restore(version=1)
+    table.alter.widen_column("v", "DOUBLE")
+    table.append([{"k": 4, "v": 0.12345}])
+    with pytest.raises(InvalidRangeError, match=r"decimal\(12,2\) at versions 5 to 7"):
+        opened.changes(starting_version=0)
+    with pytest.raises(InvalidRangeError, match="no type holds the values of all"):
+        feed.option("startingVersion", 0).load(uri).collect()

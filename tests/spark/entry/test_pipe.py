@@ -343,3 +343,26 @@ def test_a_function_that_reads_a_newer_target_takes_its_columns(
     run = tablefmt.spark.pipe(spark, source, transform=told).into(tablefmt.open(target.uri))
     assert run.commit.version == 3
     assert shown(target) == [(1, "k", 6), (2, "b", 5), (3, "c", 5)]
+
+
+def test_second_rows_of_keys_and_zeros_by_spark(spark: Any, uri: str) -> None:
+    """PIP-5: as by Arrow; a row that somebody else wrote is no second one."""
+    here = tablefmt.create(f"{uri}-source", "k DOUBLE, v STRING")
+    here.append([{"k": 0.0, "v": "a"}, {"k": 2.0, "v": "b"}])
+    pipe = tablefmt.spark.pipe(spark, here)
+    pipe.into(uri, keys="k")
+    here.update({"k": "-k"}, "k = 0")
+    tablefmt.open(uri).append([{"k": 3.0, "v": "theirs"}])
+    here.append([{"k": 3.0, "v": "ours"}])
+    pipe.into(uri, keys="k")
+    assert shown(uri) == [(-0.0, "a"), (2.0, "b"), (3.0, "ours")]
+    assert "-0.0" in repr(shown(uri))
+    here.append([{"k": 2.0, "v": "second"}, {"k": 4.0, "v": "d"}])
+    version = tablefmt.open(uri).version
+    with pytest.raises(MergeCardinalityError, match="several rows of one key") as caught:
+        pipe.into(uri, keys="k")
+    assert caught.value.keys == [{"k": 2.0}]
+    assert tablefmt.open(uri).version == version
+    here.delete("v = 'b'")
+    pipe.into(uri, keys="k")
+    assert shown(uri) == shown(here)

@@ -1,0 +1,182 @@
+"""The narrowest types that hold the values of several schemas. Pure. Spec: INC-4, SCH-9.
+
+A restore brings an older type back, and the column may be widened another way from there. So a
+range of versions can hold types of which none is the widest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
+from tablefmt.model.widening import INTEGER_DIGITS, is_widening, with_type
+
+DIGITS_MAX = 38
+"""Most digits of a decimal."""
+
+_DOUBLE = Primitive("double")
+
+Place = tuple[int | str, ...]
+"""A column, or a part of one: ids of fields, and the words of `_PARTS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """The schema of some versions, both inclusive."""
+
+    first: int
+    last: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column, or a part of one, that has no parts itself."""
+
+    name: str
+    """With the names of what it is in: `s.list.element`."""
+    type: Type
+
+
+def common_type(one: Type, other: Type) -> Type | None:
+    """Return the narrowest type to which SCH-9 leads from both; None if there is none.
+
+    Neither has parts. The order of arguments means nothing, and neither does the order in which
+    several types are joined.
+    """
+    if one == other or is_widening(other, one):
+        return one
+    if is_widening(one, other):
+        return other
+    if is_widening(one, _DOUBLE) and is_widening(other, _DOUBLE):
+        return _DOUBLE
+    shapes = _digits(one), _digits(other)
+    if shapes[0] is None or shapes[1] is None:
+        return None
+    whole, scale = map(max, *shapes)
+    return Decimal(whole + scale, scale) if whole + scale <= DIGITS_MAX else None
+
+
+def leaves(schema: Schema) -> dict[Place, Leaf]:
+    """Return every column and part of one that has no parts itself."""
+    return {place: leaf for field in schema.fields for place, leaf in _leaves(field, (), "")}
+
+
+def common_types(schema: Schema, others: Iterable[Schema]) -> tuple[Schema, list[Place]]:
+    """Return a schema's columns with the narrowest types that hold the values of others too.
+
+    Args:
+        schema: what it lacks is not looked at.
+        others: later or earlier schemas of the same table.
+
+    Returns:
+        The schema, and the places for which there is no such type: they keep theirs.
+    """
+    own = leaves(schema)
+    joined: dict[Place, Type | None] = {place: leaf.type for place, leaf in own.items()}
+    for other in others:
+        if other == schema:
+            continue
+        theirs = leaves(other)
+        for place in joined.keys() & theirs.keys():
+            known = joined[place]
+            joined[place] = None if known is None else common_type(known, theirs[place].type)
+    none = [place for place, kind in joined.items() if kind is None]
+    types = {place: kind or own[place].type for place, kind in joined.items()}
+    fields = tuple(with_type(f, _retyped(f.type, (f.id,), types)) for f in schema.fields)
+    return replace(schema, fields=fields), none
+
+
+def described(place: Place, eras: Sequence[Era]) -> str:
+    """Return the types of a column by versions, in words."""
+    known = [(era, leaf.type) for era in eras if (leaf := leaves(era.schema).get(place))]
+    runs: list[tuple[int, int, Type]] = []
+    for era, kind in known:
+        if runs and runs[-1][2] == kind and runs[-1][1] + 1 == era.first:
+            runs[-1] = (runs[-1][0], era.last, kind)
+        else:
+            runs.append((era.first, era.last, kind))
+    return ", ".join(f"{kind} {_versions(first, last)}" for first, last, kind in runs)
+
+
+def splits(places: Iterable[Place], eras: Sequence[Era]) -> list[int]:
+    """Return the versions at which a range is to be cut so that each part has common types.
+
+    A part begins with the version before its first, so that version's type counts in two parts. A
+    commit whose own two sides have no common type is in none of them: it ends one part, as the
+    version before, and begins the next.
+    """
+    types = [leaves(era.schema) for era in eras]
+    cuts: set[int] = set()
+    for place in places:
+        held: Type | None = None
+        for at, known in enumerate(types):
+            if place not in known:
+                continue
+            kind = known[place].type
+            both = kind if held is None else common_type(held, kind)
+            if both is None:
+                before = types[at - 1].get(place)
+                cuts.add(eras[at].first - 1)
+                both = kind if before is None else common_type(before.type, kind)
+            if both is None:
+                cuts.add(eras[at].first)
+                both = kind
+            held = both
+    return sorted(cuts)
+
+
+def parts(first: int, last: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the ranges (after, ending) between cuts, from after `first` to `last`."""
+    bounds = [first, *(cut for cut in cuts if first < cut < last), last]
+    return list(pairwise(bounds))
+
+
+def _versions(first: int, last: int) -> str:
+    return f"at version {first}" if first == last else f"at versions {first} to {last}"
+
+
+def _digits(kind: Type) -> tuple[int, int] | None:
+    """Digits before and after the point that a decimal needs to hold every value."""
+    if isinstance(kind, Decimal):
+        return kind.precision - kind.scale, kind.scale
+    whole = INTEGER_DIGITS.get(str(kind))
+    return None if whole is None else (whole, 0)
+
+
+def _parts(kind: Type) -> Mapping[str, Type]:
+    if isinstance(kind, Array):
+        return {"element": kind.element}
+    if isinstance(kind, Map):
+        return {"key": kind.key, "value": kind.value}
+    return {}
+
+
+def _leaves(field: Field, above: Place, path: str) -> Iterator[tuple[Place, Leaf]]:
+    name = f"{path}.{field.name}" if path else field.name
+    yield from _inside(field.type, (*above, field.id), name)
+
+
+def _inside(kind: Type, place: Place, name: str) -> Iterator[tuple[Place, Leaf]]:
+    if isinstance(kind, Struct):
+        for field in kind.fields:
+            yield from _leaves(field, place, name)
+    elif inner := _parts(kind):
+        for word, part in inner.items():
+            yield from _inside(part, (*place, word), f"{name}.{word}")
+    else:
+        yield place, Leaf(name, kind)
+
+
+def _retyped(kind: Type, place: Place, types: Mapping[Place, Type]) -> Type:
+    if isinstance(kind, Struct):
+        inside = (replace(f, type=_retyped(f.type, (*place, f.id), types)) for f in kind.fields)
+        return replace(kind, fields=tuple(inside))
+    inner = {word: _retyped(p, (*place, word), types) for word, p in _parts(kind).items()}
+    if isinstance(kind, Array):
+        return replace(kind, element=inner["element"])
+    if isinstance(kind, Map):
+        return replace(kind, key=inner["key"], value=inner["value"])
+    return types[place]
