@@ -14,6 +14,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import ForeignTableError, TableNotFoundError
+from tablefmt.operations.write import write as write_rows
 from tablefmt.session.options import CommitOptions
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.wrap import CountingStore
@@ -124,9 +125,9 @@ def test_a_table_that_is_there_is_used_whatever_lies_beside_it(tmp_path: Path) -
 
 def test_a_creation_costs_one_listing() -> None:
     store = CountingStore(MemoryStore(uuid.uuid4().hex))
-    tablefmt.table.write_rows(store, ROWS, CommitOptions())
+    write_rows(store, ROWS, CommitOptions())
     assert [key for verb, key in store.requests if verb == "list_after" and not key] == [""]
     store.reset()
-    tablefmt.table.write_rows(store, ROWS, CommitOptions())
+    write_rows(store, ROWS, CommitOptions())
     tablefmt.table.open_at(store)
     assert ("list_after", "") not in store.requests
