@@ -343,7 +343,7 @@ def _in_session(spark: Session, bounds: RangeKeywords) -> RangeKeywords:
     for name in ("starting_timestamp", "after_timestamp", "ending_timestamp"):
         when = bounds.get(name)
         if when is not None:
-            result[name] = in_session(when, zone)  # type: ignore[literal-required, arg-type]
+            result[name] = in_session(when, zone)  # type: ignore[arg-type]
     return result
 
 
