@@ -35,7 +35,7 @@ from tests.spark.shapes import Row, Rows, World, distinct, group_by, join, sort,
 
 DDL = "id BIGINT, p INT, n BIGINT, s STRING"
 COLUMNS = ("id", "CAST(id % 4 AS INT) AS p", "id * 7 % 101 AS n", "concat('s', id % 13) AS s")
-HANGING_SECONDS = 420
+HANGING_SECONDS = 900
 """A statement that takes longer has its stacks printed, and ends the run."""
 ORACLE_EVERY = 20
 QUERIES = (group_by, distinct, sort, join, window)

@@ -53,7 +53,7 @@ def application(url: str, workers: tuple[int, ...], *arguments: str) -> dict[str
         },
         capture_output=True,
         text=True,
-        timeout=round_seconds() + 900,
+        timeout=round_seconds() + 1800,
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
