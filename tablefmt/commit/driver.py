@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.commit.age import check_age
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.machine_queue import CROWDED, MachineQueue
 from tablefmt.commit.plan import (
@@ -69,6 +70,7 @@ from tablefmt.model.times import MICROS_MAX
 from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
 from tablefmt.snapshot.head import Head, advance, check_writable
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.clocks import seconds_between
 from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
 
 logger = logging.getLogger(__name__)
@@ -264,7 +266,7 @@ class Driver:
             self.asked = self.view.contact.now()
         if isinstance(request, Put):
             if self._stood_still(attempt):
-                return Expired()
+                return Refused("this writer stood still, and its newest version may be an old one")
             if self._is_stale(request.version):
                 if attempt.maybe_sent:
                     return Expired()
@@ -306,6 +308,10 @@ class Driver:
             head = self.winners.head
             if head is not None:
                 check_writable(head)
+                if self.plan.began is not None:
+                    # An ALTER that it goes on top of may allow less time (CFL-5).
+                    now = self.environment.moment(self.store)
+                    check_age(seconds_between(self.plan.began, now), head.metadata)
             entry = self._entry_on(head)
             if entry.timestamp > MICROS_MAX:
                 raise StoreError("the commit would be after the year 9999; set the clock right.")
@@ -357,11 +363,15 @@ class Driver:
         return removed_from(chosen)
 
     def _winners(self, version: int) -> Reply:
+        # What follows a head of long ago may have been put there by others who were late (RET-9).
+        late = self.view is not None and self.view.contact.is_long_since(self.heard)
         try:
             queue, head = self.machine_queue, self.winners.head
             handed = queue.after(head) if queue and head else []
-            found = self.winners.read(version, handed, None if handed else self.asked)
-            self.heard = self.heard if handed or not found else self.asked
+            asked = None if handed or late else self.asked
+            found = self.winners.read(version, handed, asked)
+            if found and asked is not None:
+                self.heard = asked
             return Found(found) if found else Missing()
         except StoreError as error:
             return NoAnswer(str(error)) if error.retryable else Refused(_text(error))

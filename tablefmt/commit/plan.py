@@ -42,6 +42,7 @@ from tablefmt.model.entry import (
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
 from tablefmt.model.sums import exact_sum
 from tablefmt.snapshot.head import Head
+from tablefmt.store.clocks import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class Plan(Staged):
     derived_from: DerivedFrom | None = None
     cursors: tuple[CursorBack, ...] = ()
     """Those that a RESTORE takes back on the parent."""
+    began: Moment | None = None
+    """When its work began; None: whoever made the plan has checked its age (RET-6)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def pending(self) -> PendingCommit:

@@ -61,7 +61,7 @@ class WinnerReader:
         Args:
             version: the one contested.
             handed: what a neighbour met from there on: read already.
-            asked: the time now; None for what was handed.
+            asked: the time now; None where it does not count as hearing of the head.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: the first one cannot be judged, or one is

@@ -13,7 +13,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import document_of
-from tablefmt.log.names import LOG, entry_key, entry_version
+from tablefmt.log.names import ENTRIES, LOG, entry_key, entry_version
 from tablefmt.store.protocol import Store
 
 SHOWN = 4
@@ -48,14 +48,31 @@ def kept_range(store: Store, after: int, known: int) -> tuple[int, int]:
     Raises:
         CorruptEntryError, UnsupportedFeatureError: of that entry.
     """
-    listed = (entry_version(each.key) for each in store.list_after(LOG, entry_key(after)))
+    newest, body = newest_entry(store, after, known)
+    return oldest_of(newest, body), newest
+
+
+def newest_entry(store: Store, after: int, known: int) -> tuple[int, bytes | None]:
+    """Return the newest version, and its entry's bytes; None if there is no such entry.
+
+    Args:
+        store: the table's root.
+        after: a listing of what comes after this version finds the newest.
+        known: a version that was there: the newest, if none comes after.
+    """
+    listed = (entry_version(each.key) for each in store.list_after(ENTRIES, entry_key(after)))
     newest = max((version for version in listed if version is not None), default=known)
     newest = max(newest, known)
     (body,) = store.get_many([entry_key(newest)])
+    return newest, body
+
+
+def oldest_of(newest: int, body: bytes | None) -> int:
+    """Return the earliest version that is kept, as its entry says. Raises as `kept_range`."""
     document = {} if body is None else document_of(body, newest)
     totals = document.get("totals")
     oldest = totals.get("oldest") if isinstance(totals, dict) else None
-    return (oldest if isinstance(oldest, int) else 0), newest
+    return oldest if isinstance(oldest, int) else 0
 
 
 def is_followed(store: Store, version: int, digest: str) -> bool | None:
@@ -69,7 +86,7 @@ def is_followed(store: Store, version: int, digest: str) -> bool | None:
     Raises:
         CorruptEntryError, UnsupportedFeatureError: of the entry above it.
     """
-    following = (entry_version(each.key) for each in store.list_after(LOG, entry_key(version)))
+    following = (entry_version(each.key) for each in store.list_after(ENTRIES, entry_key(version)))
     nearest = next((each for each in following if each is not None), None)
     if nearest is None:
         return True

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 LOG = "_log/"
+ENTRIES = "_log/0"
+"""What the names of all entries begin with, and no other name does."""
 DATA = "data/"
 SIDE = "_log/side/"
 HINT = "_log/hint.json"

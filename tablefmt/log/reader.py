@@ -16,7 +16,7 @@ from tablefmt.log.codec import decode, digest
 from tablefmt.log.gaps import gap_error
 from tablefmt.log.header import entry_headers
 from tablefmt.log.hint import Hint, read_hint
-from tablefmt.log.names import HINT, LOG, VERSION_MAX, entry_key, entry_version
+from tablefmt.log.names import ENTRIES, HINT, VERSION_MAX, entry_key, entry_version
 from tablefmt.model.entry import StoredEntry
 from tablefmt.store.protocol import Store
 
@@ -30,9 +30,6 @@ EXPECTED_MAX = 16
 
 WINDOW_MAX = 512
 """Most entries in flight at once: bounds memory while a known range is read."""
-
-_ENTRIES = f"{LOG}0"
-"""What the names of all entries begin with, and no other name does."""
 
 PROMISED_MAX = 8192
 """A hint beyond this version is believed up to it alone: it may be garbage. The listing does the
@@ -330,7 +327,7 @@ def _look_further(
 
 def _listed(store: Store, after: int) -> list[int]:
     """The versions above `after` that a listing names."""
-    named = (entry_version(entry.key) for entry in store.list_after(_ENTRIES, entry_key(after)))
+    named = (entry_version(entry.key) for entry in store.list_after(ENTRIES, entry_key(after)))
     return [version for version in named if version is not None]
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Union
 
 from tablefmt.errors import InvalidRangeError
-from tablefmt.log.names import LOG, entry_key, entry_version
+from tablefmt.log.names import ENTRIES, entry_key, entry_version
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
 from tablefmt.snapshot.load import LogView
@@ -96,7 +96,7 @@ def kept_by_store(store: Store, oldest: int, kept: int, now_us: int, seconds: fl
     """
     if kept <= oldest or seconds == 0:
         return kept
-    listing = store.list_after(f"{LOG}0", entry_key(oldest))
+    listing = store.list_after(ENTRIES, entry_key(oldest))
     times = ((entry_version(one.key), one.modified_us) for one in listing)
     return last_old(times, oldest, kept, before_us(now_us, seconds))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tablefmt.log.codec import decode
-from tablefmt.log.names import LOG, entry_key, entry_version
+from tablefmt.log.names import ENTRIES, entry_key, entry_version
 from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import kept_from
 from tablefmt.model.entry import Entry, LogHorizon, SideFile
@@ -45,7 +45,7 @@ def _below(view: LogView) -> Iterator[Entry]:
     if last < 0:
         return
     first = kept_from(store, last)
-    listed = (entry_version(one.key) for one in store.list_after(f"{LOG}0"))
+    listed = (entry_version(one.key) for one in store.list_after(ENTRIES))
     apart = [version for version in listed if version is not None and version < first]
     keys = [entry_key(version) for version in apart]
     for version, body in zip(apart, store.get_many(keys), strict=True):

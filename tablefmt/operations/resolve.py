@@ -11,12 +11,14 @@ from tablefmt.errors import (
     TableReplacedError,
     VersionNotFoundError,
 )
-from tablefmt.log.names import VERSION_MAX, is_transaction
+from tablefmt.log.gaps import newest_entry
+from tablefmt.log.names import VERSION_MAX, entry_key, is_transaction
 from tablefmt.log.reader import kept_from, read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.integers import whole_from_0
 from tablefmt.session.context import TableContext
 from tablefmt.session.receipt import Commit, committed
+from tablefmt.store.protocol import Store
 
 
 def resolve(context: TableContext, transaction: str, version: int | None = None) -> Commit | None:
@@ -67,16 +69,30 @@ def _entries_from(context: TableContext, version: int) -> tuple[list[StoredEntry
         entries = read_tail(context.store, version)
     except VersionNotFoundError:
         entries = []
-    if len(entries) > (version == 0):
-        return entries, True
+    if len(entries) > (version == 0) and not _ends_below(context.store, entries[-1].version):
+        return _linked(entries, whole=True)
     # The end of the log, or a part of it that was given up: the head tells which.
     context.view.refresh()
     last = context.view.head.version
     if last < version + len(entries):
-        return entries, True
+        return _linked(entries, whole=True)
     first = max(kept_from(context.store, last), version)
     # All there is, if the entry that was not there yet has come in between.
-    return context.view.entries_after(first - 1), first == version
+    return _linked(context.view.entries_after(first - 1), whole=first == version)
+
+
+def _ends_below(store: Store, version: int) -> bool:
+    """Whether the entry after a version is gone: what is up to it was given up (RET-9)."""
+    newest, _ = newest_entry(store, version, version)
+    return newest > version and store.get_many([entry_key(version + 1)]) == [None]
+
+
+def _linked(entries: list[StoredEntry], *, whole: bool) -> tuple[list[StoredEntry], bool]:
+    """Return those on which the newest one lies: others were put in a place that was given up."""
+    first = len(entries) - 1
+    while first > 0 and entries[first].entry.previous == entries[first - 1].digest:
+        first -= 1
+    return entries[max(first, 0) :], whole and first <= 0
 
 
 def _check_same(context: TableContext, own: StoredEntry) -> None:

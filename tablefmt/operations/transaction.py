@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tablefmt.commit.age import check_age
 from tablefmt.commit.plan import Staged
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
@@ -37,7 +38,6 @@ from tablefmt.session.staging import (
     OpenTransaction,
     Stage,
     Statement,
-    check_age,
     commit_staged,
 )
 from tablefmt.store.clocks import seconds_between

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.commit.age import check_age
 from tablefmt.commit.plan import Plan, Staged
 from tablefmt.commit.restoring import restores_nothing
 from tablefmt.conflict.check import RUN_AGAIN
 from tablefmt.conflict.facts import Read
 from tablefmt.errors import (
-    CommitRejectedError,
     ConcurrentModificationException,
     ConcurrentTransactionException,
 )
@@ -310,24 +310,6 @@ def _deadline(options: CommitOptions, staged: Staged) -> float | None:
     return min(options.deadline, transaction_seconds(staged.written_under.properties) / 2)
 
 
-def check_age(seconds: float, metadata: Metadata) -> None:
-    """Refuse what vacuum may have taken the files of: no entry names them yet.
-
-    Args:
-        seconds: how long ago the work began.
-        metadata: of the version that it read.
-
-    Raises:
-        CommitRejectedError: RET-6.
-    """
-    allowed = transaction_seconds(metadata.properties)
-    if seconds > allowed:
-        raise CommitRejectedError(
-            f"the transaction began {int(seconds)} s ago, and {int(allowed)} s are allowed (half "
-            "of deletedFileRetentionDuration, an hour at least): its files may be gone"
-        )
-
-
 @contextmanager
 def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[None]:
     """Around what is done before the log is asked for anything: the commit is not in it."""
@@ -367,6 +349,7 @@ def _plan(
         next_id=next_id,
         application=application_of(options, digest),
         derived_from=options.derived_from,
+        began=None if measured is None else measured.began,
         user_metadata=dict(options.user_metadata),
     )
 

@@ -6,8 +6,11 @@ goes by an old head asks for more than the next entry. Spec: RET-9, LOG-8.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tablefmt.errors import TableReplacedError, VersionNotFoundError
-from tablefmt.log.gaps import kept_range
+from tablefmt.log.codec import digest
+from tablefmt.log.gaps import newest_entry, oldest_of
 from tablefmt.log.reader import read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.store.clocks import Moment, elapsed, seconds_between, wall_us, was_set_back
@@ -35,7 +38,8 @@ class Contact:
         self.clock = elapsed
         self.wall = wall_us
         self._store = store
-        self.began_at = self.heard_at = self.now() if asked is None else asked
+        now = self.now()
+        self.began_at = self.heard_at = now if asked is None else _dated(asked, now)
 
     def now(self) -> Moment:
         """Return what the clocks say."""
@@ -65,29 +69,51 @@ class Contact:
         now = self.now()
         return max(seconds_between(moment, now), was_set_back(moment, now))
 
-    def entries_after(self, store: Store, version: int) -> list[StoredEntry]:
+    def entries_after(self, store: Store, version: int, known: str) -> list[StoredEntry]:
         """All entries above the head that is known; one request if there is none.
 
+        Args:
+            store: the table's root.
+            version: of the head.
+            known: the digest of its entry.
+
         Raises:
-            TableReplacedError: LOG-8, some of them were given up. As `read_tail`.
+            TableReplacedError: LOG-8, some of them were given up; RET-9, the head is not there any
+                more. As `read_tail`.
         """
         stale, now = self.is_stale, self.now()
         try:
             fresh = read_tail(store, version + 1)
-            while stale:
+            if stale:
                 # What follows may be what another one who was late put there.
                 last = version + len(fresh)
-                oldest, newest = kept_range(store, last, last)
-                if newest <= last + 1:
-                    break
-                later = read_tail(store, last + 1)
-                if not later:
-                    raise _behind(version, oldest, newest)
-                fresh += later
+                newest, body = newest_entry(store, last, last)
+                if newest == version and (body is None or digest(body) != known):
+                    raise _put_back(version)
+                if newest > last + 1:
+                    fresh += read_tail(store, last + 1)
+                    if version + len(fresh) < newest:
+                        raise _behind(version, oldest_of(newest, body), newest)
         except VersionNotFoundError as error:
             raise _behind(version, error.oldest, error.latest) from None
         self.heard(now)
         return fresh
+
+
+def _dated(moment: Moment, now: Moment) -> Moment:
+    """Return a moment with the store's time, where it was before the store's first answer."""
+    if moment.store_us is not None or now.store_us is None:
+        return moment
+    gone_us = round((now.elapsed - moment.elapsed) * 1_000_000)
+    return replace(moment, store_us=now.store_us - gone_us)
+
+
+def _put_back(version: int) -> TableReplacedError:
+    return TableReplacedError(
+        f"version {version}, the newest that is known here, is not in the log any more, or is "
+        "another one: an earlier state of the table was put in its place",
+        rule="RET-9",
+    )
 
 
 def _behind(version: int, oldest: object, newest: object) -> TableReplacedError:

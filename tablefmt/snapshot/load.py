@@ -282,7 +282,8 @@ class LogView:
             CorruptTableError: any rule of replay.
         """
         head = self.head
-        fresh = [] if head.ended else self.contact.entries_after(self.store, head.version)
+        asked = self.store, head.version, head.digest
+        fresh = [] if head.ended else self.contact.entries_after(*asked)
         if fresh:
             same_table(head, fresh[0])
         self._catch_up()

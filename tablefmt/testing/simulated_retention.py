@@ -209,7 +209,8 @@ class Handle:
             else:
                 found = world.tail(following.version)
                 reply = Found(tuple(Winner(v, e.name) for v, e in found)) if found else Missing()
-                heard = asked if found else heard
+                if found and not self.is_long_since(heard):
+                    heard = asked
                 for version, winner in found:
                     self.version, self.head = version, winner
             self.clocks.answered()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.errors import TableReplacedError
+from tablefmt.log.names import entry_key
 from tablefmt.maintenance.ages import last_old
 from tablefmt.maintenance.due import due
 from tablefmt.operations.create import create
@@ -290,3 +292,73 @@ def test_a_machine_that_was_paused_learns_it_from_the_stores_answer() -> None:
     asked = [verb for verb, key in counting.requests if key.startswith("_log/")]
     assert asked == ["put_if_absent", "list_after"]
     assert ids(handle(inner)) == [1, 2]
+
+
+def test_the_stores_time_counts_from_the_first_answer_on() -> None:
+    """RET-9: a handle that was opened only, when its machine was paused with both of its clocks."""
+    now, answered = [1_800_000_000_000_000], [False]
+
+    class Telling(ForwardingStore):
+        def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+            answered[0] = True
+            return self.inner.get_many(keys)
+
+        def put_if_absent(self, key: str, body: bytes) -> PutReply:
+            now[0] += 3_600_000_000
+            return self.inner.put_if_absent(key, body)
+
+        def server_time_us(self) -> int | None:
+            return now[0] if answered[0] else None
+
+    inner = memory()
+    new_table(inner)
+    counting = CountingStore(inner)
+    table = handle(Telling(counting))
+    counting.reset()
+    table.append(rows(1))
+    asked = [verb for verb, key in counting.requests if key.startswith("_log/")]
+    assert asked == ["put_if_absent", "list_after"]
+
+
+def test_the_head_is_found_however_many_commits_land_meanwhile() -> None:
+    """RET-9: one listing, and what it names; not another one after each of them."""
+    inner = memory()
+    other = new_table(inner)
+    table = handle(inner)
+
+    class Busy(ForwardingStore):
+        listings = 0
+
+        def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
+            self.listings += 1
+            assert self.listings < 3
+            for _ in range(2):
+                other.append(rows(self.listings))
+            return self.inner.list_after(prefix, after)
+
+    table.context.store = table.context.view.store = Busy(inner)
+    contact = table.context.view.contact
+    contact.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
+    table.refresh()
+    assert ids(table) == [1, 1]
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("since", [0, 5])
+def test_a_table_that_was_put_back_meanwhile_is_not_written_to(since: int) -> None:
+    """RET-9: from a copy of an earlier state, which has come as far again, or has not."""
+    store = memory()
+    table = new_table(store)
+    for number in range(10):
+        table.append(rows(number))
+    idle = handle(store)
+    for version in range(6, 11):
+        store.delete(entry_key(version))
+    other = handle(store)
+    for number in range(since):
+        other.append(rows(100 + number))
+    contact = idle.context.view.contact
+    contact.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
+    with pytest.raises(TableReplacedError, match=r"version 10, the newest .* earlier state"):
+        idle.append(rows(99))
+    assert ids(handle(store)) == [*range(5), *range(100, 100 + since)]

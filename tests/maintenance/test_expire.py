@@ -19,6 +19,7 @@ from tablefmt.log.codec import decode, digest
 from tablefmt.log.names import HINT, entry_key
 from tablefmt.snapshot.checkpoints.read import TRIED_MAX, read_base
 from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.store.clocks import elapsed
 from tablefmt.store.memory import MemoryStore
 from tablefmt.store.protocol import NoAnswer, Store
 from tablefmt.store.wrap import ForwardingStore
@@ -351,6 +352,57 @@ def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
     # What was put there is as old as the log's beginning, whatever its own time.
     assert fresh.expire_log(dry_run=False).entries["version"].to_pylist() == [4]
     assert log_versions(store) == [0, 8, *range(10, 42)]
+
+
+@pytest.mark.broken_tables
+def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
+    """RET-9, CMT-9: two writers stalled; the first left its entry, and the second meets that.
+    Neither is told that its rows are in the table, then or when somebody asks.
+    """
+    store = Dated(clock := Clock())
+    table = new_table(store, clock=clock)
+    for number in range(1, 40):
+        clock.forward(DAY)
+        table.append(rows(number))
+    sound, early = ids(table), MemoryStore("expiry-both")
+    for one in list(store.list_after("_log/0")):
+        if one.key <= entry_key(3):
+            early.put(one.key, store.get(one.key))
+    both = [handle(early, clock), handle(early, clock)]
+    for one in list(early.list_after("")):
+        early.delete(one.key)
+    clock.forward(20 * DAY)
+    table.expire_log(dry_run=False)
+
+    class Stalling(ForwardingStore):
+        """Three hours go by for a writer, once, between its look at the clock and its put."""
+
+        def __init__(self, slept: Table) -> None:
+            super().__init__(store)
+            self.slept: Table | None = slept
+
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if self.slept is not None and key == entry_key(4):
+                self.slept.context.view.contact.clock = lambda: elapsed() + 3 * 3600
+                self.slept = None
+            return self.inner.put_if_absent(key, body)
+
+    for each in both:
+        each.context.store = each.context.view.store = Stalling(each)
+    with pytest.raises(CommitUnknownError, match="given up while this writer stood still") as late:
+        both[0].append(rows(98))
+    entries = log_versions(store)
+    assert entries[:3] == [0, 4, 29]
+    with pytest.raises(CommitRejectedError, match="stood still, and its newest version may be"):
+        both[1].append(rows(99))
+    with pytest.raises(TableReplacedError, match="expired since"):
+        both[1].append(rows(99))
+    assert log_versions(store) == entries
+    fresh = handle(store, clock)
+    assert ids(fresh) == sound
+    for version in (4, None):
+        with pytest.raises(CommitUnknownError, match="cannot be told any more"):
+            fresh.resolve(late.value.transaction, version)
 
 
 @pytest.mark.parametrize("above", [True, False])

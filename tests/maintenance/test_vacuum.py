@@ -25,6 +25,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.names import side_key
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
+from tablefmt.session import staging
 from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore, ForwardingStore
@@ -265,6 +266,29 @@ def test_a_commit_ends_before_its_files_are_taken_for_left_over() -> None:
         behind(table, Contended(store)).append(rows(1000), deadline=30 * DAY)
     assert HOUR / 2 <= clock.seconds < HOUR
     assert table.resolve(caught.value.transaction, caught.value.version) is None
+
+
+def test_an_append_goes_on_top_of_no_retention_that_it_has_outlived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RET-6, CFL-5: whoever shortens it lets a vacuum take files of an append for left over."""
+    clock = Clock(NOW)
+    dated = Dated(clock)
+    table, other = new_table(dated, clock=clock), handle(dated, clock)
+
+    def slowly(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        clock.forward(3 * HOUR)
+        other.alter.set_properties({"deletedFileRetentionDuration": "1 hour"})
+        assert other.vacuum(dry_run=False).deleted == 1
+        return staging.commit_staged(*arguments)
+
+    monkeypatch.setattr(staging, "commit_staged", slowly)
+    with pytest.raises(CommitRejectedError, match="began 10800 s ago, and 3600 s are allowed"):
+        table.append(rows(1))
+    assert ids(handle(dated, clock)) == []
+    assert table.append(rows(2)).version == 3
+    assert_sound(dated)
 
 
 SHORT: dict[str, Any] = {
