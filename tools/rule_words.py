@@ -57,7 +57,7 @@ WORDS: dict[str, str] = {
     "RET-5": "vacuum horizon remove delete run files",
     "RET-6": "vacuum transaction files left-over other leave foreign needed side bucket began "
              "clock longest take",
-    "RET-9": "expir entries log horizon free name transaction hour gone head heard",
+    "RET-9": "expir entries log horizon free name transaction hour gone head heard removed",
     "RET-10": "checkpoint root part block derived copies stay stand",
     "RET-8": "drop",
     "RET-7": "retention short danger refused longer",
@@ -184,7 +184,7 @@ WORDS: dict[str, str] = {
     "INC-1": "range version change starting ending",
     "INC-2": "range time settled late stamped change minutes",
     "INC-3": "chang row insert delete",
-    "INC-4": "chang range schema column",
+    "INC-4": "chang range schema column type join",
     "INC-5": "chang row mark took brought lineage went came commit",
     "INC-8": "follow new cursor go on",
     "INC-7": "expired kept snapshot forgotten",

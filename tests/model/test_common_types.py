@@ -42,7 +42,7 @@ def narrowest(kinds: tuple[Type, ...]) -> Type | None:
 
 @pytest.mark.parametrize("one", SOME, ids=str)
 def test_no_other_type_that_holds_both_is_narrower(one: Type) -> None:
-    """INC-4."""
+    """INC-4: the type of a column."""
     for other in SOME:
         assert common_type(one, other) == common_type(other, one) == narrowest((one, other))
 

@@ -96,7 +96,7 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_address_meant_for_another_place_is_no_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, advice: str
 ):
-    """STO-11, STO-13."""
+    """STO-11; STO-13: an address may hold a password."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=advice) as caught:
         tablefmt.write({"id": [1]}, uri)
