@@ -251,7 +251,9 @@ class Driver:
         lost = f"version {version} is among those that were given up while this writer stood still"
         # A put that was sent just now cannot have been accepted before they were given up.
         just_sent = view.contact.seconds_since(self.asked) < ENTRY_SECONDS_MIN
-        if follows is None and (attempt.unanswered or not self.written or not just_sent):
+        told = just_sent and self.written and not attempt.unanswered
+        if follows is None and not (told and self.store.get_many([entry_key(version)]) != [None]):
+            # Where its entry is gone too, an expiry may have removed both that named its danger.
             return Unknown(version, lost)
         return Rejected(f"{lost}: open the table anew")
 

@@ -405,6 +405,28 @@ def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
             fresh.resolve(late.value.transaction, version)
 
 
+def test_files_stay_of_a_commit_that_an_expiry_took_for_old_at_once() -> None:
+    """RET-9, CMT-1: it is in the table. The expiry named its danger, and that is no damage."""
+    store, clock = memory(), Clock()
+    table = new_table(store, clock=clock)
+    other = handle(store, clock)
+
+    class Stalling(ForwardingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            reply = self.inner.put_if_absent(key, body)
+            contact = table.context.view.contact
+            contact.clock = lambda: elapsed() + 0.6 * ENTRY_SECONDS_MIN
+            for number in range(2, 12):
+                other.append(rows(number))
+            other.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)
+            return reply
+
+    table.context.store = table.context.view.store = Stalling(store)
+    with pytest.raises(CommitUnknownError, match="given up while this writer stood still"):
+        table.append(rows(1))
+    assert ids(handle(store, clock)) == [*range(1, 12)]
+
+
 @pytest.mark.parametrize("above", [True, False])
 def test_an_attempt_that_stalled_and_is_in_the_log_is_believed(above: bool) -> None:
     """RET-9: it is the newest, or others have gone on top of it since."""
