@@ -276,8 +276,8 @@ class CommitUnknownError(TablefmtError):
         """`kept_from`: the entries that would tell are gone, and the log begins there."""
         extra = f" ({detail})" if detail else ""
         super().__init__(
-            f"the store gave no answer for version {version}{extra}: the commit may be in the "
-            f"table or may still arrive. Its files are kept. "
+            f"it is not known what became of the commit at version {version}{extra}: it may be in "
+            f"the table, or may still arrive. Its files are kept. "
             f'Call resolve("{transaction}", {version}) before writing the same data again.'
             if kept_from is None
             else f"what became of transaction {transaction} cannot be told any more: entries of "
