@@ -52,10 +52,10 @@ def common_type(one: Type, other: Type) -> Type | None:
         return other
     if is_widening(one, _DOUBLE) and is_widening(other, _DOUBLE):
         return _DOUBLE
-    shapes = _digits(one), _digits(other)
-    if shapes[0] is None or shapes[1] is None:
+    first, second = _digits(one), _digits(other)
+    if first is None or second is None:
         return None
-    whole, scale = map(max, *shapes)
+    whole, scale = map(max, first, second)
     return Decimal(whole + scale, scale) if whole + scale <= DIGITS_MAX else None
 
 

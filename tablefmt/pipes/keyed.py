@@ -372,7 +372,8 @@ def repeated_keys(candidates: pa.Table, pieces: Iterable[pa.Table]) -> list[dict
         places = pc.index_in(seen.all().combine_chunks(), value_set=known).drop_null()
         counts += np.bincount(places.to_numpy(), minlength=len(known))
     twice = np.flatnonzero(counts > 1)[:SHOWN]
-    return asked.tables[0].take(pa.array(twice)).to_pylist()
+    keys: list[dict[str, Any]] = asked.tables[0].take(pa.array(twice)).to_pylist()
+    return keys
 
 
 def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:

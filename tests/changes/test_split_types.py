@@ -224,7 +224,11 @@ def check(history: History) -> None:
         wanted = history.wanted(content, after, ending)
         kinds = set(history.types[after : ending + 1])
         common = narrowest(tuple(map(type_of, kinds)))
-        asked = {"after_version": after, "ending_version": ending, "content": content}
+        asked: dict[str, Any] = {
+            "after_version": after,
+            "ending_version": ending,
+            "content": content,
+        }
         try:
             changes = history.table.changes(**asked, schema=end)
         except InvalidRangeError as error:
@@ -291,7 +295,8 @@ def test_bounds_that_another_type_does_not_hold_leave_no_file_out(
     table.alter.widen_column("v", second)
     row = {"k": 1, "v": value}
     assert table.to_arrow(version=wide, where=where).to_pylist() == [row]
-    asked = {"after_version": 1, "ending_version": wide, "where": where, "columns": ["k", "v"]}
+    asked: dict[str, Any] = {"after_version": 1, "ending_version": wide, "where": where}
+    asked["columns"] = ["k", "v"]
     fresh = tablefmt.open(table.uri)
     (change,) = fresh.changes(**asked).to_arrow().to_pylist()
     assert {name: change[name] for name in row} == row
