@@ -14,6 +14,7 @@ from tablefmt.errors import InvalidRangeError
 from tablefmt.log.names import ENTRIES, entry_key, entry_version
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
+from tablefmt.session.context import TableContext
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -123,6 +124,13 @@ def last_old(
             break
         last = version
     return last
+
+
+def now_of(context: TableContext) -> int:
+    """Return the time that ages are counted from, µs UTC: the earlier of the clock that dates the
+    store's objects and this machine's. One that is ahead would make everything old (RET-4).
+    """
+    return min(context.store.clock_us(), context.environment.now_us())
 
 
 def before_us(now_us: int, seconds: float) -> int:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.errors import StoreError
+from tablefmt.maintenance.ages import now_of
 from tablefmt.maintenance.listing import listed
 from tablefmt.maintenance.vacuum import check_place, remove
 from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
@@ -43,7 +44,7 @@ def drop_at(
 def _delete_data(context: TableContext) -> None:
     """Remove the files that entries name, and others that are too old to be a new table's."""
     store = context.store
-    now_us = store.clock_us()
+    now_us = now_of(context)
     listing = listed(store, FOLDERS[:1])
     view = whole_view(store, ended=True)
     head = view.head

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.maintenance.ages import kept_by_log, kept_by_store, kept_seconds, log_seconds
+from tablefmt.maintenance.ages import kept_by_log, kept_by_store, kept_seconds, log_seconds, now_of
 from tablefmt.maintenance.derived import many_checkpoints
 from tablefmt.maintenance.vacuum_plan import removals
 from tablefmt.maintenance.whole import whole_view
@@ -80,7 +80,7 @@ def _of_age(context: TableContext) -> str | None:
     """Whether files were removed long enough ago that no horizon has given up yet (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
-    now_us = context.store.clock_us()
+    now_us = now_of(context)
     kept = kept_by_log(view, now_us, seconds)
     files = 0
     if kept > oldest:
@@ -108,7 +108,7 @@ def _of_entries(context: TableContext) -> str | None:
         return None
     seconds = log_seconds(view.head.metadata)
     # Entry 0 stays: the next one is the first that can go.
-    now_us = context.store.clock_us()
+    now_us = now_of(context)
     going = kept_by_log(view, now_us, seconds) > 1
     going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
     return f"entries are older than {name}" if going else None

@@ -21,6 +21,7 @@ from tablefmt.maintenance.ages import (
     kept_by_log,
     last_old,
     log_seconds,
+    now_of,
     retention_seconds,
 )
 from tablefmt.maintenance.checkpoint import verified
@@ -126,7 +127,7 @@ def expire_log(
     view = whole_view(store)
     seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
     listed = _listed(store)
-    start = _start(view, listed, seconds)
+    start = _start(view, listed, now_of(context), seconds)
     oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
     report = ExpiryReport(
@@ -182,11 +183,10 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> fl
     return seconds
 
 
-def _start(view: LogView, listed: Mapping[int, StoredObject], seconds: float) -> int:
+def _start(view: LogView, listed: Mapping[int, StoredObject], now_us: int, seconds: float) -> int:
     """Return the first version whose entry stays, by the times of the log and by those that the
     store gave the entries (RET-4); 0: all of them stay.
     """
-    now_us = view.store.clock_us()
     kept = kept_by_log(view, now_us, seconds)
     if seconds == 0:
         return kept

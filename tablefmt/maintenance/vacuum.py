@@ -19,6 +19,7 @@ from tablefmt.maintenance.ages import (
     kept_by_log,
     kept_by_store,
     kept_seconds,
+    now_of,
     retention_seconds,
 )
 from tablefmt.maintenance.horizon import commit_horizon
@@ -120,7 +121,7 @@ def vacuum(
     view = whole_view(store)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
     # Before the log is read to its end: who is too old to commit by then is so after it (RET-6).
-    now_us = store.clock_us()
+    now_us = now_of(context)
     listing = listed(store, (*FOLDERS, *derived.FOLDERS))
     # What landed since the log was read is in the listing, and not to be taken for left over.
     view.refresh()
