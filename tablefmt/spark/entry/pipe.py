@@ -42,6 +42,7 @@ from tablefmt.pipes.taking import first_taken
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.receipt import Commit
+from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.columns.conditions import as_column, bound, without_filters
 from tablefmt.spark.columns.projection import check_frame
 from tablefmt.spark.entry.table import SparkTable
@@ -51,10 +52,11 @@ from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.changes import changes_frame
-from tablefmt.spark.statements.merge import merge_rows
+from tablefmt.spark.statements.merge import merge_once
 from tablefmt.spark.statements.merge_text import merge_of
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.statements.snapshots import read_at
+from tablefmt.spark.statements.source_rows import again_if_lost, stored_once
 from tablefmt.store.open import Uri, open_store
 from tablefmt.store.protocol import Store
 
@@ -155,32 +157,32 @@ class _Run:
         if self.target is not None:
             there = self.target.view.head.metadata.schema.names
             check_taken(news.columns, there, self.store.uri)
-        # Rows and keys are worked out once: a function may give others each time. What is let go
-        # of has GONE: without it, it could be a DataFrame that the caller keeps.
-        parts = [source := news.withColumn(GONE, functions_of(news).lit(False)).persist()]
-        try:
-            if gone is not None:
-                chosen = [quote_name(name) for name in names]
-                parts.append(went := self._made(gone).select(*chosen).distinct().persist())
-                parts.append(self._lost(source, went, names).persist())
-                came, source = source, source.unionByName(parts[-1], allowMissingColumns=True)
-            _check_keys(source, names)
-            if self.target is None:
-                return self._make(source.where(f"NOT {GONE}").drop(GONE))
-            if gone is not None and self.derived.start is not None:
-                self._check_second(came, went, names)
-            signed = [n for n in names if news.schema[n].dataType.typeName() in _FLOATING]
-            statement = merge_of(pipe.spark, merge_by(names, news.columns, signed), source)
-            return merge_rows(self.target, pipe.spark, statement, self.options)
-        finally:
-            for part in parts:
-                part.unpersist()
+        goes = None if gone is None else self._made(gone).select(*map(quote_name, names))
+        return again_if_lost("pipe", lambda: self._merged(news, goes, names))
 
-    def _lost(self, came: DataFrame, went: DataFrame, names: Sequence[str]) -> DataFrame:
-        """The keys of rows that go and do not come."""
+    def _merged(self, news: DataFrame, goes: DataFrame | None, names: Sequence[str]) -> Commit:
+        """The commit of rows that come, and of the keys of rows that go.
+
+        Both are worked out once, before they are used: a function may give others each time.
+        """
         chosen = [quote_name(name) for name in names]
-        without = went.join(came.select(*chosen), names, "left_anti")
-        return without.withColumn(GONE, functions_of(came).lit(True))
+        origin = news if goes is None else news.select(*chosen).union(goes)
+        came = stored_once(news, "pipe").drop(SOURCE)
+        went = None if goes is None else stored_once(goes, "pipe").drop(SOURCE)
+        _check_keys(came, went, names)
+        if self.target is None:
+            return self._make(came)
+        source = came.withColumn(GONE, functions_of(came).lit(False))
+        if went is not None:
+            if self.derived.start is not None:
+                self._check_second(came, went, names)
+            lost = went.join(came.select(*chosen), list(names), "left_anti")
+            lost = lost.distinct().withColumn(GONE, functions_of(came).lit(True))
+            source = source.unionByName(lost, allowMissingColumns=True)
+        spark = self.pipe.spark
+        signed = [n for n in names if came.schema[n].dataType.typeName() in _FLOATING]
+        statement = merge_of(spark, merge_by(names, came.columns, signed), source, origin)
+        return merge_once(self.target, spark, statement, self.options)
 
     def _check_second(self, came: DataFrame, went: DataFrame, names: Sequence[str]) -> None:
         """Refuse second rows of keys, whose first one came in an earlier run (PIP-5).
@@ -195,6 +197,7 @@ class _Run:
         chosen = [quote_name(name) for name in names]
         rows = read_at(pipe.spark, target, target.view.head.version, None).select(*chosen)
         fresh = came.select(*chosen).join(went, list(names), "left_anti")
+        # Worked out again, it is the same: of stored rows and of a version.
         fresh = fresh.join(rows.toDF(*names), list(names), "left_semi").persist()
         try:
             if not fresh.limit(1).count():
@@ -246,7 +249,7 @@ class _Run:
         return write_first(rows, self.store, metadata, self.options, exist_ok=True)[1]
 
 
-def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
+def _check_keys(came: DataFrame, went: DataFrame | None, keys: Sequence[str]) -> None:
     """Refuse keys that tell nothing apart (PIP-5). At most SHOWN rows come to the driver.
 
     Raises:
@@ -254,13 +257,14 @@ def _check_keys(rows: DataFrame, keys: Sequence[str]) -> None:
     """
     chosen = [quote_name(key) for key in keys]
     absent = " OR ".join(f"{key} IS NULL" for key in chosen)
-    if rows.where(absent).limit(1).count():
+    every = came.select(*chosen) if went is None else came.select(*chosen).union(went)
+    if every.where(absent).limit(1).count():
         raise ConstraintViolationError(
             f"a key, {', '.join(keys)}, is NULL: a row without a key cannot be told from others. "
             "Leave such rows out with `where` or `transform`"
         )
-    came = rows.where(f"NOT {GONE}").groupBy(*chosen).count().where("count > 1")
-    twice = [row.asDict() for row in came.select(*chosen).limit(SHOWN).collect()]
+    several = came.groupBy(*chosen).count().where("count > 1")
+    twice = [row.asDict() for row in several.select(*chosen).limit(SHOWN).collect()]
     if twice:
         raise MergeCardinalityError(
             f"several rows that are new have one key, {', '.join(keys)}: the keys of a pipe tell "

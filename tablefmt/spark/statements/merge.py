@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tablefmt.commit.plan import Staged
 from tablefmt.data.read import read_files
-from tablefmt.errors import CommitRejectedError
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.key_hashes import KEYS_MAX
@@ -47,22 +46,28 @@ from tablefmt.spark.statements.dml import cleaning, rows_with_positions
 from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
 from tablefmt.spark.statements.merge_clauses import Merge
 from tablefmt.spark.statements.merge_columns import MergeColumns
-from tablefmt.spark.statements.source_rows import SourceRows, is_lost
+from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
 from tablefmt.spark.statements.source_versions import with_query
-
-ATTEMPTS = 3
-"""Times that a MERGE reads its source, if executors die with the stored rows."""
-
-SOURCE_LOST = (
-    f"executors that stored the source's rows died in {ATTEMPTS} attempts of this MERGE. Spark's "
-    "UI says why executors die; a source written to files first does not depend on them"
-)
 
 _CLAUSE = "__tablefmt_clause"
 _log = logging.getLogger("tablefmt.spark")
 
 
 def merge_rows(
+    context: TableContext,
+    spark: Session,
+    merge_of: Callable[[TransactionSnapshot], Merge],
+    options: WriteOptions,
+) -> Commit:
+    """Carry out a MERGE, in one commit; run it again if executors died with rows of its source.
+
+    Raises:
+        CommitRejectedError: they died in every attempt. As `merge_once`.
+    """
+    return again_if_lost(NAME, lambda: merge_once(context, spark, merge_of, options))
+
+
+def merge_once(
     context: TableContext,
     spark: Session,
     merge_of: Callable[[TransactionSnapshot], Merge],
@@ -80,7 +85,8 @@ def merge_rows(
         MergeCardinalityError: several source rows would change one row of the table.
         ConstraintViolationError, SchemaMismatchError: a new row does not fit.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
-        exceptions if a query fails. Only CommitUnknownError leaves files.
+        exceptions if a query fails, among them what `is_lost` knows. Only CommitUnknownError leaves
+        files.
     """
     version = context.begin().version
     already = context.applied(options.commit, None, NAME)
@@ -97,11 +103,10 @@ def _merged(
     options: WriteOptions,
     version: int,
 ) -> Commit:
-    lost = 0
     while True:
         pinned = context.pin(version)
         merge = merge_of(pinned)
-        read = version_read(pinned.store, pinned.view, merge.source)
+        read = version_read(pinned.store, pinned.view, merge.origin or merge.source)
         if read is not None:
             version = min(version, read)
         if version == pinned.version:
@@ -109,13 +114,6 @@ def _merged(
                 staged = stage_merge(pinned, spark, merge, options, read)
             except OtherVersionRead as other:
                 version = other.version
-            except Exception as error:
-                if not is_lost(error):
-                    raise
-                lost += 1
-                if lost == ATTEMPTS:
-                    raise CommitRejectedError(SOURCE_LOST) from error
-                _log.warning("MERGE: an executor died with rows of the source; running it again")
             else:
                 return commit_staged(context, staged, options.commit)
         if version > context.view.head.version:
@@ -148,9 +146,13 @@ def stage_merge(
 
 def explain(pinned: TransactionSnapshot, merge: Merge) -> str:
     """How many files of how many a MERGE would open, and why. Reads the source once."""
-    with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
-        looked_at = merge.analysis.looked_at(source.values())
-        return explanation(pinned, looked_at, source.count)
+
+    def explained() -> str:
+        with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
+            looked_at = merge.analysis.looked_at(source.values())
+            return explanation(pinned, looked_at, source.count)
+
+    return again_if_lost(NAME, explained)
 
 
 class _Work:

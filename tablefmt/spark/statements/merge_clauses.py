@@ -49,6 +49,8 @@ class Merge:
     clauses: tuple[SparkClause, ...]
     source: DataFrame
     """A DataFrame."""
+    origin: DataFrame | None = None
+    """The query whose stored rows `source` reads: its plan says which tables. None: `source`'s."""
     bind_target: Callable[[DataFrame], DataFrame]
     """Gives rows of the table the names by which the expressions know them."""
     bind_source: Callable[[DataFrame], DataFrame]

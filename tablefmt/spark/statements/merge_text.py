@@ -33,7 +33,10 @@ from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 
 
 def merge_of(
-    spark: Session, statement: MergeStatement, source: DataFrame
+    spark: Session,
+    statement: MergeStatement,
+    source: DataFrame,
+    origin: DataFrame | None = None,
 ) -> Callable[[TransactionSnapshot], Merge]:
     """The MERGE for a version of the table.
 
@@ -41,6 +44,7 @@ def merge_of(
         spark: the session.
         statement: what to do; expressions are SQL text, or Columns.
         source: a DataFrame.
+        origin: as of `Merge`.
 
     Raises, when it is called:
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
@@ -58,7 +62,7 @@ def merge_of(
             Relation(columns, "s", statement.source_alias),
             session_zone(spark),
         )
-        return _merge(statement, steps, source, reader)
+        return replace(_merge(statement, steps, source, reader), origin=origin)
 
     return of_version
 

@@ -3,30 +3,32 @@ often it is read; and what its keys say of the table's rows.
 
 The rows are stored before any of them is used (decision 0035). An executor that dies while they are
 stored costs time alone. An executor that dies later takes stored rows with it: `is_lost` knows that
-failure, and the MERGE runs again from its source.
+failure, and `again_if_lost` runs the statement again from its source. Pipes use the same.
 
-Spec: MRG-3.
+Spec: MRG-3, PIP-5.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Keys
+from tablefmt.errors import CommitRejectedError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.source_bounds import SourceValues, values_of
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.cached import cached_property
 from tablefmt.model.key_hashes import KEYS_MAX
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis
+from tablefmt.session.merge_analysis import NAME, EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_keys import source_keys
 from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.jvm import loader
@@ -52,6 +54,16 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 _OF_ONE_SIZE = frozenset((*_WHOLE, *_TIMES, "boolean", "float", "double"))
 """Spark's names of types whose values take `_NUMBER_BYTES`."""
 
+ATTEMPTS = 3
+"""Times that a statement reads its source, if executors die with the stored rows."""
+
+SOURCE_LOST = (
+    f"executors that stored the source's rows died in {ATTEMPTS} attempts of this {{}}. Spark's "
+    "UI says why executors die; a source written to files first does not depend on them"
+)
+
+_Done = TypeVar("_Done")
+_log = logging.getLogger("tablefmt.spark")
 
 _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block rdd_\d+_\d+ not found")
 
@@ -59,6 +71,47 @@ _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block rdd_\d+_
 def is_lost(error: BaseException) -> bool:
     """Return whether a job failed because an executor took stored rows with it."""
     return _LOST.search(str(error)) is not None
+
+
+def again_if_lost(name: str, statement: Callable[[], _Done]) -> _Done:
+    """Run a statement that stores rows; run it again if executors died with them.
+
+    Args:
+        name: of the statement, for people.
+        statement: reads its source anew each time, and leaves nothing if it fails.
+
+    Raises:
+        CommitRejectedError: the rows were lost in every attempt. What `statement` raises.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return statement()
+        except Exception as error:
+            if not is_lost(error):
+                raise
+            if not left:
+                raise CommitRejectedError(SOURCE_LOST.format(name)) from error
+            _log.warning("%s: an executor died with rows of the source; running it again", name)
+    raise AssertionError("the last attempt gave nothing and did not fail")
+
+
+def stored_once(rows: DataFrame, name: str) -> DataFrame:
+    """Store the rows of a DataFrame, with the number SOURCE each. However often they are read, they
+    are those of one reading, or the job fails as `is_lost` knows.
+
+    Args:
+        rows: the DataFrame.
+        name: of the statement, for people.
+    """
+    functions = functions_of(rows)
+    numbered = rows.select("*", functions.monotonically_increasing_id().alias(SOURCE))
+    if is_repeatable(rows):
+        return numbered.localCheckpoint(eager=False)
+    if rows.sparkSession.conf.get("spark.speculation", "false") == "true":
+        # Both copies of a stored partition read the same shuffled rows.
+        numbered = numbered.repartition(numbered[SOURCE])
+    with job_description(rows.sparkSession, f"{name}: storing the source"):
+        return numbered.localCheckpoint(eager=True)
 
 
 def is_repeatable(source: DataFrame) -> bool:
@@ -98,17 +151,7 @@ class SourceRows:
             bind: gives the stored rows the names by which expressions know them.
             analysis: of the statement.
         """
-        number = functions_of(source).monotonically_increasing_id().alias(SOURCE)
-        numbered = source.select("*", number)
-        if is_repeatable(source):
-            kept = numbered.localCheckpoint(eager=False)
-        else:
-            if source.sparkSession.conf.get("spark.speculation", "false") == "true":
-                # Both copies of a stored partition read the same shuffled rows.
-                numbered = numbered.repartition(numbered[SOURCE])
-            with job_description(source.sparkSession, "MERGE: storing the source"):
-                kept = numbered.localCheckpoint(eager=True)
-        yield cls(kept, bind, analysis.equated)
+        yield cls(stored_once(source, NAME), bind, analysis.equated)
 
     @cached_property
     def _summarized(self) -> pa.Table:

@@ -10,6 +10,7 @@ from pyspark.sql import functions
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import (
+    ConcurrentModificationException,
     ConcurrentTransactionException,
     ConstraintViolationError,
     InvalidPredicateError,
@@ -343,6 +344,28 @@ def test_a_function_that_reads_a_newer_target_takes_its_columns(
     run = tablefmt.spark.pipe(spark, source, transform=told).into(tablefmt.open(target.uri))
     assert run.commit.version == 3
     assert shown(target) == [(1, "k", 6), (2, "b", 5), (3, "c", 5)]
+
+
+def test_with_keys_a_function_reads_the_target(
+    spark: Any, uri: str, source: tablefmt.Table
+) -> None:
+    """CFL-22: what it read there was changed meanwhile; rows that are stored tell of it too."""
+    target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
+    target.append({"id": [2, 9], "v": ["k", "k"]})
+    meanwhile = [lambda: tablefmt.open(target.uri).update({"v": "'x'"}, "id = 9")]
+
+    def unknown(rows: Any) -> Any:
+        known = tablefmt.spark.read(spark, target.uri).selectExpr("id AS known")
+        while meanwhile:
+            meanwhile.pop()()
+        return rows.join(known, functions.expr("id = known"), "left_anti")
+
+    pipe = tablefmt.spark.pipe(spark, source, transform=unknown)
+    with pytest.raises(ConcurrentModificationException):
+        pipe.into(target.uri, keys="id")
+    assert shown(target) == [(2, "k"), (9, "x")]
+    pipe.into(target.uri, keys="id")
+    assert shown(target) == [(1, "a"), (2, "k"), (3, "c"), (9, "x")]
 
 
 def test_second_rows_of_keys_and_zeros_by_spark(spark: Any, uri: str) -> None:

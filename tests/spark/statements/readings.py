@@ -1,4 +1,4 @@
-"""A source of a MERGE that differs each time it is computed."""
+"""A source of a MERGE that differs each time it is computed, and stored rows that are lost."""
 
 from __future__ import annotations
 
@@ -59,3 +59,19 @@ def model(number: int) -> list[tuple[int, str]]:
     read = range(5 * number, 5 * number + 5)
     rows = [(i, f"reading {number}" if i in read else "old") for i in range(KEYS)]
     return [*rows, (1000, "reading 0")]
+
+
+class Dropping:
+    """Lets go of what is stored of RDDs, as executors do that die."""
+
+    def __init__(self, spark: Any) -> None:
+        self._context = spark.sparkContext._jsc.sc()
+        self._known = {info.id() for info in self._context.getRDDStorageInfo()}
+
+    def drop(self, *, oldest: bool = False) -> bool:
+        """Drop what is stored since, or the `oldest` of it; False: there is nothing yet."""
+        stored = {i.id() for i in self._context.getRDDStorageInfo() if i.numCachedPartitions() > 0}
+        found = sorted(stored - self._known)
+        for number in found[:1] if oldest else found:
+            self._context.unpersistRDD(number, True)
+        return bool(found)

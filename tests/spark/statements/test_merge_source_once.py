@@ -18,7 +18,7 @@ from tablefmt.errors import CommitRejectedError
 from tablefmt.spark.statements import merge
 from tablefmt.spark.statements.source_rows import is_repeatable
 from tests.spark.looking import data_files, everything, strays
-from tests.spark.statements.readings import KEYS, differing, model
+from tests.spark.statements.readings import KEYS, Dropping, differing, model
 
 
 @pytest.fixture
@@ -36,23 +36,6 @@ def rows_of(uri: str) -> list[tuple[int, str]]:
 def run(table: Any, source: Any) -> Any:
     asked = table.merge(source, "t.id = s.k").when_matched_update({"v": "s.w"})
     return asked.when_not_matched_insert({"id": "s.k", "v": "s.w"}).execute()
-
-
-class Dropping:
-    """Lets go of what is stored of RDDs, as executors do that die."""
-
-    def __init__(self, spark: Any) -> None:
-        self._context = spark.sparkContext._jsc.sc()
-        self._known = {info.id() for info in self._context.getRDDStorageInfo()}
-
-    def drop(self) -> bool:
-        """Drop what is stored since; False: there is nothing yet."""
-        found = False
-        for info in self._context.getRDDStorageInfo():
-            if info.id() not in self._known and info.numCachedPartitions() > 0:
-                self._context.unpersistRDD(info.id(), True)
-                found = True
-        return found
 
 
 def test_a_partition_lost_while_the_source_is_read_gives_no_key_twice(

@@ -1,0 +1,79 @@
+"""A pipe with keys whose function gives other rows each time, and stored rows that are lost.
+
+The target is what one reading gives. Spec: PIP-5, MRG-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tablefmt
+import tablefmt.spark
+from tablefmt.errors import CommitRejectedError
+from tablefmt.spark.entry import pipe as pipes
+from tablefmt.spark.statements.merge_text import merge_of
+from tests.spark.looking import everything, strays
+from tests.spark.statements.readings import KEYS, Dropping, differing
+
+
+@pytest.fixture
+def run(spark: Any, uri: str, tmp_path: Path) -> Callable[[], Any]:
+    """A second run: all keys go, and those come that `differing` gives."""
+    source = tablefmt.create(f"{uri}-source", "id BIGINT, v STRING")
+    source.append({"id": list(range(KEYS)), "v": ["old"] * KEYS})
+    tablefmt.spark.pipe(spark, source).into(uri, keys="id")
+    source.update({"v": "'new'"})
+    asked = []
+
+    def made(rows: Any) -> Any:
+        asked.append(rows)
+        if len(asked) == 2:
+            return rows
+        return differing(spark, tmp_path, waits=False).selectExpr("k AS id", "w AS v")
+
+    return lambda: tablefmt.spark.pipe(spark, source, transform=made).into(uri, keys="id")
+
+
+def rows_of(uri: str) -> list[tuple[int, str]]:
+    rows = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pylist()
+    return sorted((row["id"], row["v"]) for row in rows)
+
+
+def test_rows_lost_after_their_keys_were_compared_are_read_again_as_a_whole(
+    spark: Any, uri: str, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a second reading came, and keys that were gone by the first one went."""
+    dropping, times = Dropping(spark), []
+
+    def dropped(*given: Any) -> Any:
+        if not times:
+            assert dropping.drop(oldest=True)
+        times.append(1)
+        return merge_of(*given)
+
+    monkeypatch.setattr(pipes, "merge_of", dropped)
+    done = run()
+    assert len(times) == 2
+    assert rows_of(uri) == [*((i, "reading 1") for i in range(5, 10)), (1000, "reading 0")]
+    assert done.rows == KEYS + 1
+
+
+def test_rows_lost_in_every_attempt_leave_target_and_cursor(
+    spark: Any, uri: str, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropping = Dropping(spark)
+
+    def dropped(*given: Any) -> Any:
+        assert dropping.drop()
+        return merge_of(*given)
+
+    monkeypatch.setattr(pipes, "merge_of", dropped)
+    before, version = everything(uri), tablefmt.open(uri).version
+    with pytest.raises(CommitRejectedError, match="died in 3 attempts of this pipe"):
+        run()
+    assert strays(uri, before) == []
+    assert tablefmt.open(uri).version == version
