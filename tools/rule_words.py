@@ -177,7 +177,7 @@ WORDS: dict[str, str] = {
     "TIM-4": "time version travel as_of timestamp",
     "STR-10": "sink told option mode refuse query",
     "STR-11": "batch appli once repeat id",
-    "STR-12": "run query race concurrent digest",
+    "STR-12": "run query race concurrent digest content offset checkpoint",
     "STR-13": "batch commit complete mode table empty rows number",
     "STR-14": "batch follow before table replaced anew gone missing place",
     "STR-15": "column schema misfit",

@@ -10,7 +10,7 @@ from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
 from tablefmt.model.entry import Entry
-from tablefmt.model.fingerprints import differ
+from tablefmt.model.fingerprints import advice_for, differ
 from tablefmt.model.integers import whole_number
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
@@ -133,7 +133,7 @@ class TableContext:
         if version == last.version and differ(last.digest, digest):
             raise IdempotenceError(
                 f"version {version} of application {application_id!r} was applied at version {at} "
-                "with other content; use a new application version for new content"
+                f"with other content; {advice_for(digest)}"
             )
         try:
             when = from_micros(self.view.timestamp_at(at))

@@ -322,6 +322,16 @@ TEXT = digest_of(None, "DELETE", "id = 1")
         (OLD_TEXT, OLD_ROWS, True),
         ("another:1", "rows:1", False),
         ("another:1", OLD_ROWS, False),
+        # STR-12: of streams. Two runs in a race differ whatever their batches hold.
+        ("run:a", "run:b", True),
+        ("run:a/1", "run:b/1", True),
+        ("run:a/1", "batch:1", False),
+        ("run:a/1", "batch:2", True),
+        ("run:a", "batch:1", False),
+        ("batch:1", "batch:2", True),
+        ("batch:1", "rows:1", False),
+        ("batch:1", TEXT, False),
+        ("batch:1", OLD_ROWS, False),
     ],
 )
 def test_which_digests_are_of_other_content(

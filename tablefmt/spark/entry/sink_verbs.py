@@ -22,6 +22,7 @@ from tablefmt.spark.entry.callers import frame_of, place, session_of
 from tablefmt.spark.entry.delta_settings import default_properties, with_settings
 from tablefmt.spark.entry.write import append_rows, overwrite_rows, write_first
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
+from tablefmt.spark.runtime.stream_batches import content_of
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.spark.streams.sink import (
     Applied,
@@ -83,8 +84,10 @@ def _batch(
     Returns:
         The id of the table.
     """
-    sink, store = _sink(session_of(session), mode, given, partition_by)
-    batch = Batch(number=number, query=query, run=run)
+    spark = session_of(session)
+    sink, store = _sink(spark, mode, given, partition_by)
+    content = None if query is None else content_of(spark, query, number)
+    batch = Batch(number=number, query=query, run=run, content=content)
     options = options_of(sink, batch)
     rows = frame_of(session, data)
     context = open_for(batch, sink, store, begun)

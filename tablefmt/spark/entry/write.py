@@ -15,6 +15,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
+from tablefmt.model.fingerprints import without_run
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations import first_rows
@@ -39,6 +40,7 @@ from tablefmt.spark.entry.session import is_stopped
 from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame
+from tablefmt.spark.runtime.stream_batches import with_batch
 from tablefmt.spark.statements.open_logs import open_if_there
 from tablefmt.spark.statements.replace import replace_rows, replaced_by
 from tablefmt.spark.statements.source_versions import pin_query, with_query
@@ -119,8 +121,9 @@ def append_rows(
     Raises as `write`.
     """
     check_frame(df)
+    options = with_batch(options, df.sparkSession)
     head = context.begin(refresh=refresh)
-    already = context.applied(options.commit, None, NAME)
+    already = context.applied(options.commit, without_run(options.digest), NAME)
     if already is not None:
         return already
     transaction = context.environment.nonce()
@@ -185,6 +188,7 @@ def overwrite_rows(
     Raises as `write`.
     """
     check_frame(df)
+    options = with_batch(options, df.sparkSession)
     head = context.begin(refresh=refresh)
     where, dynamic = options.replace_where, options.dynamic_partitions
     rows = None
@@ -199,7 +203,7 @@ def overwrite_rows(
         except Exception as error:
             raise _explained(error, df, metadata) or error from None
     check_overwritable(head.metadata, where, dynamic)
-    already = context.applied(options.commit, None, name)
+    already = context.applied(options.commit, without_run(options.digest), name)
     if already is not None:
         return already
     if wanted is not None:
@@ -303,6 +307,7 @@ def write_first(
     Raises:
         TableExistsError: another one was made meanwhile. As `write`.
     """
+    options = with_batch(options, df.sparkSession)
     measured = Measured.start(SYSTEM.monotonic, store)
     prepare_first(store, options)
     transaction = SYSTEM.nonce()

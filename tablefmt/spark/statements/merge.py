@@ -18,6 +18,7 @@ from tablefmt.commit.plan import Staged
 from tablefmt.data.read import read_files
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
+from tablefmt.model.fingerprints import without_run
 from tablefmt.model.key_hashes import KEYS_MAX
 from tablefmt.session.context import TableContext
 from tablefmt.session.merge_analysis import NAME, check_may_change
@@ -42,6 +43,7 @@ from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
+from tablefmt.spark.runtime.stream_batches import with_batch
 from tablefmt.spark.statements.dml import cleaning, rows_with_positions
 from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
 from tablefmt.spark.statements.merge_clauses import Merge
@@ -88,8 +90,9 @@ def merge_once(
         exceptions if a query fails, among them what `is_lost` knows. Only CommitUnknownError leaves
         files.
     """
+    options = with_batch(options, spark)
     version = context.begin().version
-    already = context.applied(options.commit, None, NAME)
+    already = context.applied(options.commit, without_run(options.digest), NAME)
     if already is not None:
         return already
     with under_ansi(spark) as ansi:
@@ -115,7 +118,7 @@ def _merged(
             except OtherVersionRead as other:
                 version = other.version
             else:
-                return commit_staged(context, staged, options.commit)
+                return commit_staged(context, staged, options.commit, options.digest)
         if version > context.view.head.version:
             context.view.refresh()
 

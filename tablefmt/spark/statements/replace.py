@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from tablefmt.commit.plan import Staged
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.entry import Metadata
+from tablefmt.model.fingerprints import without_run
 from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import TableContext
@@ -82,7 +83,7 @@ def replace_rows(
     """
     head = context.view.head
     check_may_remove(head.metadata)
-    already = context.applied(options.commit, None, NAME)
+    already = context.applied(options.commit, without_run(options.digest), NAME)
     if already is not None:
         return already
     read = pin_query(context, df)
@@ -92,7 +93,7 @@ def replace_rows(
         staged = _stage(pinned, moved(df, ansi), where, target, options)
     if read is not None:
         staged = with_query(staged, pinned)
-    return commit_staged(context, staged, options.commit)
+    return commit_staged(context, staged, options.commit, options.digest)
 
 
 def _stage(

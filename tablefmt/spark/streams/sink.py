@@ -15,7 +15,7 @@ from tablefmt.errors import (
     TableReplacedError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.fingerprints import of_run
+from tablefmt.model.fingerprints import of_batch
 from tablefmt.spark.options import (
     WriteOptions,
     check_not_clustered,
@@ -53,6 +53,8 @@ class Batch:
     """Id of the query, which its checkpoint keeps; None: not known."""
     run: str | None
     """Id of this run of the query."""
+    content: str | None = None
+    """Digits that tell its rows; None: not known."""
 
 
 def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = ()) -> Sink:
@@ -135,7 +137,7 @@ def options_of(sink: Sink, batch: Batch) -> WriteOptions:
     return replace(
         sink.options,
         commit=replace(sink.options.commit, application=application),
-        digest=None if batch.run is None else of_run(batch.run),
+        digest=of_batch(batch.content, batch.run),
     )
 
 

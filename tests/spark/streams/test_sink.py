@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import tablefmt.spark
 from tablefmt.errors import (
     ConcurrentTransactionException,
     ConstraintViolationError,
+    IdempotenceError,
     InvalidRangeError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -22,7 +24,11 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.log.names import entry_key
+from tablefmt.operations.append import append_files
+from tablefmt.session.options import CommitOptions
+from tablefmt.session.staging import commit_staged
 from tablefmt.spark.entry import sink_verbs, write
+from tablefmt.spark.runtime.stream_batches import content_of
 from tablefmt.spark.statements import open_logs
 from tablefmt.store.local import LocalStore
 from tests.races import race
@@ -239,15 +245,19 @@ def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed,
 
 
 def test_a_given_id_takes_the_place_of_the_querys_own(feed: Feed, uri: str, tmp_path: Path) -> None:
-    """STR-11: a second checkpoint under the same id is the same stream: its batch 0 is there."""
+    """STR-11, STR-12: a second checkpoint under the same id is the same stream: its batch 0 is
+    there, and has to be the same."""
     feed.put(1, 2)
     feed.run(uri, txnAppId="orders", userMetadata="by stream")
     assert application_ids(uri) == ["orders"]
     other = Feed(feed.spark, tmp_path / "other")
     other.put(8)
-    other.put(9)
-    other.run(uri, txn_app_id="orders")
-    assert rows(uri) == [*feed.rows, (9, "b")]
+    with pytest.raises(IdempotenceError, match="Start with a new checkpoint and a new txnAppId"):
+        other.run(uri, txnAppId="orders")
+    shutil.rmtree(feed.checkpoint)
+    feed.put(9)
+    feed.run(uri, txn_app_id="orders")
+    assert rows(uri) == feed.rows
     assert [batch for _, batch, _ in entries(uri)] == [0, 1]
 
 
@@ -337,3 +347,117 @@ def test_what_a_batch_asks_of_the_log(
     assert seen == [
         ("get", newest), ("get", following), ("found", newest), ("put_if_absent", following)
     ]  # fmt: skip
+
+
+def put_back(feed: Feed, saved: Path) -> None:
+    """The checkpoint as it was when it was saved."""
+    shutil.rmtree(feed.checkpoint)
+    shutil.copytree(saved, feed.checkpoint)
+
+
+FORMS = ["sink", "sink by txnAppId", "foreachBatch", "foreachBatch by MERGE"]
+
+
+def run_as(form: str, feed: Feed, uri: str, frame: Any = None) -> None:
+    """Run the query in one of the forms until all that is new was written."""
+    if form.startswith("sink"):
+        feed.run(uri, frame=frame, **({"txnAppId": "app"} if "txnAppId" in form else {}))
+        return
+
+    def each(batch: Any, number: int) -> None:
+        if "MERGE" in form and tablefmt.exists(uri):
+            merge = tablefmt.spark.open(feed.spark, uri).merge(batch, "t.id = s.id")
+            merge.when_not_matched_insert_all().execute(application=("app", number))
+            return
+        writer = batch.write.format("tablefmt").mode("append")
+        writer.options(txnAppId="app", txnVersion=number).save(uri)
+
+    stream = feed.batches() if frame is None else frame
+    writer = stream.writeStream.foreachBatch(each).trigger(availableNow=True)
+    ended(lambda: writer.option("checkpointLocation", str(feed.checkpoint)).start())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_batch_under_a_used_number_is_refused(
+    feed: Feed, uri: str, tmp_path: Path, form: str
+) -> None:
+    """STR-12, CFL-7: IdempotenceError. A checkpoint is put back; the source has other files."""
+    feed.put(1, 2)
+    run_as(form, feed, uri)
+    shutil.copytree(feed.checkpoint, tmp_path / "saved")
+    feed.put(3)
+    run_as(form, feed, uri)
+    # Of what was written, a batch that is repeated is another plan of the same rows.
+    put_back(feed, tmp_path / "saved")
+    run_as(form, feed, uri)
+    assert rows(uri) == feed.rows
+    put_back(feed, tmp_path / "saved")
+    next(iter(feed.source.glob("00001*"))).unlink()
+    feed.put(4)
+    with pytest.raises(Exception, match="with other content"):
+        run_as(form, feed, uri)
+    assert rows(uri) == [(1, "b"), (2, "a"), (3, "b")]
+    assert_no_other_files(uri)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_batch_that_is_repeated_is_applied_already(feed: Feed, uri: str, form: str) -> None:
+    """STR-11, STR-12: Spark was killed between our commit and its note; the source has grown."""
+    feed.put(1, 2)
+    run_as(form, feed, uri)
+    feed.put(3)
+    run_as(form, feed, uri)
+    feed.forget(1)
+    feed.put(4)
+    run_as(form, feed, uri)
+    assert rows(uri) == feed.rows
+    assert [batch for _, batch, _ in entries(uri)] == [0, 1, 2]
+
+
+def test_a_source_of_ours_says_what_a_batch_holds(
+    feed: Feed, spark: Any, uri: str, tmp_path: Path
+) -> None:
+    """STR-12: offsets of a table as the source, and a checkpoint that was put back."""
+    source = str(tmp_path / "table")
+    tablefmt.write([{"id": 1, "p": "x"}], source)
+
+    def frame() -> Any:
+        return spark.readStream.format("tablefmt").load(source)
+
+    feed.run(uri, frame=frame())
+    shutil.copytree(feed.checkpoint, tmp_path / "saved")
+    tablefmt.open(source).append([{"id": 2, "p": "x"}])
+    feed.run(uri, frame=frame())
+    put_back(feed, tmp_path / "saved")
+    tablefmt.open(source).append([{"id": 3, "p": "x"}])
+    with pytest.raises(IdempotenceError, match="with other content"):
+        feed.run(uri, frame=frame())
+    assert rows(uri) == [(1, "x"), (2, "x")]
+
+
+def test_a_batch_that_spark_does_not_tell_of_is_logged_once(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """STR-12: a made-up id, and a query that does not run; no error of Spark's."""
+    unknown = str(uuid.uuid4())
+    for number in range(2):
+        assert content_of(spark, "no id", number) is content_of(spark, unknown, number) is None
+    told = [record for record in caplog.records if unknown in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING"]
+
+
+def test_an_older_entry_without_a_content_counts_as_equal(spark: Any, uri: str) -> None:
+    """STR-12, CFL-7: its writer noted the run alone as the digest, or nothing."""
+    tablefmt.write([{"id": 1}], uri)
+    table = tablefmt.open(uri)
+    context = table.context
+    for number, digest in enumerate([None, "run:before"]):
+        options = CommitOptions(application=("q", number))
+        staged = append_files(
+            context.environment.nonce(), None, table.refresh().context.view.head.metadata,
+            read_version=table.version,
+        )  # fmt: skip
+        commit_staged(context, staged, options, digest)
+        before = everything(uri)
+        batch_of(spark, uri, "after", number, 7)()
+        assert everything(uri) == before

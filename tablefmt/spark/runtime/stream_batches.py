@@ -1,0 +1,108 @@
+"""What a micro-batch holds, as one digest. Spec: STR-12.
+
+A batch number identifies a batch only while the checkpoint folder is whole: a folder that was put
+back gives a used number to other rows. So the digest covers the offsets between which a batch lies,
+as Spark noted them before the batch ran. An offset of a source of files is a mere number, so the
+digest covers the paths of the files too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import replace
+from functools import cache
+from uuid import UUID
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from tablefmt.model.fingerprints import of_batch
+from tablefmt.spark.options import WriteOptions
+from tablefmt.spark.runtime.frames import JavaObject, Session
+
+_log = logging.getLogger(__name__)
+
+QUERY = "sql.streaming.queryId"
+NUMBER = "streaming.sql.batchId"
+"""Local properties that Spark sets in the thread of a query."""
+
+
+def with_batch(options: WriteOptions, spark: Session) -> WriteOptions:
+    """Add the digest of the batch to the options of a write in `foreachBatch`.
+
+    The options stay as they are without an application version, with one that is not the number of
+    the batch, and in a session that cannot ask the JVM, as over Connect.
+    """
+    application = options.commit.application
+    context = getattr(spark, "_sc", None)
+    if application is None or options.digest is not None or context is None:
+        return options
+    query, number = context.getLocalProperty(QUERY), context.getLocalProperty(NUMBER)
+    if not query or number != str(application[1]):
+        return options
+    return replace(options, digest=of_batch(content_of(spark, query, application[1]), None))
+
+
+def content_of(spark: Session, query: str, number: int) -> str | None:
+    """Return 64 hex digits that identify the rows of a batch; None: Spark does not say.
+
+    Args:
+        spark: any session of the query's application.
+        query: id of the query.
+        number: of the batch that the query works on.
+    """
+    reason: object = "the query is not running"
+    try:
+        running = _running(spark, query)
+        if running is not None:
+            log = running.offsetLog()
+            ends = [log.get(number - 1), log.get(number)]
+            if ends[1].isDefined():
+                # The log holds times, watermarks and settings too; `toString` leaves them out.
+                told = [end.toString() for end in ends]
+                told += sorted(_files(running.lastExecution().logical()))
+                return hashlib.sha256("\n".join(told).encode()).hexdigest()
+            reason = "the offset log does not have the batch"
+    except (Py4JError, PySparkException, TypeError, AttributeError) as error:
+        # Spark may name its classes otherwise in another release.
+        reason = error
+    _warn(query, str(reason))
+    return None
+
+
+def _running(spark: Session, query: str) -> JavaObject | None:
+    try:
+        UUID(query)
+    except ValueError:
+        return None
+    jvm = spark._jvm
+    assert jvm is not None
+    queries = spark._jsparkSession.sharedState().activeStreamingQueries()
+    return queries.get(jvm.java.util.UUID.fromString(query))
+
+
+def _files(plan: JavaObject) -> list[str]:
+    """Return the paths of the files that a batch reads from sources of files."""
+    found: list[str] = []
+    leaves = plan.collectLeaves()
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        if not leaf.isStreaming() or not leaf.getClass().getName().endswith(".LogicalRelation"):
+            continue
+        relation = leaf.relation()
+        if relation.getClass().getName().endswith(".HadoopFsRelation"):
+            # As they are in the checkpoint: a file may be deleted after the batch was committed.
+            found += relation.location().rootPaths().mkString("\n").split("\n")
+    return found
+
+
+@cache
+def _warn(query: str, reason: str) -> None:
+    """Log once per query and reason."""
+    _log.warning(
+        "query %s: cannot find out which offsets its batches have (%s). If its checkpoint folder "
+        "is put back, another batch under a used number is taken for the one that was written",
+        query,
+        reason,
+    )
