@@ -44,6 +44,8 @@ def check_workers(spark: Session) -> None:
 def _answer(spark: Session) -> str:
     """What a worker says: "" if it has tablefmt, else its interpreter and its error."""
 
+    from pyspark.sql.types import StringType
+
     # PySpark sends a function by its module's name, but one inside another function by its code.
     def tablefmt_in_workers(_: int) -> str:
         import sys
@@ -55,8 +57,8 @@ def _answer(spark: Session) -> str:
             return f"{python}\t{type(error).__name__}: {error}"
         return ""
 
-    # Without Arrow, which such a worker may lack too.
-    asked = functions_of(spark).udf(tablefmt_in_workers, "string", useArrow=False)
+    # Without Arrow, which such a worker may lack too. A type by name would need a JVM at hand.
+    asked = functions_of(spark).udf(tablefmt_in_workers, StringType(), useArrow=False)
     try:
         answered: str = spark.range(0, 1, 1, 1).select(asked("id")).collect()[0][0]
     except Exception as error:
