@@ -140,7 +140,7 @@ class Changes(BatchSource):
         return left
 
     def _plan(self, schema: Schema) -> list[FileChanges]:
-        """What is read for an answer of these columns, file by file."""
+        """Return what is read for an answer of these columns, file by file."""
         return planned(self.view, self.range, self.content, schema, whole=self._whole)
 
     def _surviving(self, change: FileChanges, unlooked: frozenset[int]) -> FileChanges | None:

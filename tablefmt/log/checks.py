@@ -18,7 +18,7 @@ FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 
 def is_field_id(text: str) -> bool:
-    """Whether a text is the id of a field."""
+    """Return whether a text is the id of a field."""
     return FIELD_ID.fullmatch(text) is not None
 
 

@@ -153,7 +153,7 @@ _OWN_RE2 = f"^(?:{_OWN.pattern})$"
 
 
 def first_path_problem(paths: pa.ChunkedArray) -> str | None:
-    """What is wrong with the first of many paths that is refused (KEY-2), or None.
+    """Return what is wrong with the first of many paths that is refused (KEY-2), or None.
 
     Nearly all are told to be sound by their bytes together; `path_problem` judges every other.
     """

@@ -59,7 +59,7 @@ def _parted(digest: str) -> tuple[str, str]:
 
 
 def _batch(form: str, value: str) -> str:
-    """What a digest says of the rows of a batch, if anything."""
+    """Return what a digest says of the rows of a batch, if anything."""
     if form == RUN:
         return value.partition("/")[2]
     return value if form == BATCH else ""

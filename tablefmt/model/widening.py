@@ -43,7 +43,7 @@ def is_wider_of_kind(old: Type, new: Type) -> bool:
 
 
 def share_origin(one: Type, other: Type) -> bool:
-    """Whether a column may have had both types: each is a type that some type can widen to.
+    """Return whether a column may have had both types: each is a type that some type can widen to.
 
     A restore brings the older type back, and another way of widening may follow (RET-3).
     """

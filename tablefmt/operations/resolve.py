@@ -82,7 +82,7 @@ def _entries_from(context: TableContext, version: int) -> tuple[list[StoredEntry
 
 
 def _ends_below(store: Store, version: int) -> bool:
-    """Whether the entry after a version is gone: what is up to it was given up (RET-9)."""
+    """Return whether the entry after a version is gone: what is up to it was given up (RET-9)."""
     newest, _ = newest_entry(store, version, version)
     return newest > version and store.get_many([entry_key(version + 1)]) == [None]
 

@@ -118,7 +118,7 @@ def _check_spelling(text: str) -> None:
 
 
 def _is_ours(scheme: str, text: str) -> bool:
-    """Whether a scheme is one that tables can have; others are refused by name (STO-11)."""
+    """Return whether a scheme is one that tables can have; others are refused by name (STO-11)."""
     return scheme in ("s3", "s3a", "memory", "file") or _NO_SLASH.match(text) is not None
 
 

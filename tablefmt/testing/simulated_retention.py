@@ -153,7 +153,7 @@ class Handle:
         return max(seconds_between(moment, now), was_set_back(moment, now))
 
     def is_long_since(self, moment: Moment) -> bool:
-        """Whether the head may be below the horizon."""
+        """Return whether the head may be below the horizon."""
         return self.world.rules.looks and self.seconds_since(moment) > ENTRY_SECONDS_MIN / 2
 
     def append(self, name: str) -> Actor:

@@ -131,7 +131,7 @@ def _is_like(kind: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
-    """What is wrong with values of some lines of a segment; None for nothing.
+    """Return what is wrong with values of some lines of a segment; None for nothing.
 
     Args:
         columns: some of its columns, at any lines.
@@ -207,7 +207,7 @@ def _is_text(column: pa.ChunkedArray) -> bool:
 
 
 def numbers_problem(ids: Numbers, added: Numbers, segment: SegmentPart) -> str | None:
-    """What is wrong with the ids of all lines, and the versions that added them.
+    """Return what is wrong with the ids of all lines, and the versions that added them.
 
     Ids are given out in the order of versions (ADD-2), each once.
     """
@@ -236,7 +236,7 @@ def _by_id(ids: Numbers, added: Numbers) -> Numbers | None:
 
 
 def sums_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
-    """What is wrong with columns of all lines beside what the root says of them together.
+    """Return what is wrong with columns of all lines beside what the root says of them together.
 
     Raises:
         CorruptEntryError, pyarrow.ArrowException: the root says what no column can have.
@@ -263,7 +263,7 @@ def _is_beyond(column: str, found: Any, said: pa.Array) -> bool:
 
 
 def summary_of(known: Mapping[str, Any], field: Field) -> dict[str, pa.Array]:
-    """What a root says of a column, as Arrow arrays of one element.
+    """Return what a root says of a column, as Arrow arrays of one element.
 
     Raises:
         CorruptEntryError, pyarrow.ArrowException: it is none of the column's type.
@@ -295,7 +295,7 @@ def delta_problem(columns: pa.Table, limits: Limits) -> str | None:
 def deletes_sum_problem(
     files: Numbers, versions: Numbers, rows: Numbers, live: Mask, deleted: int
 ) -> str | None:
-    """What is wrong with all lines of all parts of `deletes` together.
+    """Return what is wrong with all lines of all parts of `deletes` together.
 
     Args:
         files: of each line.

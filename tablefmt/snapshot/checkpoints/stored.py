@@ -178,7 +178,7 @@ class StoredColumns(FileColumns):
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Where values of the root are read."""
+        """Return where values of the root are read."""
         try:
             yield
         except (CorruptEntryError, pa.ArrowException, TypeError, OverflowError) as error:

@@ -42,7 +42,7 @@ def check_workers(spark: Session) -> None:
 
 
 def _answer(spark: Session) -> str:
-    """What a worker says: "" if it has tablefmt, else its interpreter and its error."""
+    """Return what a worker says: "" if it has tablefmt, else its interpreter and its error."""
 
     from pyspark.sql.types import StringType
 

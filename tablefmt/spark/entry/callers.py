@@ -150,7 +150,7 @@ def check_no_folder(name: str, table: CatalogTable) -> None:
 
 
 def is_view(spark: Session, name: str) -> bool:
-    """Whether SQL calls a view so: a temporary one, or one of the session's catalog."""
+    """Return whether SQL calls a view so: a temporary one, or one of the session's catalog."""
     state = spark._jsparkSession.sessionState()
     words = name_parts(spark, name)
     if not _in_session_catalog(state.catalogManager(), words):

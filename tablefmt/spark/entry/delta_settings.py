@@ -97,12 +97,12 @@ def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merges_schemas(spark: Session) -> bool:
-    """Whether the session says that writes bring new columns."""
+    """Return whether the session says that writes bring new columns."""
     return bool(_flag(spark, "schema.autoMerge.enabled"))
 
 
 def may_break_transactions(spark: Session) -> bool:
-    """Whether the session says that VACUUM need not spare transactions under way."""
+    """Return whether the session says that VACUUM need not spare transactions under way."""
     return _flag(spark, "retentionDurationCheck.enabled") is False
 
 

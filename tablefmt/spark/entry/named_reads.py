@@ -35,7 +35,7 @@ _SPARKS_OWN = frozenset({"versionasof", "timestampasof"})
 
 
 def _named(session: JavaObject, parts: str, within: str, given: str, streaming: bool) -> str | None:
-    """What a read by name with options stands for.
+    """Return what a read by name with options stands for.
 
     Args:
         parts: the name, as JSON.
