@@ -291,7 +291,7 @@ class Driver:
         return self._winners(request.version)
 
     def _stood_still(self, attempt: Attempt) -> bool:
-        """Whether the head was heard of so long ago that it is no base for a first put (RET-9)."""
+        """Return whether the head is too old to be the base of a first put (RET-9)."""
         view = self.view
         return (
             view is not None and not attempt.maybe_sent and view.contact.is_long_since(self.heard)

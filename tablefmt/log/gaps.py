@@ -76,7 +76,7 @@ def oldest_of(newest: int, body: bytes | None) -> int:
 
 
 def is_followed(store: Store, version: int, digest: str) -> bool | None:
-    """Whether the entry with this digest, which is at `version`, is in the log (LOG-1, LOG-8).
+    """Return whether the log has the entry with this digest at `version` (LOG-1, LOG-8).
 
     Returns:
         True: nothing is above it, or what is lies on it. False: what is above it lies on another

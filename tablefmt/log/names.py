@@ -173,7 +173,7 @@ def first_path_problem(paths: pa.ChunkedArray) -> str | None:
 
 
 def _are_plain(paths: pa.StringArray) -> bool:
-    """Whether all are of printable ASCII, below `data/`, with no part that begins with a dot."""
+    """Return whether all are printable ASCII below `data/`, with no part that begins with a dot."""
     if paths.type != pa.string() or paths.null_count or not len(paths):
         return False
     ends = np.frombuffer(paths.buffers()[1], np.int32)[paths.offset : paths.offset + len(paths) + 1]

@@ -61,7 +61,7 @@ class Contact:
         return self.is_long_since(self.heard_at)
 
     def is_long_since(self, heard_at: Moment) -> bool:
-        """Whether what was newest at a moment may have come to be below the horizon since."""
+        """Return whether the head of a moment may be below the horizon by now."""
         return self.seconds_since(heard_at) > ENTRY_SECONDS_MIN / 2
 
     def seconds_since(self, moment: Moment) -> float:

@@ -70,7 +70,7 @@ class Limits:
 
 
 def columns_problem(schema: pa.Schema, limits: Limits) -> str | None:
-    """What is wrong with the columns of a segment, by the part's footer; None for nothing."""
+    """Return what is wrong with a segment's columns, by the footer; None for nothing."""
     names = schema.names
     values = [f"partition.{i}" for i in sorted(limits.partition_ids)]
     missing = [name for name in (*_NEEDED, *values) if name not in names]

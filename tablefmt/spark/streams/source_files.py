@@ -234,7 +234,7 @@ class StreamFiles:
                 self._planned[version] = FileSet(changes, whole=self.options.changes)
 
     def _holds(self, range_: Covered) -> bool:
-        """Whether the types of the stream's columns hold the values of all rows of a range."""
+        """Return whether the stream's columns can hold all values of a range."""
         try:
             plan = partial(planned, self.view, range_, "changes")
             return widened(self.view, range_, self.schema, plan) == self.schema
