@@ -345,6 +345,7 @@ import gc, socket, sys
 def refuse(*_, **__): raise AssertionError("network")
 socket.socket.connect = refuse
 import tablefmt
+import tablefmt.spark
 assert gc.isenabled()
 for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich", "duckdb"):
     assert name not in sys.modules, name

@@ -49,6 +49,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.driver.memory": "2g",
             "spark.executor.memory": "1g",
             "spark.executor.extraJavaOptions": jvms.options(),
+            # Two clusters that start in one second would share a folder, and the first to end
+            # would remove it.
+            "spark.deploy.appIdPattern": f"app-%s-%04d-{os.getpid()}",
             # Python workers run functions of the tests.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
             "spark.sql.session.timeZone": ZONE,

@@ -14,9 +14,6 @@ from dataclasses import replace
 from functools import cache
 from uuid import UUID
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from tablefmt.model.fingerprints import of_batch
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.frames import JavaObject, Session
@@ -52,6 +49,9 @@ def content_of(spark: Session, query: str, number: int) -> str | None:
         query: id of the query.
         number: of the batch that the query works on.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     reason: object = "the query is not running"
     try:
         running = _running(spark, query)
