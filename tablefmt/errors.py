@@ -26,19 +26,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from tablefmt.printable import printable, printable_lines
+
 
 class TablefmtError(Exception):
     """The base of every error this package raises on purpose."""
 
     kind: ClassVar[str] = "tablefmt"
 
+    def __str__(self) -> str:
+        """Return the message in one line; what it quotes drives no terminal (SEC-1)."""
+        return printable(super().__str__())
+
 
 class TableNotFoundError(TablefmtError):
-    """There is no table at this place (or it was dropped).
-
-    Attributes:
-        found: What is there instead, such as "a Delta table is there"; "" if nothing is known.
-    """
+    """There is no table at this place, or it was dropped; `found` says what is there instead."""
 
     kind = "table_not_found"
 
@@ -188,7 +190,7 @@ class ConcurrentModificationException(TablefmtError):
         for name, items in self.evidence.items():
             if not name.endswith("_count"):
                 lines.append(f"  {name:<9} {_listed(items, self.evidence.get(name + '_count'))}")
-        return "\n".join([*lines, f"  advice    Nothing was committed. {self.advice}"])
+        return printable_lines([*lines, f"  advice    Nothing was committed. {self.advice}"])
 
     def as_dict(self) -> dict[str, Any]:
         """The same for a machine."""
@@ -404,11 +406,9 @@ class SchemaMismatchError(TablefmtError):
 
 
 class ConstraintViolationError(TablefmtError):
-    """Rows that break NOT NULL, a CHECK, or `appendOnly`.
+    """Rows that break NOT NULL, a CHECK (`constraint` is its name), or `appendOnly`.
 
-    Attributes:
-        constraint: name of the CHECK; None where it is another one.
-        row: one row that breaks it, the columns that tell something; None where it is not known.
+    `row` is one that breaks it, the columns that tell something; None where it is not known.
     """
 
     kind = "constraint_violation"

@@ -15,6 +15,7 @@ from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
     HOUR,
+    LAST_MICRO,
     LONG,
     START,
     Json,
@@ -43,6 +44,7 @@ def cases() -> Iterator[Maker]:
     yield evolved()
     yield commented()
     yield from tolerated()
+    yield from last_times()
     yield from torn_entries()
     yield from misplaced_entries()
     yield from newer_writers()
@@ -285,6 +287,23 @@ def tolerated() -> Iterator[Maker]:
         maker = three(f"hint-{name}")
         maker.objects["_log/hint.json"] = raw
         yield maker.good("A bad hint changes nothing but the number of requests (LOG-6).")
+
+
+def last_times() -> Iterator[Maker]:
+    """Entries at the end of the year 9999, where no later time is left (TIM-1)."""
+    maker = Maker("last-microsecond", LONG)
+    maker.append({"x": 1})
+    for x in (2, 3):
+        maker.append({"x": x}, time=LAST_MICRO)
+    yield maker.good("The last µs of year 9999 twice: after it no time is later (TIM-1).")
+
+    maker = Maker("time-stands", LONG)
+    maker.append({"x": 1})
+
+    for x in (2, 3):
+        maker.append({"x": x}, time=LAST_MICRO - 1)
+    why = "The µs before the last one twice: there a time has a later one."
+    yield maker.broken(why, CORRUPT, (3, "TIM-1"))
 
 
 def torn_entries() -> Iterator[Maker]:

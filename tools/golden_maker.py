@@ -22,6 +22,8 @@ Json = dict[str, Any]
 
 START = 1_704_067_200_000_000
 """2024-01-01T00:00:00Z in µs: the time of version 0 of every case."""
+LAST_MICRO = 253_402_300_799_999_999
+"""The last µs of year 9999."""
 HOUR = 3_600_000_000
 FILE_COLUMNS = ("path", "size", "rows", "written")
 RULE = re.compile(r"\b[A-Z]{3}-\d+\b")

@@ -25,8 +25,8 @@ from logfolder import Folder
 from logrows import check_lineage, check_moves, take_rows
 from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
 from logschemas import check_metadata
-from logshapes import Json, Refusal, require
-from logtext import EPOCH, document_lines
+from logshapes import LAST_MICRO, Json, Refusal, require
+from logtext import EPOCH, document_lines, printable
 
 # --- replay (LOG, RPL, TIM) ----------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Replay:
         carried = last["time_version"] if self.entry else entry["timestamp"]
         anew = self.entry.get("ends", False)
         require(anew or entry["table"] == last["table"], "LOG-3", "is of another table")
-        rises = not self.entry or entry["timestamp"] > last["timestamp"]
+        rises = not self.entry or entry["timestamp"] >= min(last["timestamp"] + 1, LAST_MICRO)
         require(rises, "TIM-1", "has a timestamp that does not rise")
         timeless = entry["operation"]["class"] in TIMELESS
         sound = time_version == carried or (not timeless and time_version == entry["timestamp"])
@@ -399,16 +399,16 @@ def main(arguments: list[str] | None = None) -> int:
         options = dict(option.split("=", 1) for option in given.storage_option)
         document = read(given.uri, options, given.as_of, files=given.files, changes=given.changes)
     except NothingThereError as error:
-        print(f"logdump: {error}", file=sys.stderr)
+        print(printable(f"logdump: {error}"), file=sys.stderr)
         return 3
     except Exception as error:
         # Whatever a store or its client library throws: one line, no traceback.
-        print(f"logdump: {type(error).__name__}: {error}", file=sys.stderr)
+        print(printable(f"logdump: {type(error).__name__}: {error}"), file=sys.stderr)
         return 2
     if given.json:
-        print(json.dumps(document))
+        print(printable(json.dumps(document)))
     else:
-        text = "\n".join(document_lines(document))
+        text = "\n".join(map(printable, document_lines(document)))
         print(text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
     return 1 if document["findings"] else 0
 

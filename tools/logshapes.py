@@ -8,6 +8,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+LAST_MICRO = 253_402_300_799_999_999
+"""The last µs of year 9999."""
+
 
 class Refusal(Exception):
     """A rule that an entry breaks so that no reader may go on."""
@@ -50,7 +53,7 @@ def natural(value: Any) -> bool:
 
 def time(value: Any) -> bool:
     """µs of a time from 1970 to the end of 9999."""
-    return natural(value) and value < 253_402_300_800_000_000
+    return natural(value) and value <= LAST_MICRO
 
 
 def positive(value: Any) -> bool:

@@ -11,6 +11,19 @@ from logshapes import Json
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+def printable(text: str) -> str:
+    """One line of text, with JSON's escapes for all that does not print (SEC-1)."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else escape(c) for c in text)
+
+
+def escape(character: str) -> str:
+    """A character as JSON's escape, in two halves beyond U+FFFF."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def compact(value: Any) -> str:
     """One line of JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -11,8 +11,9 @@ import click
 
 from tablefmt.cli.arguments import debug_option, storage_option
 from tablefmt.cli.log_dump import dump
-from tablefmt.cli.output import Json, escape_controls, progress
+from tablefmt.cli.output import Json, progress
 from tablefmt.demo.story import run
+from tablefmt.printable import printable
 
 
 @click.command()
@@ -39,7 +40,7 @@ def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
             storage_options=options,
             master=master,
             rows=rows,
-            say=lambda line: click.echo(escape_controls(line)),
+            say=lambda line: click.echo(printable(line)),
             progress=show,
         )
     click.echo("\nThe log of the table that was loaded: tablefmt log " + outcome.source.uri)

@@ -17,12 +17,12 @@ from tablefmt.cli.output import Json, exit_unless, print_report
     "sources",
     multiple=True,
     metavar="URI",
-    help="Where a source is that was moved. Repeatable.",
+    help="Where a source is. Repeatable. Other sources are not looked for.",
 )
 def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> None:
     """Print how far a table is behind its sources: versions, and the age of what is missing.
 
-    The exit code is 1 if a source cannot be read, or a pipe would be refused.
+    The exit code is 1 if a source was not named or cannot be read, or a pipe would be refused.
     """
     report = open_table(uri, options).lag(sources, storage_options=options)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)

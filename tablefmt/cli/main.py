@@ -20,7 +20,7 @@ from tablefmt.cli.demonstration import demo
 from tablefmt.cli.lag import lag
 from tablefmt.cli.layout import cluster, compact
 from tablefmt.cli.log_dump import history, log, show
-from tablefmt.cli.output import WRONG, escape_controls
+from tablefmt.cli.output import WRONG
 from tablefmt.cli.retention import expire_log, restore, vacuum
 from tablefmt.cli.state import describe, files, partitions, schema
 from tablefmt.cli.wording import as_options
@@ -32,6 +32,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tablefmt.printable import printable
 
 USAGE, NOT_FOUND, INTERRUPTED = 2, 3, 130
 
@@ -108,7 +109,7 @@ def complain(message: str, secrets: Sequence[str] = ()) -> None:
     for secret in secrets:
         if len(secret) >= 4:
             line = line.replace(secret, "***")
-    click.echo(f"tablefmt: {escape_controls(line)}", err=True)
+    click.echo(f"tablefmt: {printable(line)}", err=True)
 
 
 def _hush() -> int:

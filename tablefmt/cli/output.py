@@ -18,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tablefmt.printable import printable, printable_json, printable_lines
+
 Json = dict[str, Any]
 
 WRONG = 1
@@ -25,8 +27,9 @@ WRONG = 1
 
 
 def json_text(value: Any, *, indent: bool = False) -> str:
-    """JSON in one line, or indented by two."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
+    """JSON in one line, or indented by two; what does not print is an escape (SEC-1)."""
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
+    return printable_json(text)
 
 
 def print_document(value: Any) -> None:
@@ -36,7 +39,7 @@ def print_document(value: Any) -> None:
 
 def print_text(text: str) -> None:
     """Lines for people."""
-    click.echo("\n".join(map(escape_controls, text.splitlines())))
+    click.echo(printable_lines(text.splitlines()))
 
 
 def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
@@ -61,9 +64,9 @@ def print_lines(values: Iterable[Any]) -> None:
 
 def print_pairs(pairs: Mapping[str, Any]) -> None:
     """A name and its value a line."""
-    width = max(map(len, pairs), default=0)
+    width = max((len(printable(name)) for name in pairs), default=0)
     for name, value in pairs.items():
-        click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
+        click.echo(f"{printable(name).ljust(width)}  {cell(value)}".rstrip())
 
 
 def print_table(
@@ -79,7 +82,7 @@ def print_table(
         _print_rich(columns, rows, right, head)
         return
     texts = [[cell(value) for value in row] for row in rows]
-    lines = [[escape_controls(name) for name in columns], *texts] if head else texts
+    lines = [[printable(name) for name in columns], *texts] if head else texts
     widths = [max((cell_len(line[at]) for line in lines), default=0) for at in range(len(columns))]
     for line in lines:
         parts = [
@@ -95,7 +98,7 @@ def _print_rich(
     table = RichTable(box=None, pad_edge=False, show_header=head)
     for name, to_right in zip(columns, right, strict=True):
         table.add_column(
-            Text(escape_controls(name)), justify="right" if to_right else "left", overflow="fold"
+            Text(printable(name)), justify="right" if to_right else "left", overflow="fold"
         )
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
@@ -118,30 +121,10 @@ def cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         plain = value.isprintable() and value == value.strip() and value not in ("", "NULL")
-        return value if plain else escaped(value)
+        return value if plain else json_text(value)
     if isinstance(value, dict | list):
-        return escape_controls(json_text(value))
+        return json_text(value)
     return str(value)
-
-
-def escaped(text: str) -> str:
-    """JSON text, with every character that does not print as an escape."""
-    return escape_controls(json_text(text))
-
-
-def escape_controls(text: str) -> str:
-    """`text` with `\\uXXXX` for what does not print: a table's bytes must not drive a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else json_escape(c) for c in text)
-
-
-def json_escape(character: str) -> str:
-    """A character as JSON's escape, in two halves beyond U+FFFF."""
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2)
-    )
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
 from tablefmt.model.sums import exact_sum
+from tablefmt.model.times import next_time
 from tablefmt.snapshot.head import Head
 from tablefmt.store.clocks import Moment
 
@@ -210,7 +211,7 @@ def entry_on(
     before = parent.totals if parent else _EMPTY
     add, names = _added(plan, pending, before.next_id)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
-    timestamp = now_us if parent is None else max(now_us, parent.timestamp + 1)
+    timestamp = now_us if parent is None else max(now_us, next_time(parent.timestamp))
     horizon = _horizon(plan.horizon, before.oldest)
     logical = parent is None or plan.operation.cls not in NOT_LOGICAL
     table = plan.table or (parent.table if parent else None)

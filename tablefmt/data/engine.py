@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import tempfile
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Type
+from tablefmt.store.private_folders import PrivateFolder
 
 MEMORY_BYTES = 512 << 20
 """What an engine may hold by default; beyond it goes to disk."""
@@ -153,14 +153,14 @@ _CLOSED = (
 
 @lru_cache(maxsize=4)
 def _opened(memory_mb: int, process: int | None) -> Any:
-    # Two instances must not share a folder: their files have the same names. It is made when it is
-    # needed, and removed when the instance is closed.
-    folder = f"{tempfile.gettempdir()}/tablefmt-sql-{process}-{time.time_ns()}"
+    # Two instances must not share a folder: their files have the same names. DuckDB's own would be
+    # open to other users of the machine.
+    folder = PrivateFolder("tablefmt-sql-")
     opened = _duckdb().connect(
         ":memory:",
         config={
             "memory_limit": f"{memory_mb}MiB",
-            "temp_directory": folder,
+            "temp_directory": folder.path,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         },
@@ -169,11 +169,11 @@ def _opened(memory_mb: int, process: int | None) -> Any:
     for setting in _CLOSED:
         opened.execute(f"SET {setting}")
     # While the interpreter goes down, its threads would find nothing to stop them.
-    atexit.register(_close, opened, process)
+    atexit.register(_close, opened, process, folder)
     return opened
 
 
-def _close(opened: Any, process: int | None) -> None:
+def _close(opened: Any, process: int | None, folder: PrivateFolder) -> None:
     if current_process().pid != process:
         return
     # What still holds an engine now, a module or a thread, would do so until the library that made
@@ -185,6 +185,7 @@ def _close(opened: Any, process: int | None) -> None:
                 engine.close()
     _opened.cache_clear()
     opened.close()
+    folder.remove()
 
 
 def check_engine() -> None:

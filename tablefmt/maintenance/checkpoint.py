@@ -12,6 +12,7 @@ from tablefmt.errors import CorruptTableError, LostCheckpointError, UnsupportedF
 from tablefmt.log.codec import digest
 from tablefmt.log.names import root_version
 from tablefmt.model.sums import exact_sum
+from tablefmt.printable import printable
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.checkpoints.parts import PartFile
 from tablefmt.snapshot.checkpoints.read import listed_roots, read_base
@@ -48,7 +49,7 @@ class CheckpointReport:
         return pa.Table.from_pylist([asdict(self)])
 
     def __str__(self) -> str:
-        return (
+        return printable(
             f"{self.uri}: checkpoint of version {self.version}, {self.files} files in "
             f"{self.parts} parts; {self.written_parts} parts and {self.written_bytes} bytes "
             f"written in {self.seconds:.2f} s: {self.path}"

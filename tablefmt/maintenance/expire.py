@@ -39,6 +39,7 @@ from tablefmt.model.entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.features import EXPIRY
+from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint import checkpoint_at
 from tablefmt.session.context import TableContext
 from tablefmt.session.snapshot import TransactionSnapshot
@@ -73,7 +74,7 @@ class ExpiryReport:
     """The first of the entries that all stay, up to the newest; below it stay version 0 and those
     that say what the metadata is. 0: nothing of the log may go, or ever went."""
     retention_seconds: float
-    entries: pa.Table
+    entries: pa.Table = field(repr=False)
     """What may go: version, path, size, reason."""
     deleted: int = 0
     failures: dict[str, str] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class ExpiryReport:
         lines += [f"  still there: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:
             lines.append("nothing was removed: this was a dry run")
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def expire_log(

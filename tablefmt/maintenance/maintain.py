@@ -19,6 +19,7 @@ from tablefmt.model.arguments import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.operations.auto_compact import worthwhile
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
+from tablefmt.printable import printable_lines
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.staging import autocommit
@@ -98,7 +99,7 @@ class MaintenanceReport:
         lines += [f"  next: {one.work}: {one.reason}" for one in self.next]
         if self.dry_run:
             lines.append("nothing was changed: this was a dry run")
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def maintain_uri(

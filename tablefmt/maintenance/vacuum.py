@@ -30,6 +30,7 @@ from tablefmt.maintenance.whole import whole_view
 from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import Metadata
 from tablefmt.model.properties import transaction_seconds
+from tablefmt.printable import printable_lines
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
@@ -56,7 +57,7 @@ class VacuumReport:
     retention_seconds: float
     listed: int
     """Objects looked at."""
-    files: pa.Table
+    files: pa.Table = field(repr=False)
     """What may go: path, size, modified, removed_version, reason."""
     deleted: int = 0
     failures: dict[str, str] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class VacuumReport:
         lines += [f"  still there: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:
             lines.append("nothing was removed: this was a dry run")
-        return "\n".join(lines)
+        return printable_lines(lines)
 
 
 def vacuum(

@@ -18,6 +18,7 @@ from tablefmt.maintenance.checkpoint import checkpoint_problems
 from tablefmt.maintenance.rows import row_problems
 from tablefmt.maintenance.unnamed import Unnamed, unnamed_files
 from tablefmt.model.times import show_time
+from tablefmt.printable import printable_lines
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -69,7 +70,7 @@ class Report:
         head = f"{self.uri}: version {self.version}, {self.files} live files ({how})"
         end = ": sound" if self.ok else f": {len(self.findings)} findings"
         lines = [f"  {f.object}: {f.problem} (rule {f.rule})" for f in self.findings]
-        return "\n".join([head + end, *lines, *_told(self.unnamed)])
+        return printable_lines([head + end, *lines, *_told(self.unnamed)])
 
 
 def verify(

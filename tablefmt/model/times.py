@@ -23,6 +23,14 @@ MICROS_MIN, MICROS_MAX = 0, 253_402_300_799_999_999
 """ENT-3: commits are from 1970 to the end of 9999, as every calendar in use knows them."""
 
 
+def next_time(micros: int) -> int:
+    """Return the earliest time of an entry after one of that time (TIM-1).
+
+    The last µs is its own: an entry that has it must not be the last one of its table.
+    """
+    return min(micros + 1, MICROS_MAX)
+
+
 def to_micros(when: Time, *, up: bool = False) -> int:
     """A point in time as µs since 1970 UTC.
 

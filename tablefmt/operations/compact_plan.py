@@ -7,7 +7,7 @@ of the size that is wanted. Spec: CMP-1 .. CMP-4.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Ids
 from tablefmt.data.write import codes_of
+from tablefmt.printable import printable_lines
 
 MINOR, MAJOR = "minor", "major"
 KINDS = (MINOR, MAJOR)
@@ -72,7 +73,7 @@ class LayoutPlan:
     target: int
     """Bytes that are wanted in a file."""
     groups: tuple[PlannedGroup, ...]
-    files: pa.Table
+    files: pa.Table = field(repr=False)
     """See `to_arrow`."""
 
     def to_arrow(self) -> pa.Table:
@@ -98,7 +99,7 @@ class LayoutPlan:
             shown.append(f"  and {len(self.groups) - SHOWN} groups more")
         counts = zip(*_counted(self.files["reason"]), strict=True)
         why = [f"  {count} files: {reason}" for reason, count in sorted(counts)]
-        return "\n".join([head, *shown, *why])
+        return printable_lines([head, *shown, *why])
 
 
 SHOWN = 20

@@ -21,11 +21,11 @@ class DerivedHandle(MaintainedHandle):
     ) -> LagReport:
         """How far the table is behind its sources: versions, and the age of what is missing.
 
-        A source that cannot be read is told in the report, and not raised (PIP-8).
+        The report has a row for each pipe. It looks for the sources that are named here, and reads
+        only. Of the others it shows the address in the log (PIP-8, SEC-2).
 
         Args:
-            sources: where sources are that were moved, or one is; others are looked for where they
-                were.
+            sources: where sources are, or one is.
             storage_options: of sources whose addresses have the scheme of the table's.
 
         Raises:

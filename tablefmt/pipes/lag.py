@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.pipes.left import left_in
+from tablefmt.printable import printable_lines
 from tablefmt.session.context import TableContext
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import Uri, open_store, scheme_of
+from tablefmt.store.wrap import ReadOnlyStore
 
 _MICROS = 1_000_000
 
@@ -27,7 +29,8 @@ class SourceLag:
     name: str
     """Of the pipe."""
     location: str | None
-    """Where the source was looked for."""
+    """Where the source was looked for; or else where the log says that it was, and nobody looked.
+    """
     taken: int | None
     """The last version of the source that is in the table; None: none is."""
     moved_at: int
@@ -62,7 +65,7 @@ class LagReport:
 
     def __str__(self) -> str:
         head = f"{self.uri}: version {self.version}, {len(self.sources)} pipes"
-        return "\n".join([head, *(f"  {_line(one)}" for one in self.sources)])
+        return printable_lines([head, *(f"  {_line(one)}" for one in self.sources)])
 
 
 _SCHEMA = pa.schema(
@@ -85,11 +88,13 @@ def lag(
     sources: Uri | Iterable[Uri] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> LagReport:
-    """Look for every source of a table, and say how far the table is behind it.
+    """Look for the sources that the caller names, and say how far the table is behind them.
+
+    Nothing is written there. An address in the log is shown and not followed (SEC-2).
 
     Args:
         context: the table.
-        sources: where sources are, or one is, if not where they were when they were taken from.
+        sources: where sources are, or one is.
         storage_options: of sources, those whose addresses have the scheme of the table's. None:
             none.
 
@@ -116,6 +121,13 @@ def lag(
     return LagReport(context.store.uri, head.version, tuple(found))
 
 
+_UNNAMED = (
+    "nobody looked: the address is the log's own, and may be anybody's. If it is right, name it "
+    "with lag(sources=[…]), or with --source on the command line"
+)
+"""SEC-2."""
+
+
 def _now_of(context: TableContext, view: LogView) -> int:
     """Return the store's clock, or the best there is, µs UTC; the head is never later."""
     clock_us = context.store.server_time_us() or context.environment.now_us()
@@ -135,13 +147,7 @@ def _lag_of(
     view = views.get(table)
     try:
         if view is None:
-            if cursor.location is None:
-                return replace(one, problem="where the source is was not said; name it")
-            view = _opened(cursor.location, context.store.uri, options)
-            if view.head.table != table:
-                there = f"another table is there, {view.head.table}"
-                return replace(one, problem=f"{there}; name the place of the source if it moved")
-            views[table] = view
+            return replace(one, problem=_UNNAMED)
         one = replace(one, location=view.store.uri)
         return _behind(one, context, view, cursors)
     except TablefmtError as error:
@@ -168,7 +174,7 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
 
 def _opened(uri: Uri, beside: str, options: Mapping[str, Any]) -> LogView:
     mine = scheme_of(uri) == scheme_of(beside)
-    return LogView.open(open_store(uri, options if mine else None))
+    return LogView.open(ReadOnlyStore(open_store(uri, options if mine else None)))
 
 
 def _line(one: SourceLag) -> str:

@@ -24,6 +24,7 @@ from tablefmt.model.entry import (
 from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.new_ids import roots_gone
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places
+from tablefmt.model.times import next_time
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
 
@@ -133,7 +134,7 @@ def skip_to(head: Head, stored: StoredEntry) -> Head:
     entry = stored.entry
     if entry.table != head.table:
         raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
-    if entry.timestamp <= head.timestamp:
+    if entry.timestamp < next_time(head.timestamp):
         raise _bad(entry, "TIM-1", "its timestamp is not after those of the entries before")
     if entry.totals.oldest < head.totals.oldest:
         raise _bad(entry, "ENT-13", "it takes back that older versions were given up")
@@ -198,7 +199,7 @@ def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
 
 
 def _check_times(entry: Entry, head: Head | None) -> None:
-    if head is not None and entry.timestamp <= head.timestamp:
+    if head is not None and entry.timestamp < next_time(head.timestamp):
         raise _bad(entry, "TIM-1", "its timestamp is not after that of the entry before")
     moves_rows_only = head is not None and entry.operation.cls in NOT_LOGICAL
     allowed = {entry.timestamp} if head is None else {entry.timestamp, head.time_version}

@@ -39,7 +39,7 @@ class Timeline:
         self.oldest = first if earlier is None else 0
         """The earliest version that may be read: those before were given up (ENT-13)."""
         self.timestamps = array("q")
-        """From `first` on; strictly rising."""
+        """From `first` on; rising, and the same from the last µs of year 9999 on (TIM-1)."""
         self.time_versions = array("q")
         """From `first` on; never falling."""
 

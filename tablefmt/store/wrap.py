@@ -11,6 +11,7 @@ from typing import IO
 
 import pyarrow as pa
 
+from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import PutReply, Range, Slate, Store, StoredObject
 from tablefmt.store.tally import Tally
@@ -125,6 +126,37 @@ class ForwardingStore:
     def clock_us(self) -> int:
         """As `server_time_us`, else as the inner store."""
         return self.server_time_us() or self.inner.clock_us()
+
+
+class ReadOnlyStore(ForwardingStore):
+    """Hands on what reads, and refuses what writes: for a place that a caller only looks at."""
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        """Raise StoreError."""
+        raise self._refused(key)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Raise StoreError."""
+        raise self._refused(key)
+
+    def delete(self, key: str) -> None:
+        """Raise StoreError."""
+        raise self._refused(key)
+
+    def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Raise StoreError."""
+        raise self._refused(", ".join(keys))
+
+    def remove_empty(self, folder: str) -> None:
+        """Raise StoreError."""
+        raise self._refused(folder)
+
+    def open_output(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """Raise StoreError."""
+        raise self._refused(key)
+
+    def _refused(self, key: str) -> StoreError:
+        return StoreError(f"{self.uri} is only read here, and {key!r} is not written or deleted")
 
 
 class CountingStore(ForwardingStore):

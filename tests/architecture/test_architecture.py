@@ -21,6 +21,7 @@ MODULES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 LINES = [
+    ["printable"],
     ["errors"],
     ["store", "model"],
     ["expressions"],

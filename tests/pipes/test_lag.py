@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import tablefmt
 from tablefmt.cli.main import main
-from tablefmt.errors import InvalidRangeError, StoreError
+from tablefmt.errors import InvalidRangeError, StoreError, TableNotFoundError
 from tablefmt.operations.create import create
 from tablefmt.store.local import LocalStore
 from tablefmt.store.open import open_store, scheme_of
@@ -40,14 +40,15 @@ def test_versions_and_the_age_of_what_is_missing(tmp_path: Path) -> None:
     tablefmt.pipe(here).into(there)
     clock.forward(100)
     tablefmt.pipe(here, name="late").into(there)
-    assert numbers(there.lag()) == [("", 1, 1, 0, 0.0, None), ("late", 1, 1, 0, 0.0, None)]
+    up_to_date = [("", 1, 1, 0, 0.0, None), ("late", 1, 1, 0, 0.0, None)]
+    assert numbers(there.lag(here.uri)) == up_to_date
     here.append({"id": [2]})
     tablefmt.pipe(here, name="late").into(there)
     clock.forward(50)
     here.append({"id": [3]})
     here.compact()
     clock.forward(7)
-    report = there.lag()
+    report = there.lag(here.uri)
     assert numbers(report) == [("", 1, 4, 3, 57.0, None), ("late", 2, 4, 2, 7.0, None)]
     assert [(s.source, s.location, s.moved_at) for s in report.sources] == [
         (here.id, here.uri, 1),
@@ -73,29 +74,61 @@ def test_a_restored_table_is_behind_by_what_went(tmp_path: Path) -> None:
     tablefmt.pipe(here).into(there)
     clock.forward(10)
     there.restore(version=0)
-    assert numbers(there.lag()) == [("", None, 1, 2, 10.0, None)]
+    assert numbers(there.lag(here.uri)) == [("", None, 1, 2, 10.0, None)]
+
+
+def test_an_address_in_the_log_is_shown_and_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-2, PIP-8: whoever wrote the log chose it; the report says how to have it looked for."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    here.append({"id": [1]})
+    tablefmt.pipe(here).into(there)
+    opened: list[Any] = []
+    monkeypatch.setattr("tablefmt.pipes.lag.open_store", lambda *given: opened.append(given))
+    report = there.lag()
+    (one,) = report.sources
+    assert (one.location, one.taken, one.newest, one.versions) == (here.uri, 1, None, None)
+    assert "name it with lag(sources=[…])" in str(one.problem)
+    assert not report.ok
+    assert opened == []
+
+
+def test_nothing_is_written_where_a_source_is(tmp_path: Path) -> None:
+    """SEC-2: a hint that is missing or far behind is left as it is; a read would write one."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    tablefmt.pipe(here).into(there)
+    for number in range(70):
+        here.append({"id": [number]})
+    root = tmp_path / "here"
+    (root / "_log" / "hint.json").unlink(missing_ok=True)
+    before = sorted(root.rglob("*"))
+    (one,) = there.lag(root).sources
+    assert (one.taken, one.newest, one.versions, one.problem) == (0, 70, 70, None)
+    assert sorted(root.rglob("*")) == before
+    tablefmt.open(root)
+    assert (root / "_log" / "hint.json").exists()
 
 
 def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
-    """PIP-8: until the next run of the pipe says where it is."""
+    """PIP-8: as any other; a table that nothing was taken of is refused."""
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     here.append({"id": [1]})
     tablefmt.pipe(here).into(there)
     moved = (tmp_path / "here").rename(tmp_path / "moved")
-    (one,) = there.lag().sources
-    assert one.problem is not None
-    assert "no table at" in one.problem
-    assert (one.newest, one.versions, one.seconds) == (None, None, None)
+    with pytest.raises(TableNotFoundError):
+        there.lag(tmp_path / "here")
     assert numbers(there.lag([str(moved)])) == [("", 1, 1, 0, 0.0, None)]
-    with pytest.raises(InvalidRangeError, match="nothing was taken"):
-        there.lag([str(tmp_path / "there")])
     tablefmt.create(str(tmp_path / "here"), "id BIGINT")
-    (one,) = there.lag().sources
-    assert "another table is there" in str(one.problem)
+    for other in ("there", "here"):
+        with pytest.raises(InvalidRangeError, match="nothing was taken"):
+            there.lag([str(tmp_path / other)])
     handle(LocalStore(moved)).append({"id": [2]})
     tablefmt.pipe(moved).into(there)
-    assert numbers(there.lag()) == [("", 2, 2, 0, 0.0, None)]
+    assert numbers(there.lag(moved)) == [("", 2, 2, 0, 0.0, None)]
 
 
 def test_a_source_may_be_given_alone(tmp_path: Path) -> None:
@@ -144,14 +177,14 @@ def test_a_pipe_that_would_be_refused_says_so(tmp_path: Path) -> None:
     here.delete("id = 1")
     here.append({"id": [5]})
     here.vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
-    (one,) = there.lag().sources
+    (one,) = there.lag(here.uri).sources
     assert "past retention" in str(one.problem)
     assert (one.newest, one.seconds) == (here.version, None)
     for version in range(1, here.version + 1):
         (tmp_path / "here" / "_log" / f"{version:020d}.json").unlink()
-    (one,) = there.lag().sources
+    (one,) = there.lag(here.uri).sources
     assert "ends at version 0, and 1 was taken" in str(one.problem)
-    assert not there.lag().ok
+    assert not there.lag(here.uri).ok
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -160,18 +193,21 @@ def test_the_command(tmp_path: Path) -> None:
     here.append({"id": [1]})
     target = str(tmp_path / "there")
     tablefmt.pipe(here).into(target)
-    assert command(target) == (
+    named = ("--source", here.uri)
+    assert command(target, *named) == (
         0,
         f"{target}: version 1, 1 pipes\n  {here.uri}: up to date, at version 1\n",
     )
     here.append({"id": [2]})
-    code, text = command(target, "--json")
+    code, text = command(target, "--json", *named)
     document = json.loads(text)
     (source,) = document["sources"]
     assert (code, document["ok"], source["versions"], source["taken"]) == (0, True, 1, 1)
     assert 0 <= source["seconds"] < 3600
     moved = (tmp_path / "here").rename(tmp_path / "moved")
-    assert command(target)[0] == 1
+    code, text = command(target)
+    assert (code, "with --source on the command line" in text) == (1, True)
+    assert command(target, *named)[0] == 3
     assert command(target, "--source", str(moved))[0] == 0
     assert command(target, "--source", target)[0] == 2
     assert command(str(tmp_path / "nowhere"))[0] == 3
@@ -200,5 +236,6 @@ def test_a_source_is_opened_once(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         tablefmt.pipe(here, name=name).into(there)
     before = there.version
-    assert [s.versions for s in behind(there, there.context.store).lag().sources] == [0, 0, 0]
+    report = behind(there, there.context.store).lag(here.uri)
+    assert [s.versions for s in report.sources] == [0, 0, 0]
     assert there.refresh().version == before

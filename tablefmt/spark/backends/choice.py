@@ -52,9 +52,13 @@ def backend_for(spark: Session, store: Store) -> Backend:
     check_shared(store)
     choice = choose(spark, store)
     if choice.name == "native":
-        return NativeBackend(spark, store)
+        return NativeBackend(spark, store, lambda: _arrow(spark, store))
     level = logging.WARNING if choice.lacking else logging.INFO
     _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason)
+    return _arrow(spark, store)
+
+
+def _arrow(spark: Session, store: Store) -> Backend:
     check_workers(spark)
     return ArrowBackend(spark, store)
 

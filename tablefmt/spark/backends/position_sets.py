@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.runtime.frames import DataFrame
+from tablefmt.spark.runtime.sql_text import selected
 
 LISTED_MAX = 1 << 24
 """In files of up to so many rows together positions are listed, without a shuffle; in larger ones
@@ -35,7 +36,8 @@ def find_positions(rows: DataFrame, ids: NDArray[np.int64], count: int) -> dict[
         pairs = rows.select(FILE, ROW).toArrow()
         return positions_by_file(_numbers(pairs, FILE), _numbers(pairs, ROW), ids)
     # Spark's functions count from 1.
-    bits = rows.selectExpr(
+    bits = selected(
+        rows,
         FILE,
         f"bitmap_bucket_number({ROW} + 1) AS {_BUCKET}",
         f"bitmap_bit_position({ROW} + 1) AS {_MAP}",

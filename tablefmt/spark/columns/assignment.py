@@ -167,6 +167,6 @@ def _put_together(
         elif old is None:
             column = functions.lit(None)
         else:
-            column = functions.expr(".".join(map(quote_name, (*path, old.name))))
+            column = functions.col(".".join(map(quote_name, (*path, old.name))))
         columns.append(column.alias(field.name))
     return functions.struct(*columns)

@@ -20,6 +20,7 @@ from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.spark.columns.column_text import text_of
 from tablefmt.spark.runtime.frames import functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -51,7 +52,7 @@ def as_column(functions: ModuleType, given: str | Column) -> Column:
     from pyspark.sql import Column
 
     if isinstance(given, str):
-        return functions.expr(given)
+        return parsed(functions, given)
     if not isinstance(given, Column):
         raise InvalidPredicateError(f"{given!r:.100} is no expression; give SQL text or a Column")
     return given

@@ -19,6 +19,7 @@ from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
 from tablefmt.model.schema_views import nullable, physical
 from tablefmt.spark.columns.constraints import length_sql
 from tablefmt.spark.runtime.frames import DataFrame, Functions
+from tablefmt.spark.runtime.sql_text import parsed
 
 Columns = list[dict[str, Any]]
 """An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,
@@ -104,7 +105,7 @@ def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> Data
     for name in frame.columns:
         column = schema.find(name)
         if column is not None and column.text is not None:
-            columns[name] = functions.expr(str(length_sql(replace(column, name=name))))
+            columns[name] = parsed(functions, str(length_sql(replace(column, name=name))))
     return frame.withColumns(columns) if columns else frame
 
 

@@ -17,6 +17,7 @@ from tablefmt.session.context import TableContext
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
+from tablefmt.spark.runtime.sql_text import parser_of
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
@@ -165,7 +166,7 @@ def is_view(spark: Session, name: str) -> bool:
 
 def name_parts(spark: Session, name: str) -> list[str]:
     """The parts of a name in SQL, without quotes."""
-    parts = spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name)
+    parts = parser_of(spark._jvm).parseMultipartIdentifier(name)
     return [parts.apply(at) for at in range(parts.size())]
 
 
@@ -180,7 +181,7 @@ def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
 
 def _identifier(spark: Session, name: str) -> JavaObject:
     """Of a table of the session catalog, with that catalog's name before it or not."""
-    parser = spark._jsparkSession.sessionState().sqlParser()
+    parser = parser_of(spark._jvm)
     parts = parser.parseMultipartIdentifier(name)
     last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
     return parser.parseTableIdentifier(".".join(last))

@@ -50,6 +50,7 @@ from tablefmt.spark.entry.write import append_rows, write_first
 from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.changes import changes_frame
 from tablefmt.spark.statements.merge import merge_once
@@ -258,7 +259,7 @@ def _check_keys(came: DataFrame, went: DataFrame | None, keys: Sequence[str]) ->
     chosen = [quote_name(key) for key in keys]
     absent = " OR ".join(f"{key} IS NULL" for key in chosen)
     every = came.select(*chosen) if went is None else came.select(*chosen).union(went)
-    if every.where(absent).limit(1).count():
+    if every.where(parsed(functions_of(every), absent)).limit(1).count():
         raise ConstraintViolationError(
             f"a key, {', '.join(keys)}, is NULL: a row without a key cannot be told from others. "
             "Leave such rows out with `where` or `transform`"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import Session
+from tablefmt.store.private_folders import PrivateFolder
 
 JAVA_MIN = 17
 PYSPARK_MIN = (4, 1)
+
+_VARIABLE = "SPARK_LOCAL_DIRS"
 
 _VERSION = re.compile(r'version "(\d+)')
 
@@ -81,7 +87,32 @@ def session(
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    if not master.startswith("local") or "spark.local.dir" in conf:
+        return builder.getOrCreate()
+    with _private_local_dirs():
+        return builder.getOrCreate()
+
+
+_local_dirs: list[PrivateFolder] = []
+
+
+@contextmanager
+def _private_local_dirs() -> Iterator[None]:
+    """Have a JVM that starts now keep blocks and shuffles where only this user can look (SEC-3).
+
+    Spark itself makes them readable for every user of the machine.
+    """
+    if _VARIABLE in os.environ:
+        yield
+        return
+    if not _local_dirs:
+        _local_dirs.append(PrivateFolder("tablefmt-spark-"))
+        atexit.register(_local_dirs[0].remove)
+    os.environ[_VARIABLE] = _local_dirs[0].path
+    try:
+        yield
+    finally:
+        del os.environ[_VARIABLE]
 
 
 def driver_megabytes(machine_bytes: int) -> int:

@@ -46,6 +46,7 @@ SOURCES = (
     "NativeWrite",
     "NonFailingExpressions",
     "PlaceholderTable",
+    "PlainFiles",
     "RepeatableRows",
     "RowCommand",
     "RowCommands",

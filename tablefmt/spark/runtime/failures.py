@@ -33,6 +33,7 @@ from tablefmt.errors import (
 )
 from tablefmt.spark.runtime.guards import broken_check
 from tablefmt.spark.runtime.lost_files import lost_file
+from tablefmt.spark.runtime.sql_text import parser_of
 
 RECORD_BYTES_MAX = 1 << 20
 """A record that unpacks to more than this is not one of ours."""
@@ -320,7 +321,8 @@ def _refused(texts: list[str]) -> TablefmtError | None:
     if refusal is None or session is None or not hasattr(session, "_jsparkSession"):
         return None
     state = session._jsparkSession.sessionState()
-    table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(refusal[0]))
+    name = parser_of(session._jvm).parseTableIdentifier(refusal[0])
+    table = state.catalog().getTableMetadata(name)
     provider = table.provider()
     ours = provider.isDefined() and provider.get().casefold() == "tablefmt"
     return refusal[1] if ours else None

@@ -19,6 +19,7 @@ from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.conditions import as_column, bound, without_filters
 from tablefmt.spark.columns.row_equality import key_sql
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session, functions_of
+from tablefmt.spark.runtime.sql_text import parsed, selected
 from tablefmt.store.protocol import Store
 
 _TYPE, _VERSION, _TIMESTAMP = CHANGE_COLUMNS.names
@@ -44,7 +45,7 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
         marks = {name: f"{OWN_PREFIX}{name}" for name in marks}
         names = zip(map(quote_name, read.names), map(quote_name, schema.names), strict=True)
         both = chain(names, marks.items())
-        frame = frame.selectExpr(*(f"{old} AS {new}" for old, new in both))
+        frame = selected(frame, *(f"{old} AS {new}" for old, new in both))
     if where is not None:
         condition = as_column(functions_of(spark), without_filters(where, changes.table_schema))
         frame = frame.where(bound(frame, condition))
@@ -52,7 +53,7 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
         frame = frame.where(f"{marks[_TYPE]} = '{INSERT}'")
     marks[KIND] = marks[_TYPE]
     columns = [quote_name(field.name) for field in changes.columns]
-    return frame.selectExpr(*columns, *(f"{marks[m]} AS {m}" for m in changes.answer.marks.names))
+    return selected(frame, *columns, *(f"{marks[m]} AS {m}" for m in changes.answer.marks.names))
 
 
 def apart(schema: Schema) -> Schema:
@@ -91,7 +92,7 @@ def _difference(
     fields = schema.fields
     lost = lost_of(run)
     keys = [
-        functions.expr(key_sql(field)).alias(f"k{at}")
+        parsed(functions, key_sql(field)).alias(f"k{at}")
         for at, field in enumerate(fields)
         if field.id not in lost
     ]
@@ -106,12 +107,14 @@ def _difference(
     else:
         rest, chosen = {"r": f"first({row})"}, "array_repeat(r, int(abs(n)))"
     sums = {"n": f"sum(if({went}, -1L, 1L))", **rest}
-    left = rows.groupBy(*keys).agg(*(functions.expr(sql).alias(name) for name, sql in sums.items()))
-    each = left.where("n <> 0").selectExpr("n", f"explode({chosen}) AS r")
+    left = rows.groupBy(*keys).agg(
+        *(parsed(functions, sql).alias(name) for name, sql in sums.items())
+    )
+    each = selected(left.where("n <> 0"), "n", f"explode({chosen}) AS r")
     marks = {
         _TYPE: "if(n < 0, 'delete', 'insert')",
         _VERSION: f"{run[0].version}L",
         _TIMESTAMP: f"timestamp_micros({run[0].timestamp}L)",
     }
     values = [f"r.c{at} AS {quote_name(field.name)}" for at, field in enumerate(fields)]
-    return each.selectExpr(*values, *(f"{sql} AS {name}" for name, sql in marks.items()))
+    return selected(each, *values, *(f"{sql} AS {name}" for name, sql in marks.items()))

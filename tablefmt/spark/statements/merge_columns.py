@@ -18,6 +18,7 @@ from tablefmt.session.merge_pairs import ACTIONS, KEPT
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.columns.assignment import cast_column, overlaid, spark_types
 from tablefmt.spark.runtime.frames import Column, DataFrame, Functions
+from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
 
 NONE = -1
@@ -176,4 +177,4 @@ class MergeColumns:
         """What an INSERT that does not name the column puts there (MRG-2)."""
         if field.default is None:
             return self.functions.lit(None)
-        return self.functions.expr(default_sql(field.default, field.type))
+        return parsed(self.functions, default_sql(field.default, field.type))

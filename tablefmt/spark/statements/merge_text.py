@@ -29,6 +29,7 @@ from tablefmt.spark.columns.conditions import as_column, is_plain, session_zone
 from tablefmt.spark.columns.projection import check_frame, incoming
 from tablefmt.spark.columns.store_assignment import store_assigned
 from tablefmt.spark.runtime.frames import DataFrame, Functions, Session, functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
 
 
@@ -109,7 +110,7 @@ def _of_columns(
     for each in analysis.equated:
         if each.value.source is not None:
             text = source_column(statement, each.value.source.name)
-            yield replace(each, value=functions.expr(text))
+            yield replace(each, value=parsed(functions, text))
 
 
 def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:

@@ -30,6 +30,7 @@ from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.failures import marked
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
+from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.dml import (
     SparkCondition,
@@ -104,7 +105,7 @@ def _stage(
     options: WriteOptions,
 ) -> Staged:
     spark, functions = df.sparkSession, functions_of(df)
-    df, condition = with_lengths(df, pinned.target.schema, functions), functions.expr(where)
+    df, condition = with_lengths(df, pinned.target.schema, functions), parsed(functions, where)
     error = ConstraintViolationError(
         f"a new row does not match the condition {where[:200]}; nothing was written"
     )

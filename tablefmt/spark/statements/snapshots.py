@@ -16,7 +16,8 @@ from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.display import shown_rows
-from tablefmt.spark.runtime.frames import DataFrame, Session
+from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 
 
 def read_at(
@@ -44,7 +45,8 @@ def find_row(
     try:
         with under_ansi(spark) as ansi:
             rows = read_at(ansi, context, pinned.version, None)
-            rows_found = shown_rows(rows.where(where).select(*names).limit(1))
+            chosen = rows.where(parsed(functions_of(rows), where))
+            rows_found = shown_rows(chosen.select(*names).limit(1))
     except (AnalysisException, ParseException) as error:
         first = str(error).splitlines()[0]
         raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None

@@ -14,6 +14,7 @@ from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
+from tablefmt.spark.runtime.sql_text import selected
 from tablefmt.spark.statements.changes import apart, rows_of_changes
 from tablefmt.spark.streams.source import StreamSource
 from tablefmt.spark.streams.source_columns import stream_columns
@@ -61,7 +62,7 @@ def _frame(spark: Session, source: StreamSource, files: Sequence[FileChanges]) -
     rows = rows_of_changes(spark, source.view.store, of, files)
     named = zip(schema.names, source.schema.names, strict=True)
     columns = [f"{quote_name(read)} AS {quote_name(name)}" for read, name in named]
-    return rows.selectExpr(*columns, *(CHANGE_COLUMNS.names if source.options.changes else ()))
+    return selected(rows, *columns, *(CHANGE_COLUMNS.names if source.options.changes else ()))
 
 
 def _read(offset: str | None) -> StreamOffset | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,21 @@ def test_another_content_is_refused(repository: Path) -> None:
         s3_jars()
     assert caught.value.features == ["spark:s3-jars"]
     assert not (cache_folder() / "two-1.0.jar").exists()
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_only_the_user_puts_jars_there(repository: Path, *, was_there: bool) -> None:
+    """SEC-3: whatever the umask, and if the folder was made open to others before."""
+    before = os.umask(0)
+    try:
+        if was_there:
+            cache_folder().mkdir(parents=True, mode=0o777)
+        s3_jars()
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(f.stat().st_mode) for f in (cache_folder(), cache_folder().parent)]
+    assert modes == [0o700, 0o700]
+    assert not any(stat.S_IMODE(f.stat().st_mode) & 0o077 for f in cache_folder().iterdir())
 
 
 def test_no_network_says_what_to_do(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

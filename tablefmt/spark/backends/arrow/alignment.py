@@ -11,6 +11,7 @@ from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 from tablefmt.spark.columns.projection import Columns, alignment, misfit
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 
 
 def aligned(
@@ -49,7 +50,7 @@ def _selected(frame: DataFrame, steps: Columns) -> DataFrame:
         if "source" in step:
             column = functions.col(quote_name(step["source"]))
         else:
-            column = functions.expr(step.get("value", "NULL"))
+            column = parsed(functions, step.get("value", "NULL"))
         if "type" in step:
             field = {**step, "nullable": True, "metadata": {}}
             kind = StructType.fromJson({"type": "struct", "fields": [field]})[0].dataType

@@ -29,7 +29,8 @@ from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.constraints import guard
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.ansi import moved, under_ansi
-from tablefmt.spark.runtime.frames import DataFrame
+from tablefmt.spark.runtime.frames import DataFrame, functions_of
+from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.store.protocol import Store
 
 
@@ -40,10 +41,13 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
     if to.layout.shuffle_bytes is not None:
         frame = _together(frame, metadata.partition_names)
 
+    frame, names = _plainly_named(frame)
+
     def write_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
+        batches = (batch.rename_columns(names) for batch in batches)
         added = task.write(batches, context.partitionId() if context else 0)
         yield pa.RecordBatch.from_arrays([pa.array([described(added)], pa.binary())], ["files"])
 
@@ -65,10 +69,13 @@ def rewrite_rows(
     action = ACTION if ACTION in names else None
     task = RewriteTask(_task(store, to, metadata), tuple(names), action, UPDATED)
 
+    checked, given = _plainly_named(checked)
+
     def rewrite_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
+        batches = (batch.rename_columns(given) for batch in batches)
         added, positions = task.write(batches, context.partitionId() if context else 0)
         answer = [pa.array([body], pa.binary()) for body in (described(added), positions)]
         yield pa.RecordBatch.from_arrays(answer, ["files", "positions"])
@@ -79,6 +86,16 @@ def rewrite_rows(
     added = merged(read_back(bytes(answer[0])) for answer in answers)
     positions = [unpacked(bytes(answer[1])).cast(shape) for answer in answers if answer[1]]
     return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
+
+
+def _plainly_named(frame: DataFrame) -> tuple[DataFrame, list[str]]:
+    """The rows with names that PySpark finds again: it asks for columns by their names, without
+    quotes. And the names as they are.
+    """
+    names = list(frame.columns)
+    if not any(mark in name for name in names for mark in ".`"):
+        return frame, names
+    return frame.toDF(*(f"c{at}" for at in range(len(names)))), names
 
 
 def _task(store: Store, to: Destination, metadata: Metadata) -> WriteTask:
@@ -103,7 +120,9 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
     conditions = [each.condition for each in metadata.constraints.values()]
     plain = all(analyzed_text(text, schema, zone).exact for text in conditions)
     with under_ansi(frame.sparkSession, plain=plain) as ansi:
-        return moved(frame, ansi).where(check), replace(metadata, constraints={})
+        return moved(frame, ansi).where(parsed(functions_of(frame), check)), replace(
+            metadata, constraints={}
+        )
 
 
 def _together(frame: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -67,7 +67,7 @@ def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
     if missing:
         base = os.environ.get(MAVEN_VARIABLE, MAVEN).rstrip("/")
         try:
-            kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_private(kept)
             with ThreadPoolExecutor(_PARALLEL) as pool:
                 list(pool.map(lambda jar: _bring(base, jar, kept), missing))
         except OSError as error:
@@ -123,6 +123,15 @@ def bundled_hadoop() -> str:
 def cache_folder() -> Path:
     """Where jars are kept: below XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tablefmt" / "jars"
+
+
+def _make_private(kept: Path) -> None:
+    """Make the folder of the jars, and ours above it: nobody else may put a jar there (SEC-3)."""
+    kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (kept.parent, kept):
+        folder.mkdir(exist_ok=True, mode=0o700)
+        if folder.stat().st_mode & 0o022:
+            folder.chmod(0o700)
 
 
 def _in_folder(folder: Path, jars: list[Jar]) -> list[Path]:

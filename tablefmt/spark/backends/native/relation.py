@@ -27,6 +27,8 @@ from tablefmt.model.schema_views import physical
 from tablefmt.session.snapshot import live_rows
 from tablefmt.snapshot.state import Snapshot
 from tablefmt.spark.backends.native.groups import Groups, partition_groups
+from tablefmt.spark.backends.native.hadoop_text import replaced_name, without_variables
+from tablefmt.spark.backends.native.plain_files import connect_plain_files
 from tablefmt.spark.backends.native.s3 import s3_place
 from tablefmt.spark.jvm import loader
 from tablefmt.spark.jvm.sessions import SessionCache
@@ -170,7 +172,9 @@ def to_relation(
             given.put(name, text)
     # Spark itself would not ask about conditions on partitions and other columns together.
     loader.add_rule(spark)
-    columns = loader.java_schema(spark, json.dumps(to_spark_json(files.schema)))
+    connect_plain_files(spark)
+    described = without_variables(to_spark_json(files.schema))
+    columns = loader.java_schema(spark, json.dumps(described))
     partitions = loader.java_schema(spark, group_columns(files))
     by = files.partition_ids
     count, size = files.columns.num_rows, pc.sum(files.columns["size"]).as_py() or 0
@@ -217,6 +221,13 @@ def _check_names(schema: Schema) -> None:
                 "the table through Arrow",
                 ["spark:column-name"],
             )
+    replaced = replaced_name(schema)
+    if replaced is not None:
+        raise UnsupportedFeatureError(
+            f"Spark's reader would put a setting in place of a part of the name {replaced!r}; read "
+            "the table with tablefmt.spark.read() or tablefmt.open(), which go through Arrow",
+            ["spark:column-name"],
+        )
 
 
 def _leave_out(spark: Any, index: Any, files: Files) -> None:

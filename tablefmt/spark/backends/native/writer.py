@@ -27,6 +27,8 @@ from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
 SESSION_CONF = {
+    # Names and defaults of the table stand in SQL text (SEC-4).
+    "spark.sql.variable.substitute": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
@@ -110,6 +112,9 @@ def write_files(
     Raises:
         As `Backend.write_rows`; what was written stays.
     """
+    if not store.remote:
+        # Hadoop follows a link on the way there; the store refuses it (STO-2).
+        next(iter(store.list_after(folder)), None)
     rows = _run(frame, store, folder, to, more, apart)
     return rows, _published(frame.sparkSession, store, folder)
 

@@ -111,8 +111,12 @@ final class FileList {
   /** What Spark scans: the files of the groups that are marked, each with its group's values. */
   List directories(boolean[] marked, SnapshotFileIndex index) {
     List[] found = new List[values.length];
+    PlainFiles plain = index.plainFiles();
     for (int i = 0; i < names.length; i++) {
       if (marked[groups[i]]) {
+        if (plain != null) {
+          plain.check(names[i]);
+        }
         if (found[groups[i]] == null) {
           found[groups[i]] = new ArrayList();
         }

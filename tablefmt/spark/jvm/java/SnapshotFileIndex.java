@@ -201,6 +201,11 @@ public class SnapshotFileIndex implements FileIndex {
     return new Path(scheme, authority, root + "/" + name);
   }
 
+  /** What looks at the files before they are read; null where the store has none but plain ones. */
+  PlainFiles plainFiles() {
+    return "file".equals(scheme) ? new PlainFiles(root) : null;
+  }
+
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
     if (givesDeletedRows()) {

@@ -1,0 +1,98 @@
+package tablefmt;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Function;
+
+/**
+ * Looks at data files on a local disk before Spark opens them: Hadoop follows links, and waits for
+ * a pipe. One look at each file, and one at each folder below the table's root (STO-2, DAT-5).
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+public final class PlainFiles {
+  private static final LinkOption[] AS_IT_IS = new LinkOption[] {LinkOption.NOFOLLOW_LINKS};
+  private static volatile Function python;
+
+  private final String root;
+  private final Map folders = new HashMap();
+
+  /** For `connect` alone. */
+  public PlainFiles() {
+    this.root = null;
+  }
+
+  PlainFiles(String root) {
+    this.root = root;
+  }
+
+  /**
+   * Who has the words for what is wrong.
+   *
+   * @param answer takes a table's root and the path of a file below it, and gives an error, or null
+   *     where nothing is wrong
+   */
+  public void connect(Function answer) {
+    python = answer;
+  }
+
+  /** Refuse a path below the root that is no regular file, or that a link leads to. */
+  void check(String name) {
+    if (!isPlain(name)) {
+      Bridge.checked(python.apply(new Object[] {root, name}));
+    }
+  }
+
+  // A missing file is for Spark to find: its version may have been given up since.
+  private boolean isPlain(String name) {
+    int end = name.lastIndexOf('/');
+    if (end >= 0 && !isFolder(name.substring(0, end))) {
+      return false;
+    }
+    try {
+      return attributes(name).isRegularFile();
+    } catch (NoSuchFileException missing) {
+      return true;
+    } catch (IOException unknown) {
+      return false;
+    } catch (InvalidPathException unknown) {
+      return false;
+    }
+  }
+
+  private boolean isFolder(String name) {
+    Object known = folders.get(name);
+    if (known == null) {
+      int end = name.lastIndexOf('/');
+      known = Boolean.valueOf(
+          (end < 0 || isFolder(name.substring(0, end))) && isDirectory(name));
+      folders.put(name, known);
+    }
+    return ((Boolean) known).booleanValue();
+  }
+
+  private boolean isDirectory(String name) {
+    try {
+      return attributes(name).isDirectory();
+    } catch (NoSuchFileException missing) {
+      return true;
+    } catch (IOException unknown) {
+      return false;
+    } catch (InvalidPathException unknown) {
+      return false;
+    }
+  }
+
+  private BasicFileAttributes attributes(String name) throws IOException {
+    Path path = Paths.get(root + "/" + name, new String[0]);
+    return (BasicFileAttributes) Files.readAttributes(path, BasicFileAttributes.class, AS_IT_IS);
+  }
+}

@@ -1,0 +1,56 @@
+"""SQL text that the package gives to Spark goes through one gate."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.test_architecture import MODULES, TREES, room
+
+GATE = "tablefmt.spark.runtime.sql_text"
+
+USERS_OWN = {
+    # The text of DEFAULT, and of a time: the user's, which SQL has read before.
+    ("tablefmt.spark.statements.alter", "sql"),
+    ("tablefmt.spark.entry.statement_verbs", "sql"),
+}
+"""What reaches a session's parser all the same, because."""
+
+PARSING = {"expr", "selectExpr", "sql", "parsePlan", "parseExpression", "sqlParser"}
+ROWWISE = {"where", "filter", "createOrReplaceTempView"}
+"""Methods of a DataFrame: text that is a constant of ours is fine."""
+
+
+def is_constant(node: ast.expr) -> bool:
+    """Text without anything put into it but constants of the module."""
+    if isinstance(node, ast.JoinedStr):
+        return all(
+            isinstance(part, ast.Constant)
+            or (isinstance(part, ast.FormattedValue) and _is_ours(part.value))
+            for part in node.values
+        )
+    return isinstance(node, ast.Constant)
+
+
+def _is_ours(node: ast.expr) -> bool:
+    """A constant, or what a module picks among names of its own."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Name) and node.value.id == "marks"
+    return isinstance(node, ast.Name) and (node.id.isupper() or node.id == "sign")
+
+
+def test_spark_parses_text_of_ours_at_the_gate_alone() -> None:
+    """SEC-4: the gate puts nothing in place of `${…}`."""
+    found = set()
+    for name in MODULES:
+        if room(name) != "spark" or name == GATE:
+            continue
+        for node in ast.walk(TREES[name]):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            called, given = node.func.attr, node.args
+            if called in PARSING and given:
+                found.add((name, called))
+            by_row = called in ROWWISE and given and isinstance(given[0], ast.JoinedStr)
+            if by_row and not is_constant(given[0]):
+                found.add((name, called))
+    assert found == USERS_OWN
