@@ -23,6 +23,7 @@ from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan
 from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, Schema, is_float, walk
 
 Condition = Union[str, Filters, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10
@@ -42,8 +43,7 @@ def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
     missing = [name for name, field in by_name if field is None]
     if missing:
         raise SchemaMismatchError(
-            f"no column {', '.join(map(repr, missing))}; there are "
-            f"{', '.join(map(repr, schema.names))}",
+            f"no column {', '.join(map(repr, missing))}; {there_are(missing[0], schema.names)}",
             missing,
         )
     return [field for _, field in by_name if field is not None]

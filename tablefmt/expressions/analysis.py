@@ -18,7 +18,7 @@ from tablefmt.expressions.functions import (
     CLOCK_FUNCTIONS,
     SESSION_FUNCTIONS,
 )
-from tablefmt.expressions.names import Relation, resolve
+from tablefmt.expressions.names import Relation, function_named, resolve
 from tablefmt.expressions.parse import parse_tree
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.expressions.sql_to_predicate import predicate_of
@@ -183,6 +183,10 @@ class _Found:
 
     def _name(self, column: exp.Column) -> None:
         meant = resolve(column, self.relations)
+        function = None if meant else function_named(column)
+        if function is not None:
+            self.take(function)
+            return
         if len(meant) != 1:
             self.unresolved.append(tuple(part.name for part in column.parts))
             return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.near_names import there_are
 from tablefmt.model.paths import parts_of
 from tablefmt.model.schema import Field, Schema, Struct, is_nested
 
@@ -127,8 +128,7 @@ def find_path(schema: Schema, name: str, alias: str | None = None) -> tuple[Fiel
         parts = parts[1:]
     outer = schema.find(parts[0]) if parts else None
     if outer is None or (len(parts) > 1 and not is_nested(outer.type)):
-        shown = ", ".join(map(repr, schema.names[:20])) + (", …" if len(schema.fields) > 20 else "")
-        raise SchemaMismatchError(f"no column {name!r}; there are {shown}", [name])
+        raise SchemaMismatchError(f"no column {name!r}; {there_are(name, schema.names)}", [name])
     path = [outer]
     for part in parts[1:]:
         path.append(_field_of(path, part))
@@ -149,8 +149,8 @@ def _field_of(path: Sequence[Field], name: str) -> Field:
         if field.name.casefold() == name.casefold():
             return field
     raise SchemaMismatchError(
-        f"{_dotted(path)!r} has no field {name!r}; there are "
-        f"{', '.join(repr(f.name) for f in kind.fields)}",
+        f"{_dotted(path)!r} has no field {name!r}; "
+        f"{there_are(name, [f.name for f in kind.fields])}",
         [path[0].name],
     )
 

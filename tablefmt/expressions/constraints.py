@@ -19,9 +19,10 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.analysis import Kind, analyze_tree, kind_of
 from tablefmt.expressions.log_text.grammar import rewritten
-from tablefmt.expressions.names import Relation
+from tablefmt.expressions.names import Relation, function_named
 from tablefmt.expressions.parse import parse_tree
 from tablefmt.model.entry import Constraint, Metadata
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
 
 NAME_MAX = 255
@@ -124,16 +125,17 @@ def violation_of(name: str, metadata: Metadata) -> str:
 
 def columns_of(condition: str, schema: Schema) -> list[Field]:
     """The top-level columns that a condition looks at, each once. Raises as `with_constraint`."""
-    for node in parse_tree(condition).walk():
+    for found in parse_tree(condition).walk():
+        bare = isinstance(found, exp.Column) and schema.find(found.name) is None
+        node = (function_named(found) if bare else None) or found
         reason = _NO_CONDITION.get(kind_of(node))
         if reason is not None or isinstance(node, exp.Placeholder):
             why = reason or _NO_CONDITION[Kind.SUBQUERY]
             raise InvalidPredicateError(f"{node.sql('spark')[:200]}: {why}")
     analysis = analyze_tree(parse_tree(violation(condition, schema)), Relation(schema))
     for name in analysis.unresolved:
-        shown = ", ".join(map(repr, schema.names[:20]))
         raise InvalidPredicateError(
-            f"a constraint cannot look at {'.'.join(name)!r}; there are columns {shown}"
+            f"a constraint cannot look at {'.'.join(name)!r}; {there_are(name[-1], schema.names)}"
         )
     return [field for field in schema.fields if field.id in analysis.columns[0]]
 

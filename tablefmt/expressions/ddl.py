@@ -17,7 +17,10 @@ from sqlglot.tokens import Token, TokenType
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.constant_values import cast_target
+from tablefmt.expressions.parse import tokens_of
+from tablefmt.expressions.parse_problems import ddl_problem, misplaced_comma
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.words import as_quoted, is_typed_name, is_word
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import (
@@ -213,26 +216,43 @@ def _from_ddl(text: str) -> Schema:
     """Raises SchemaMismatchError."""
     if len(text) > DDL_MAX:
         raise SchemaMismatchError(f"the DDL text has more than {DDL_MAX} characters")
+    statement = f"{_BEFORE}{text}\n)"
+    tokens: list[Token] = []
     try:
-        statement = f"CREATE TABLE t ({text}\n)"
-        trees = _SPARK.parser().parse(_named_void(_SPARK.tokenize(statement)), statement)
+        tokens = _named(tokens_of(statement))
+        comma = misplaced_comma(tokens[4:-1], len(_BEFORE))
+        if comma is not None:
+            raise SchemaMismatchError(f"cannot read the columns {text[:200]!r}: {comma}")
+        trees = _SPARK.parser().parse(tokens, statement)
     except sqlglot.errors.SqlglotError as error:
-        plain = re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
-        raise SchemaMismatchError(f"cannot parse the DDL text {text[:200]!r}: {plain}") from None
+        problem = ddl_problem(error, text, tokens, len(_BEFORE))
+        raise SchemaMismatchError(f"cannot read the columns {text[:200]!r}: {problem}") from None
     except RecursionError:
         raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels") from None
     create = trees[0] if len(trees) == 1 else None
     columns = create.this if isinstance(create, exp.Create) else None
     extra = create is not None and (create.args.get("properties") or create.args.get("expression"))
     if not isinstance(columns, exp.Schema) or extra:
-        raise SchemaMismatchError(f"{text[:200]!r} is not a list of columns and their types")
+        raise SchemaMismatchError(
+            f"cannot read the columns {text[:200]!r}: a list of names and types was expected, such "
+            "as 'id BIGINT NOT NULL, name STRING'"
+        )
     return number_fields([_ddl_field(c, "") for c in columns.expressions])
 
 
-def _named_void(tokens: list[Token]) -> list[Token]:
-    """VOID as a type the parser knows, so that the refusal can name its column."""
+_BEFORE = "CREATE TABLE t ("
+
+
+def _named(tokens: list[Token]) -> list[Token]:
+    """Words where the name of a column belongs as names (SQL-8); and VOID as a type that the parser
+    knows, so that the refusal can name its column.
+    """
     for i, token in enumerate(tokens):
-        if token.text.upper() == "VOID" and tokens[i - 1].token_type != TokenType.COMMA:
+        before, after = tokens[i - 1].text, tokens[i + 1 : i + 2]
+        begins = before in ("(", ",") and after and is_typed_name(token, after[0])
+        if begins or (before in ("<", ",") and after and after[0].text == ":" and is_word(token)):
+            tokens[i] = as_quoted(token)
+        elif token.text.upper() == "VOID" and before != ",":
             kind = TokenType.UNKNOWN
             tokens[i] = Token(kind, "VOID", token.line, token.col, token.start, token.end)
     return tokens
@@ -240,7 +260,12 @@ def _named_void(tokens: list[Token]) -> list[Token]:
 
 def _ddl_field(node: exp.Expression, path: str) -> Field:
     if not isinstance(node, exp.ColumnDef) or not isinstance(node.args.get("kind"), exp.DataType):
-        raise SchemaMismatchError(f"{node.sql('spark')[:200]} is not a column and its type", [path])
+        shown = node.sql("spark")[:200]
+        plain = isinstance(node, exp.Identifier | exp.Column)
+        why = "has no type" if plain else "is not a column and its type"
+        raise SchemaMismatchError(
+            f"{shown} {why}; write a name and a type, such as 'id BIGINT'", [path]
+        )
     name = node.name
     where = f"{path}.{name}" if path else name
     nullable, comment = True, None

@@ -13,7 +13,15 @@ from sqlglot import exp
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions import arrow_values
 from tablefmt.expressions.duckdb_arithmetic import ARITHMETIC
-from tablefmt.expressions.duckdb_operands import Read, Write, refused, shown, small, texts
+from tablefmt.expressions.duckdb_operands import (
+    Read,
+    Write,
+    refused,
+    shown,
+    small,
+    texts,
+    unknown_function,
+)
 from tablefmt.expressions.duckdb_types import (
     BOOLEAN,
     DATE,
@@ -193,7 +201,7 @@ def _anonymous(node: exp.Anonymous, read: Read) -> Typed:
         value = read(node.expressions[0])
         arrow = arrow_values.call("is_null" if name == "isnull" else "is_valid", value.arrow)
         return Typed(f"({value.sql} {word})", BOOLEAN, arrow=arrow)
-    raise refused(node, f"function {name}", name)
+    raise unknown_function(node, name)
 
 
 FUNCTIONS: Mapping[type[exp.Expression], Write] = {

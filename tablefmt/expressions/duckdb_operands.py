@@ -11,6 +11,8 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.analysis import Kind, kind_of
 from tablefmt.expressions.arrow_values import null_of
 from tablefmt.expressions.duckdb_types import BOOLEAN, STRING, Typed
+from tablefmt.expressions.functions import PURE_FUNCTIONS
+from tablefmt.model.near_names import near_name
 
 Read = Callable[[Any], Typed]
 """Reads an operand."""
@@ -31,6 +33,18 @@ def refused(node: exp.Expression, why: str, feature: str) -> UnsupportedFeatureE
     """What cannot be carried out exactly; with Spark it is."""
     return UnsupportedFeatureError(
         f"{shown(node)}: {why} is not carried out here; with Spark it is", [f"sql:{feature}"]
+    )
+
+
+def unknown_function(node: exp.Expression, name: str) -> UnsupportedFeatureError:
+    """The error of a function that has no text here; with the name that may have been meant."""
+    near = None if name in PURE_FUNCTIONS else near_name(name, PURE_FUNCTIONS)
+    if near is None:
+        return refused(node, f"function {name}", name)
+    return UnsupportedFeatureError(
+        f"{shown(node)}: there is no function {name} here; did you mean {near}? With Spark a "
+        "session may have one",
+        [f"sql:{name}"],
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.parse import parse_tree
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, Schema, is_nested
 
 _SPARKS_OWN = frozenset({"_metadata", "session", "system"})
@@ -65,6 +66,21 @@ def resolve(column: exp.Column, relations: Sequence[Relation]) -> list[Resolved]
     return meanings
 
 
+_WITHOUT_PARENTHESES: Mapping[str, type[exp.Expression]] = {
+    "current_date": exp.CurrentDate,
+    "current_timestamp": exp.CurrentTimestamp,
+    "current_user": exp.CurrentUser,
+    "session_user": exp.SessionUser,
+    "user": exp.CurrentUser,
+}
+
+
+def function_named(column: exp.Column) -> exp.Expression | None:
+    """Return the function that Spark calls by a name alone, if there is no column of that name."""
+    made = _WITHOUT_PARENTHESES.get(column.name.lower()) if len(column.parts) == 1 else None
+    return None if made is None else made()
+
+
 def _at(relation: Relation, parts: Sequence[str]) -> list[Resolved]:
     column = relation.schema.find(parts[0])
     if column is None or (len(parts) > 1 and not is_nested(column.type)):
@@ -79,8 +95,7 @@ def no_column(path: Sequence[str], names: Sequence[str]) -> InvalidPredicateErro
         path: what was written, part by part.
         names: of the columns there are.
     """
-    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-    return InvalidPredicateError(f"no column {'.'.join(path)!r}; there are {shown}")
+    return InvalidPredicateError(f"no column {'.'.join(path)!r}; {there_are(path[-1], names)}")
 
 
 def check_qualifiers(text: str, schema: Schema, alias: str | None = None) -> None:

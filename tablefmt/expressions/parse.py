@@ -6,9 +6,9 @@ sqlglot's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import ClassVar
 
 import sqlglot.errors
 from sqlglot import exp
@@ -17,6 +17,8 @@ from sqlglot.tokens import Token, TokenType
 
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.literals import text_to_decimal, unescape
+from tablefmt.expressions.parse_problems import expression_problem
+from tablefmt.expressions.words import with_names
 
 TEXT_MAX = 1_000_000
 """Characters. Parsing takes about a second for this much."""
@@ -31,6 +33,18 @@ KEPT_MAX = 4_096
 as a predicate, for its columns, for an engine."""
 
 _SPARK = Dialect.get_or_raise("spark")
+
+
+class _Words(_SPARK.tokenizer_class):  # type: ignore[misc, name-defined]
+    """Spark's words. The parser's own swallows the text behind SHOW, which may be a column."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the words of a text. Raises what the parser raises."""
+    tokens: list[Token] = _Words(dialect=_SPARK).tokenize(text)
+    return tokens
 
 
 def parse_tree(text: str) -> exp.Expression:
@@ -49,25 +63,23 @@ def _parsed(text: str) -> exp.Expression:
         raise InvalidPredicateError(
             f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
         )
+    tokens: list[Token] = []
     try:
-        tokens = _exact_tokens(_SPARK.tokenize(text), text)
-        trees = _SPARK.parser().parse(tokens, text)
+        tokens = with_names(_exact_tokens(tokens_of(text), text))
+        trees = _SPARK.parser().parse_into(exp.Condition, tokens, text)
     except sqlglot.errors.SqlglotError as error:
-        raise InvalidPredicateError(f"cannot parse {text[:200]!r}: {_plain(error)}") from None
+        problem = expression_problem(error, text, tokens)
+        raise InvalidPredicateError(f"cannot read {text[:200]!r}: {problem}") from None
     except RecursionError:
         raise too_deep() from None
-    if len(trees) != 1 or trees[0] is None or isinstance(trees[0], exp.Alias | exp.Block):
-        raise InvalidPredicateError(f"{text[:200]!r} is not one condition")
+    if len(trees) != 1 or trees[0] is None:
+        problem = "it is several expressions" if len(trees) > 1 else "it is empty"
+        raise InvalidPredicateError(f"cannot read {text[:200]!r} as an expression: {problem}")
     tree: exp.Expression = trees[0]
     return tree
 
 
 _kept = lru_cache(maxsize=32)(_parsed)
-
-
-def _plain(error: Exception) -> str:
-    """The parser's message without terminal colours, on one line."""
-    return re.sub(r"\x1b\[\d*m", "", str(error)).replace("\n", " ")[:300]
 
 
 def too_deep() -> InvalidPredicateError:

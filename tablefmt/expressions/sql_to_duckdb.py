@@ -20,8 +20,9 @@ from tablefmt.expressions.duckdb_conditions import CONDITIONS, negated
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
 from tablefmt.expressions.duckdb_operands import UNKNOWN, not_carried_out, shown, text_literal
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
-from tablefmt.expressions.names import Relation, no_column, resolve
+from tablefmt.expressions.names import Relation, function_named, no_column, resolve
 from tablefmt.expressions.parse import parse_tree
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Primitive, Struct, Type
 
 
@@ -118,6 +119,9 @@ def _column(node: exp.Column, scope: Scope) -> Typed:
     meanings = resolve(node, scope.relations)
     if len(meanings) > 1:
         raise InvalidPredicateError(f"{shown(node)} is ambiguous: put the table's name before it")
+    function = None if meanings else function_named(node)
+    if function is not None:
+        return _read(function, scope)
     if not meanings:
         raise no_column([part.name for part in node.parts], _names(scope))
     relation, at, fields = meanings[0].relation, meanings[0].at, meanings[0].path
@@ -145,7 +149,8 @@ def _part(whole: Typed, name: str, node: exp.Expression, scope: Scope) -> Typed:
         )
     inner = next((f for f in whole.type.fields if f.name.casefold() == name.casefold()), None)
     if inner is None:
-        raise InvalidPredicateError(f"{shown(node)}: no field {name!r}")
+        names = [f.name for f in whole.type.fields]
+        raise InvalidPredicateError(f"{shown(node)}: no field {name!r}; {there_are(name, names)}")
     if isinstance(inner.type, Primitive) and inner.type.name == "timestamp":
         raise UnsupportedFeatureError(
             f"{shown(node)} is a timestamp in a struct", ["sql:nested-timestamp"]

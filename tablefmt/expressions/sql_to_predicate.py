@@ -16,7 +16,7 @@ from tablefmt.expressions import ansi_comparisons
 from tablefmt.expressions.ansi_comparisons import INTEGERS, Literal
 from tablefmt.expressions.constant_values import constant_value, exact_column_cast
 from tablefmt.expressions.like_patterns import like_pattern, quoted
-from tablefmt.expressions.names import no_column
+from tablefmt.expressions.names import function_named, no_column
 from tablefmt.expressions.parse import conjuncts_of, operands_of, parse_tree, too_deep
 from tablefmt.expressions.predicate import (
     FALSE,
@@ -105,7 +105,13 @@ def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> N
     """Unknown names are an error even inside what is not understood."""
     if tree.find(exp.Query, exp.Lambda) is None:
         for column in tree.find_all(exp.Column):
-            _resolve(column, schema, alias)
+            if not _is_call(column, schema):
+                _resolve(column, schema, alias)
+
+
+def _is_call(column: exp.Column, schema: Schema) -> bool:
+    """Whether it is a function without parentheses, such as CURRENT_DATE: a column comes first."""
+    return function_named(column) is not None and schema.find(column.name) is None
 
 
 def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
@@ -144,7 +150,7 @@ class _Reader:
             return Not(self.predicate(node.this))
         if isinstance(node, exp.Boolean | exp.Null):
             return self._constant(constant_value(node, self.time_zone))
-        if isinstance(node, exp.Column):
+        if isinstance(node, exp.Column) and not _is_call(node, self.schema):
             return self._boolean_column(node)
         if type(node) in _COMPARISONS:
             result = self._comparison(node, _COMPARISONS[type(node)])
@@ -205,7 +211,8 @@ class _Reader:
         if isinstance(node, exp.Paren):
             return self._column(node.this)
         if isinstance(node, exp.Column):
-            return _resolve(node, self.schema, self.alias), False
+            called = _is_call(node, self.schema)
+            return None if called else (_resolve(node, self.schema, self.alias), False)
         if isinstance(node, exp.Cast) and not node.args.get("safe"):
             inner = self._column(node.this)
             return None if inner is None else exact_column_cast(*inner, node)

@@ -14,6 +14,7 @@ from typing import Any
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arguments import checked_name
 from tablefmt.model.defaults import default_of
+from tablefmt.model.near_names import did_you_mean
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
 from tablefmt.model.paths import path_of
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
@@ -271,5 +272,9 @@ def _find(fields: Fields, name: str, path: str) -> int:
 
 
 def _missing(name: str, fields: Fields, path: str) -> SchemaMismatchError:
-    there = ", ".join(repr(f.name) for f in fields[:50])
-    return SchemaMismatchError(f"there is no column {path!r}: no {name!r} among {there}", [path])
+    there = [f.name for f in fields]
+    return SchemaMismatchError(
+        f"there is no column {path!r}: no {name!r} among "
+        f"{', '.join(map(repr, there[:50]))}{did_you_mean(name, there)}",
+        [path],
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arguments import checked_mapping, checked_names
+from tablefmt.model.near_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
             raise SchemaMismatchError(
                 f"unknown table property {name!r}; there are {', '.join(PROPERTIES)}, and names "
                 f"of your own that start with {USER_PREFIX!r}"
+                f"{did_you_mean(name, PROPERTIES)}"
             )
         if known is not None and not known.accepts(text):
             raise SchemaMismatchError(f"property {name} is {text!r}; it wants {known.wants}")

@@ -26,6 +26,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arguments import checked_names
 from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Metadata
+from tablefmt.model.near_names import did_you_mean
 from tablefmt.model.numbering import checked_comment
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.schema import Schema
@@ -91,6 +92,7 @@ def unset_properties(names: Sequence[str]) -> Alteration:
         raise SchemaMismatchError(
             f"unknown table property {unknown[0]!r}; there are {', '.join(PROPERTIES)}, and names "
             f"of your own that start with {USER_PREFIX!r}"
+            f"{did_you_mean(unknown[0], PROPERTIES)}"
         )
 
     def change(metadata: Metadata) -> Metadata:

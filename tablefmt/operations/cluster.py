@@ -18,6 +18,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.arguments import checked_names
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.operations.compact import (
     Progress,
@@ -77,7 +78,7 @@ class Cluster:
         fields: list[Field] = []
         for name in self.by:
             field = metadata.schema.find(name) if isinstance(name, str) else None
-            problem = _problem(field, metadata, fields)
+            problem = _problem(str(name), field, metadata, fields)
             if field is None or problem:
                 raise SchemaMismatchError(
                     f"cannot cluster by {name!r:.100}: {problem}", [str(name)]
@@ -101,9 +102,9 @@ class Cluster:
         return {**shown, **shown_where(self.where, pinned.metadata)}
 
 
-def _problem(field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
+def _problem(given: str, field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
     if field is None:
-        return f"it is not there; there are {', '.join(metadata.schema.names)}"
+        return f"it is not there; {there_are(given, metadata.schema.names)}"
     if is_nested(field.type):
         return "it is nested, so files have no bounds of it"
     if field.id in metadata.partition_by:

@@ -20,6 +20,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.arguments import check_flags, checked_names
 from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.given_names import check_new_names
+from tablefmt.model.near_names import there_are
 from tablefmt.model.numbering import check_comments, checked_comment
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
@@ -130,8 +131,8 @@ def definition(
         field = columns.find(name)
         if field is None:
             raise SchemaMismatchError(
-                f"cannot partition by {name!r}: there is no such column; there are "
-                f"{', '.join(map(repr, columns.names))}",
+                f"cannot partition by {name!r}: there is no such column; "
+                f"{there_are(name, columns.names)}",
                 [name],
             )
         if is_nested(field.type):

@@ -30,6 +30,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow_field
+from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.pipes.rows import PIECE_ROWS, Taken, Transform, applied, counted, pieces, transformed
 
@@ -92,8 +93,8 @@ def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
     missing = [key for key in keys if key.casefold() not in by_name]
     if missing:
         raise SchemaMismatchError(
-            f"the keys {', '.join(map(repr, missing))} are no columns of the rows; there are "
-            f"{', '.join(map(repr, names))}",
+            f"the keys {', '.join(map(repr, missing))} are no columns of the rows; "
+            f"{there_are(missing[0], names)}",
             missing,
         )
     return [by_name[key.casefold()] for key in keys]

@@ -21,6 +21,7 @@ from tablefmt.model.arguments import checked_name, checked_names
 from tablefmt.model.defaults import default_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.merge_schema import merged_schema
+from tablefmt.model.near_names import there_are
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.paths import path_of
 from tablefmt.model.replace_schema import replaced_schema
@@ -145,7 +146,7 @@ def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
     field = schema.find(checked_name(name))
     if field is None:
         raise SchemaMismatchError(
-            f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}", [name]
+            f"there is no column {name!r}; {there_are(name, schema.names)}", [name]
         )
     new = replace(field, nullable=nullable)
     fields = tuple(new if f.id == field.id else f for f in schema.fields)

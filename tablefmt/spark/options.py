@@ -12,6 +12,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.session_times import in_session
 from tablefmt.model.integers import number_in_text
+from tablefmt.model.near_names import did_you_mean
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.options import CommitOptions
 from tablefmt.store.text_options import add_text_option
@@ -320,7 +321,8 @@ def by_name(
         name = names.get(folded(written))
         if name is None:
             raise UnsupportedFeatureError(
-                f"there is no option {written!r}; there are {', '.join(names.values())}",
+                f"there is no option {written!r}; there are {', '.join(names.values())}"
+                f"{did_you_mean(written, names.values())}",
                 [f"option:{written}"],
             )
         if value is not None:

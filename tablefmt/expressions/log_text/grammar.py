@@ -17,6 +17,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.functions import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
 from tablefmt.expressions.log_text.cursor import Cursor, identifier, text_literal
 from tablefmt.expressions.log_text.tokens import END, Token, tokens_of
+from tablefmt.model.near_names import did_you_mean, there_are
 
 _JOINING = frozenset({"AND", "OR", "DIV", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP"})
 _BRANCHES = frozenset({"WHEN", "THEN", "ELSE"})
@@ -155,9 +156,8 @@ class _Writer(Cursor):
             if self.sees(".", ahead=1):
                 behind = self.next_token(2)
                 path += "." + (behind.text if behind.kind == "quoted" else behind.source)
-            shown = ", ".join(map(repr, self.names[:20]))
             raise InvalidPredicateError(
-                f"a constraint cannot look at {path!r:.100}; there are columns {shown}"
+                f"a constraint cannot look at {path!r:.100}; {there_are(name, self.names)}"
             )
         self.take(identifier(name))
         return True
@@ -171,7 +171,8 @@ class _Writer(Cursor):
         nothing = self.sees(")", ahead=2)
         if name not in PURE_FUNCTIONS or (name == "unix_timestamp" and nothing):
             raise UnsupportedFeatureError(
-                f"function {name}() is none that the condition of a constraint may call",
+                f"function {name}() is none that the condition of a constraint may call"
+                f"{did_you_mean(name, PURE_FUNCTIONS)}",
                 [f"sql:{name}"],
             )
         self.write(name)
