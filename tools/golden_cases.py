@@ -11,6 +11,7 @@ from golden_bad import bad_entries, bad_files, bad_paths, bad_states
 from golden_checkpoints import checkpoints
 from golden_cursors import pipes
 from golden_expired import expired
+from golden_feeds import feeds
 from golden_files import file_shapes
 from golden_maker import (
     CORRUPT,
@@ -29,6 +30,7 @@ from golden_maker import (
     seal,
     three,
 )
+from golden_meanings import meanings
 from golden_newer import dropped, horizons, newer_writers
 from golden_rows import row_cases
 from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned, restored
@@ -63,6 +65,8 @@ def cases() -> Iterator[Maker]:
     yield from restored()
     yield from file_shapes()
     yield from row_cases()
+    yield from meanings()
+    yield from feeds()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -74,7 +74,7 @@ def checkpoint(maker: Maker, *, gone: bool = False, copy: str = "") -> Json:
         "metadata": maker.metadata,
         "applications": _applications(maker),
         "segments": [segment],
-        "deletes": [_deletes(maker, copy)],
+        "deletes": [_deletes(maker, copy)] if any("delete" in d for d in maker.documents) else [],
     }
     cursors = _cursors(maker)
     if cursors:

@@ -45,14 +45,14 @@ def expired() -> Iterator[Maker]:
 
 def without_beginning() -> Iterator[Maker]:
     """Checkpoints of version 7 stand for what was below it; versions 8 to 10 are on top."""
-    maker = _behind_checkpoints("expired-checkpoints")
+    maker = behind_checkpoints("expired-checkpoints")
     # Version 8 has no time of its own, and is what the time of version 7 shows.
     times = [[START + version * HOUR, max(version, 8)] for version in range(7, 11)]
     why = "Entries are gone, and two checkpoints hold their state (LOG-8, RET-9, ENT-13)."
     yield maker.good(why, oldest=7, times=times)
 
     for name, rule in (("root", "CKP-2"), ("part", "CKP-3")):
-        maker = _behind_checkpoints(f"expired-lost-{name}")
+        maker = behind_checkpoints(f"expired-lost-{name}")
         named = hex_of(maker.name, "second root" if name == "root" else "second segment")
         for path in [path for path in maker.objects if named in path]:
             raw = bytearray(maker.objects[path])
@@ -61,16 +61,16 @@ def without_beginning() -> Iterator[Maker]:
         why = f"A {name} of one of the two is damaged: the other one holds the same (LOG-8, RET-9)."
         yield maker.good(why, oldest=7, remarks=[[7, rule]])
 
-    maker = _behind_checkpoints("expired-old-hint", older=True)
+    maker = behind_checkpoints("expired-old-hint", older=True)
     why = "The hint names a checkpoint from before the entries went: the newest counts (LOG-6)."
     yield maker.good(why, oldest=7)
 
-    maker = _behind_checkpoints("expired-gap")
+    maker = behind_checkpoints("expired-gap")
     del maker.objects[maker.key(9)]
     why = "Nobody gave version 9 up: it is damage, whatever is gone below (LOG-8)."
     yield maker.broken(why, "LogGapError", (9, "LOG-2"))
 
-    maker = _behind_checkpoints("expired-lost")
+    maker = behind_checkpoints("expired-lost")
     for path in _roots(maker):
         del maker.objects[path]
     why = "Both checkpoints are lost that held the state of what is gone (LOG-8)."
@@ -108,7 +108,7 @@ def _log(maker: Maker, version: int) -> Json:
     return {"checkpoints": checkpoints, "previous": previous, "version": version}
 
 
-def _behind_checkpoints(name: str, *, older: bool = False) -> Maker:
+def behind_checkpoints(name: str, *, older: bool = False) -> Maker:
     """Versions 0 to 10, without those below 7 that say nothing of the metadata.
 
     `older`: the hint is one of version 5, of which the checkpoint is still there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -21,34 +21,45 @@ from logshapes import Json, Refusal, require
 Load = Callable[[str], bytes]
 
 
-def standing(raw: dict[int, bytes], load: Load) -> Json | None:
-    """The state that a log stands on whose entries are not all there; None where no horizon says
-    of one that it can be read.
+def standing(raw: dict[int, bytes], load: Load, roots: Iterable[str], oldest: int) -> Json | None:
+    """The state that a log stands on whose entries are not all there; None where no checkpoint is
+    sound, or entries between it and `oldest` are missing.
 
-    `{"version", "root", "files"}`, the files as `Replay` has them, by id.
+    `{"version", "root", "files"}`, the files as `Replay` has them, by id. `roots` are the names in
+    `_log/checkpoints/`; those that the newest horizon names come first.
     """
+    names = [{"path": f"_log/checkpoints/{name}"} for name in sorted(roots, reverse=True)]
+    for named in [*_named(raw), *names]:
+        try:
+            return _state(named, raw, load, oldest)
+        except (Refusal, OSError, KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _named(raw: dict[int, bytes]) -> list[Json]:
+    """The checkpoints of the newest horizon with `log`."""
     for version in sorted(raw, reverse=True):
         entry, refusals, _ = parse(raw[version])
         horizon = entry.get("horizon") if entry and not refusals else None
         log = horizon.get("log") if isinstance(horizon, dict) else None
-        for named in log.get("checkpoints", ()) if isinstance(log, dict) else ():
-            try:
-                return _state(named, raw, load)
-            except (Refusal, OSError, KeyError, TypeError, ValueError):
-                continue
-        if log is not None:
-            return None
-    return None
+        if isinstance(log, dict):
+            return list(log.get("checkpoints", ()))
+    return []
 
 
-def _state(named: Json, raw: dict[int, bytes], load: Load) -> Json:
-    version = named["version"]
-    root = _checked(load, named["path"], named["size"], named["sha256"])
+def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
+    root = load(named["path"])
+    if "sha256" in named:
+        root = _checked(load, named["path"], named["size"], named["sha256"])
     document, refusals, _ = parse(root)
     require(document is not None and not refusals, "CKP-2", "is no root")
     assert document is not None
-    same = document["version"] == version and version in raw
+    version = int(named["path"].rsplit("/", 1)[-1][:20])
+    same = document["version"] == version == named.get("version", version) and version in raw
     require(same, "CKP-5", "is of another version, or of one that is not there")
+    whole = set(range(version, oldest + 1)) <= raw.keys()
+    require(whole, "LOG-8", "is followed by entries that are not there")
     digest = hashlib.sha256(raw[version]).hexdigest()
     require(document["digest"] == digest, "CKP-5", "is of another log")
     fields = check_metadata(document["metadata"], None)

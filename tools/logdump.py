@@ -183,7 +183,9 @@ class Replay:
         rises = not self.entry or entry["timestamp"] >= min(last["timestamp"] + 1, LAST_MICRO)
         require(rises, "TIM-1", "has a timestamp that does not rise")
         timeless = entry["operation"]["class"] in TIMELESS
-        sound = time_version == carried or (not timeless and time_version == entry["timestamp"])
+        does = {"protocol", "metadata", "add", "remove", "delete"} & entry.keys()
+        sound = not timeless and time_version == entry["timestamp"]
+        sound = sound or (time_version == carried and bool(timeless or not does))
         require(sound, "TIM-2", f"has the time version {time_version}")
         app = entry.get("application", {"id": None, "version": 0})
         newest = self.applications.get(app["id"], app["version"])
@@ -266,7 +268,8 @@ def read(
     require_there(raw, f"no table at {uri}")
     oldest = oldest_of(raw[max(raw)])
     gaps = [n for n in raw if n and n - 1 not in raw]
-    base = standing(raw, folder.get) if gaps and min(gaps) <= oldest else None
+    roots, expired = folder.names("checkpoints"), 0 in raw and gaps and min(gaps) <= oldest
+    base = standing(raw, folder.get, roots, oldest) if expired else None
     reading = Reading(folder, raw, base, picked, changes=changes)
     findings: list[Json] = []
     for version, data in raw.items():
@@ -364,7 +367,7 @@ def found(version: int, rule: str, message: str) -> Json:
 def gap_before(version: int, raw: dict[int, bytes], oldest: int, base: Json | None) -> Json | None:
     """What it means that the entry before one is missing; None: nothing."""
     missing = max((n for n in raw if n < version), default=-1) + 1
-    if missing >= oldest:
+    if missing >= oldest or not missing:
         return found(missing, "LOG-2", f"is missing, and version {version} exists")
     if base is None:
         return found(missing, "LOG-8", f"was given up; versions from {oldest} on are kept")

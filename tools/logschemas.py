@@ -26,6 +26,17 @@ TYPES: tuple[Json, ...] = (
 )
 
 
+YOUNGER = {0x1C89, 0x2C2F, 0xA7C0, 0xA7CB, 0xA7CC, 0xA7CE, 0xA7D0, 0xA7D2, 0xA7D4, 0xA7D6, 0xA7D8}
+YOUNGER |= {0xA7DA, 0xA7DC, *range(0x10570, 0x10596), *range(0x10D50, 0x10D66)}
+YOUNGER |= {*range(0x16EA0, 0x16EB9)}
+"""Letters that Unicode folds since a version after 13.0 (SCH-2)."""
+
+
+def folded(name: str) -> str:
+    """Fold case fully, as Unicode 13.0 does (SCH-2)."""
+    return "".join(c if ord(c) in YOUNGER else c.casefold() for c in name)
+
+
 def newer_in(metadata: Any) -> list[str]:
     """Types, and names in fields and constraints, that version 1 has not (VER-2)."""
     schema = metadata.get("schema") if isinstance(metadata, dict) else None
@@ -66,8 +77,9 @@ def _newer_type(kind: Any, depth: int) -> list[str]:
 def fields_of(children: list[Json], depth: int = 1) -> Iterator[Json]:
     """Every field of a schema, nested ones too, each checked with its siblings."""
     require(fits(children, [FIELD]), "SCH-1", f"has a schema with the fields {children!r:.100}")
-    require(depth <= 64 and len(children) <= 10_000, "SCH-2", "has too many columns or levels")
-    names = Counter(field["name"].lower() for field in children)
+    require(children, "SCH-1", "has a schema, or a struct in it, without fields")
+    require(len(children) <= 10_000, "SCH-2", "has too many columns")
+    names = Counter(folded(field["name"]) for field in children)
     twice = [name for name, count in names.items() if count > 1]
     require(not twice, "SCH-2", f"has columns that differ by case alone: {twice}")
     for field in children:
@@ -79,6 +91,7 @@ def fields_of(children: list[Json], depth: int = 1) -> Iterator[Json]:
 
 
 def _nested(kind: Any, depth: int) -> Iterator[Json]:
+    require(depth <= 64, "SCH-2", "has types that nest deeper than 64 levels")
     if isinstance(kind, str):
         match = DECIMAL_TYPE.match(kind)
         sound = match and 1 <= int(match[1]) <= 38 and int(match[2]) <= int(match[1])
@@ -134,6 +147,52 @@ def _check_kept(schema: Json, before: Json) -> None:
     require(not changed, "SCH-4", f"has other ids in lists or maps that stay: {sorted(changed)}")
 
 
+def _types(fields: list[Json]) -> dict[int, Any]:
+    """By id: the type of a field, an element, a key or a value."""
+    types: dict[int, Any] = {}
+    stack = [(field["id"], field["type"]) for field in fields]
+    while stack:
+        identity, kind = stack.pop()
+        types[identity] = kind
+        if isinstance(kind, dict) and "struct" in kind:
+            stack += [(field["id"], field["type"]) for field in kind["struct"]]
+        elif isinstance(kind, dict) and "array" in kind:
+            stack.append((kind["element_id"], kind["array"]))
+        elif isinstance(kind, dict):
+            stack += zip((kind["key_id"], kind["value_id"]), kind["map"], strict=True)
+    return types
+
+
+def _is_wider(old: Any, new: Any) -> bool:
+    """Whether SCH-9 leads from one type to another, or neither has a type of its own."""
+    if isinstance(old, dict) or isinstance(new, dict):
+        nested = isinstance(old, dict) and isinstance(new, dict)
+        return nested and any(name in old and name in new for name in ("struct", "array", "map"))
+    if old == new or (old, new) in (("float", "double"), ("date", "timestamp_ntz")):
+        return True
+    whole = ("byte", "short", "integer", "long")
+    ours, theirs = DECIMAL_TYPE.match(old), DECIMAL_TYPE.match(new)
+    if theirs is None:
+        longer = old in whole and new in whole and whole.index(old) < whole.index(new)
+        return longer or (new == "double" and old in whole[:3])
+    digits, scale = int(theirs[1]) - int(theirs[2]), int(theirs[2])
+    if ours is not None:
+        return int(ours[1]) - int(ours[2]) <= digits and int(ours[2]) <= scale
+    return old in whole and digits >= (20 if old == "long" else 10)
+
+
+def _check_types(schema: Json, before: Json, restores: bool) -> None:
+    """Refuse a type that is not the one before, nor wider; of a restore, one of no kin (SCH-9)."""
+    old_types, origins = _types(before["fields"]), (*BITS, "float")
+    for identity, new in _types(schema["fields"]).items():
+        old = old_types.get(identity, new)
+        sound = _is_wider(old, new)
+        if restores and not sound and isinstance(old, str) and isinstance(new, str):
+            sound = _is_wider(new, old) or old[:7] == new[:7] == "decimal"
+            sound = sound or any(_is_wider(o, old) and _is_wider(o, new) for o in origins)
+        require(sound, "SCH-9", f"makes {new!r:.60} of id {identity}, which was {old!r:.60}")
+
+
 def _check_values(schema: Json, fields: list[Json]) -> None:
     """Refuse defaults that are none of a flat column (SCH-7)."""
     top = [id(field) for field in schema["fields"]]
@@ -187,7 +246,7 @@ def _check_constraints(checks: Any, columns: set[int]) -> None:
     require(sound, "ENT-10", f"has constraints that are none: {checks!r:.100}")
     sound = all(set(check["columns"]) <= columns for check in checks.values())
     require(sound, "ENT-10", f"has constraints on columns that are not there: {checks!r:.100}")
-    sound = len({name.casefold() for name in checks}) == len(checks)
+    sound = len({folded(name) for name in checks}) == len(checks)
     require(sound, "ENT-10", f"has two constraints of one name: {sorted(checks)!r:.100}")
 
 
@@ -235,6 +294,7 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
         again = [i for i in set(ids) - known if i <= last]
         require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
         _check_kept(schema, before["schema"])
+        _check_types(schema, before["schema"], restores)
         for old in old_fields:
             same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
             require(same, "SCH-3", f"changes the physical name of {old['name']!r}")

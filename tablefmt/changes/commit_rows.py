@@ -178,8 +178,8 @@ class Touched:
         marks = self._marks(commit.version)
         carried = self._carried(commit, added)
         twins = self._twins(commit.version, removed, added, marks)
-        self._went(chosen, commit.version, removed, marks, {**carried, **twins})
-        self._came(chosen, added, marks, {**self._outputs(commit), **twins})
+        self._went(chosen, commit.version, removed, marks, _both(carried, twins))
+        self._came(chosen, added, marks, _both(self._outputs(commit), twins))
         changes = []
         for kind, rows in chosen.items():
             if rows.is_empty:
@@ -340,6 +340,11 @@ class Touched:
 
 
 _NONE = np.zeros(0, np.intp)
+
+
+def _both(one: Mapping[int, BitMap64], other: Mapping[int, BitMap64]) -> dict[int, BitMap64]:
+    """Join rows by place."""
+    return {at: one.get(at, BitMap64()) | other.get(at, BitMap64()) for at in {*one, *other}}
 
 
 def _among(places: Places, *known: Mapping[int, object]) -> NDArray[np.bool_]:

@@ -24,14 +24,15 @@ def gap_error(store: Store, missing: int, found: int) -> TablefmtError:
     """The error of who does not find version `missing` though it does find `found`.
 
     A log whose beginning was given up says so in its newest entry: then there is no such version
-    any more. So does one that needs what this version lacks. Any other gap is damage.
+    any more. So does one that needs what this version lacks. A newest entry that is damaged says
+    nothing, and is what is wrong. Any other gap is damage, and so is one where version 0 was.
     """
     try:
         oldest, newest = kept_range(store, missing, found)
     except UnsupportedFeatureError as error:
         return error
-    except CorruptEntryError:
-        return LogGapError(missing, found)
+    except CorruptEntryError as error:
+        return error if missing else LogGapError(missing, found)
     if 0 < missing < oldest:
         return VersionNotFoundError(f"version {missing}", oldest, newest)
     return LogGapError(missing, found)
@@ -69,7 +70,10 @@ def newest_entry(store: Store, after: int, known: int) -> tuple[int, bytes | Non
 
 def oldest_of(newest: int, body: bytes | None) -> int:
     """Return the earliest version that is kept, as its entry says. Raises as `kept_range`."""
-    document = {} if body is None else document_of(body, newest)
+    try:
+        document = {} if body is None else document_of(body, newest)
+    except CorruptEntryError as error:
+        raise CorruptEntryError(error.detail, key=entry_key(newest), rule=error.rule) from None
     totals = document.get("totals")
     oldest = totals.get("oldest") if isinstance(totals, dict) else None
     return oldest if isinstance(oldest, int) else 0

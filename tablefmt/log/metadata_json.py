@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.log.checks import bad
+from tablefmt.model.case_folding import folded
 from tablefmt.model.defaults import check_values
 from tablefmt.model.entry import Constraint, Metadata, ProtocolFeatures
 from tablefmt.model.numbering import is_comment
@@ -82,7 +83,7 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
 def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:
     if type(value) is not dict or not value:
         raise bad("ENT-10", "`constraints` is no object, or an empty one")
-    if "" in value or len({name.casefold() for name in value}) != len(value):
+    if "" in value or len({folded(name) for name in value}) != len(value):
         raise bad("ENT-10", "constraints have names that cannot be told apart")
     known = {f.id for f in schema.fields}
     constraints = {}

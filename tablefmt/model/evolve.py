@@ -13,6 +13,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arguments import checked_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.defaults import default_of
 from tablefmt.model.near_names import did_you_mean
 from tablefmt.model.new_ids import NewIds, checked_schema, dropped_names
@@ -52,7 +53,7 @@ def with_field(
 
     def add(fields: Fields) -> Fields:
         new = ids.numbered(replace(field, name=parts[-1]), fields)
-        if any(f.name.casefold() == new.name.casefold() for f in fields):
+        if any(folded(f.name) == folded(new.name) for f in fields):
             raise SchemaMismatchError(f"there is a column {name!r} already", [name])
         return _placed(fields, new, after, first)
 
@@ -123,7 +124,7 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
     def move(fields: Fields) -> Fields:
         at = _find(fields, parts[-1], name)
         others = fields[:at] + fields[at + 1 :]
-        if after is not None and checked_name(after).casefold() == fields[at].name.casefold():
+        if after is not None and folded(checked_name(after)) == folded(fields[at].name):
             raise SchemaMismatchError(f"{name!r} cannot come after itself", [name])
         return _placed(others, fields[at], after, first)
 
@@ -221,7 +222,7 @@ def _at_type(
 def _inside(kind: Type, parts: tuple[str, ...], change: Callable[[Type], Type], path: str) -> Type:
     if not parts:
         return change(kind)
-    rest, step = parts[1:], parts[0].casefold()
+    rest, step = parts[1:], folded(parts[0])
     if isinstance(kind, Struct):
         return Struct(_at_type(kind.fields, parts, change, path))
     if isinstance(kind, Array) and step == "element":
@@ -260,8 +261,8 @@ def _placed(fields: Fields, field: Field, after: str | None, first: bool) -> Fie
 
 
 def _position(fields: Fields, name: str) -> int:
-    folded = name.casefold()
-    return next((i for i, f in enumerate(fields) if f.name.casefold() == folded), -1)
+    wanted = folded(name)
+    return next((i for i, f in enumerate(fields) if folded(f.name) == wanted), -1)
 
 
 def _find(fields: Fields, name: str, path: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema, Struct, walk
 
 OWN_PREFIX = "__tablefmt_"
@@ -50,8 +51,8 @@ def _check(name: str, *, top: bool) -> None:
             "(rule SCH-11); give another",
             [name],
         )
-    if top and (name.casefold().startswith(OWN_PREFIX) or name.casefold() == SPARK_KEEPS):
-        whose = "Spark's reader" if name.casefold() == SPARK_KEEPS else "tablefmt"
+    if top and (folded(name).startswith(OWN_PREFIX) or folded(name) == SPARK_KEEPS):
+        whose = "Spark's reader" if folded(name) == SPARK_KEEPS else "tablefmt"
         raise SchemaMismatchError(
             f"{whose} keeps the name {name!r} for itself (rule SCH-11); give another", [name]
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Schema
 
 
@@ -26,8 +27,8 @@ def match_names(
     """
     positions: dict[str, int] = {}
     for at, name in enumerate(given):
-        first = given[positions.setdefault(name.casefold(), at)]
-        if positions[name.casefold()] != at:
+        first = given[positions.setdefault(folded(name), at)]
+        if positions[folded(name)] != at:
             raise SchemaMismatchError(
                 f"the data has columns {first!r} and {name!r}, the same but for case; drop one",
                 [first, name],
@@ -39,7 +40,7 @@ def match_names(
             f"the table has {', '.join(map(repr, schema.names))}",
             extra,
         )
-    places = [positions.get(field.name.casefold()) for field in schema.fields]
+    places = [positions.get(folded(field.name)) for field in schema.fields]
     missing = [
         field.name
         for field, at in zip(schema.fields, places, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from tablefmt.model.case_folding import folded
 from tablefmt.model.new_ids import NewIds, checked_schema
 from tablefmt.model.numbering import check_names
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
@@ -42,16 +43,16 @@ def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) 
 
 
 def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:
-    given = {f.name.casefold(): f for f in theirs}
+    given = {folded(f.name): f for f in theirs}
     kept = []
     for field in ours:
-        other = given.pop(field.name.casefold(), None)
+        other = given.pop(folded(field.name), None)
         if other is not None and field.id not in fixed:
             kind = _merged_type(field.type, other.type, ids)
             field = with_type(field, kind)
         kept.append(field)
     for field in theirs:
-        if field.name.casefold() in given:
+        if folded(field.name) in given:
             kept.append(ids.numbered(nullable_field(field), kept))
     return tuple(kept)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from tablefmt.model.case_folding import folded
 from tablefmt.model.given_names import check_new_names
 from tablefmt.model.numbering import check_comments, number_fields
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
@@ -15,7 +16,7 @@ class NewIds:
 
     def __init__(self, schema: Schema) -> None:
         self.last = schema.last_id
-        self._dropped = {name.casefold() for name in schema.dropped}
+        self._dropped = {folded(name) for name in schema.dropped}
 
     def numbered(self, field: Field, siblings: Sequence[Field]) -> Field:
         """The field, and all in it, as new ones beside its siblings."""
@@ -23,9 +24,9 @@ class NewIds:
         self.last = whole.last_id
         new = whole.fields[0]
         # What is inside a new column is in no file, so only its own name may be taken.
-        taken = self._dropped.union(f.physical.casefold() for f in siblings)
+        taken = self._dropped.union(folded(f.physical) for f in siblings)
         name = new.name
-        while name.casefold() in taken:
+        while folded(name) in taken:
             name = f"{name}_{new.id}"
         return replace(new, physical=name)
 

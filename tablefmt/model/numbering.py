@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import (
     COLUMNS_MAX,
     COMMENT_MAX,
@@ -97,9 +98,9 @@ def check_names(fields: Sequence[Field]) -> None:
                 f"column name {field.name[:40]!r}… is longer than {NAME_BYTES_MAX} bytes",
                 [field.name],
             )
-        folded = field.name.casefold()
-        twin = seen.get(folded)
-        seen[folded] = field.name
+        key = folded(field.name)
+        twin = seen.get(key)
+        seen[key] = field.name
         if twin is not None:
             raise SchemaMismatchError(
                 f"columns {twin!r} and {field.name!r} differ by case alone, and Spark ignores "

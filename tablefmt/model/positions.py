@@ -220,8 +220,8 @@ def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
         length: int = struct.unpack_from("<H", packed, at)[0]
         pairs = _shorts(packed, at + 2, 2 * length)
         ends = pairs[::2] + pairs[1::2]
-        apart = bool((ends[:-1] < pairs[2::2]).all())
-        _require(apart and bool((ends < 1 << 16).all()), "runs overlap")
+        apart = bool((ends[:-1] + 1 < pairs[2::2]).all())
+        _require(apart and bool((ends < 1 << 16).all()), "runs overlap or touch")
         _require(int(pairs[1::2].sum()) + length == count, "runs of another length")
         return at + 2 + 4 * length
     if count <= _ARRAY_MAX:

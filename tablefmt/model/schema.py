@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Union
 
+from tablefmt.model.case_folding import folded
+
 COLUMNS_MAX = 10_000
 """More top-level columns than this are refused: every file carries statistics a column."""
 
@@ -147,8 +149,8 @@ class Schema:
 
     def find(self, name: str) -> Field | None:
         """The column of that name: the exact one, else the one that differs by case alone."""
-        folded = name.casefold()
-        return next((f for f in self.fields if f.name.casefold() == folded), None)
+        wanted = folded(name)
+        return next((f for f in self.fields if folded(f.name) == wanted), None)
 
     def by_id(self, field_id: int) -> Field:
         """The top-level column with that id. KeyError if there is none."""
@@ -234,6 +236,21 @@ def all_ids(schema: Schema) -> Iterator[int]:
             elif isinstance(kind, Map):
                 yield kind.key_id
                 yield kind.value_id
+
+
+def id_types(schema: Schema) -> dict[int, Type]:
+    """Return the type of every field, element, key and value by its id. Spec: SCH-4."""
+    types: dict[int, Type] = {}
+    for top in schema.fields:
+        types[top.id] = top.type
+        for kind in walk(top.type):
+            if isinstance(kind, Struct):
+                types |= {field.id: field.type for field in kind.fields}
+            elif isinstance(kind, Array):
+                types[kind.element_id] = kind.element
+            elif isinstance(kind, Map):
+                types |= {kind.key_id: kind.key, kind.value_id: kind.value}
+    return types
 
 
 def id_places(schema: Schema) -> dict[int, tuple[int, str]]:

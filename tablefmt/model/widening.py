@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tablefmt.model.defaults import recoded
-from tablefmt.model.schema import Decimal, Field, Primitive, Type
+from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Struct, Type
 
 _INTEGERS = ("byte", "short", "integer", "long")
 """From the narrowest."""
@@ -40,6 +40,11 @@ def is_wider_of_kind(old: Type, new: Type) -> bool:
     if old.name in _INTEGERS and new.name in _INTEGERS:
         return _INTEGERS.index(old.name) < _INTEGERS.index(new.name)
     return (old.name, new.name) == ("float", "double")
+
+
+def same_kind(one: Type, other: Type) -> bool:
+    """Return whether types are equal, or both structs, lists or maps, whose parts have own ids."""
+    return one == other or (type(one) is type(other) and isinstance(one, Struct | Array | Map))
 
 
 def share_origin(one: Type, other: Type) -> bool:

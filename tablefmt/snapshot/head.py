@@ -1,6 +1,7 @@
 """The newest entry's summary: enough to write on top of without replaying. Pure.
 
-Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5 .. RPL-7, SCH-3, SCH-4, SCH-8.
+Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5 .. RPL-7, SCH-3, SCH-4, SCH-8,
+SCH-9.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.new_ids import roots_gone
-from tablefmt.model.schema import Schema, all_fields, all_ids, id_places
+from tablefmt.model.schema import Schema, all_fields, all_ids, id_places, id_types
 from tablefmt.model.times import next_time
+from tablefmt.model.widening import is_widening, same_kind, share_origin
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
 
@@ -84,7 +86,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 
     Raises:
         CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5 .. RPL-7,
-            ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8, VER-4.
+            ENT-5, ENT-8, ENT-13, SCH-3, SCH-4, SCH-8, SCH-9, VER-4.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
@@ -201,12 +203,19 @@ def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
 def _check_times(entry: Entry, head: Head | None) -> None:
     if head is not None and entry.timestamp < next_time(head.timestamp):
         raise _bad(entry, "TIM-1", "its timestamp is not after that of the entry before")
-    moves_rows_only = head is not None and entry.operation.cls in NOT_LOGICAL
-    allowed = {entry.timestamp} if head is None else {entry.timestamp, head.time_version}
-    if moves_rows_only:
-        allowed = {head.time_version} if head else allowed
+    if head is not None and entry.operation.cls in NOT_LOGICAL:
+        allowed = {head.time_version}
+    elif head is not None and not _changes_anything(entry):
+        allowed = {entry.timestamp, head.time_version}
+    else:
+        allowed = {entry.timestamp}
     if entry.time_version not in allowed:
-        raise _bad(entry, "TIM-2", "its time version is neither its own time nor the one before")
+        raise _bad(entry, "TIM-2", "its time version is not the one of its class and its changes")
+
+
+def _changes_anything(entry: Entry) -> bool:
+    parts = (entry.protocol, entry.metadata, entry.add, entry.delete)
+    return bool(entry.remove) or any(part is not None for part in parts)
 
 
 def _check_begins(entry: Entry, head: Head) -> None:
@@ -275,6 +284,12 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
+    types = id_types(before)
+    kept = [(i, types[i], kind) for i, kind in id_types(after).items() if i in types]
+    may_follow = share_origin if _replaces_all(entry) else is_widening
+    for i, then, now in kept:
+        if not (same_kind(then, now) or may_follow(then, now)):
+            raise _bad(entry, "SCH-9", f"its schema makes {now} of id {i}, which was {then}")
     staying = {f.id for f in all_fields(after)}
     dropped = {f.physical for f in roots_gone(before.fields, staying)}
     if not dropped.union(before.dropped).issubset(after.dropped):
@@ -283,10 +298,14 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
 
 def _ids_back(entry: Entry, before: Schema, after: Schema, old: Collection[int]) -> set[int]:
     """Ids of fields that were dropped and come back with the rows of an older version (SCH-8)."""
-    if entry.operation.cls is not OperationClass.OVERWRITE or entry.basis.scope is not None:
+    if not _replaces_all(entry):
         return set()
     back = (f for f in roots_gone(after.fields, old) if f.physical in before.dropped)
     return {i for field in back for i in all_ids(Schema((field,), before.last_id))}
+
+
+def _replaces_all(entry: Entry) -> bool:
+    return entry.operation.cls is OperationClass.OVERWRITE and entry.basis.scope is None
 
 
 def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:
