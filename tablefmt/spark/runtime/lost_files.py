@@ -17,6 +17,7 @@ from tablefmt.errors import (
 from tablefmt.model.entry import AddedFiles, SideFile
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.local import LocalStore
+from tablefmt.store.wrap import ReadOnlyStore
 
 _MISSING = re.compile(
     r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? file (\w+):/{1,3}([^\n]*?)/"
@@ -37,7 +38,8 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     scheme, root, key = match[1], unquote(match[2]), unquote(match[3])
     message = "it is missing: its version was vacuumed since it was read, or it is lost"
     if scheme == "file":
-        store = LocalStore(f"/{root}")
+        # A message is text that anybody's rows may be in: nothing is written where it leads.
+        store = ReadOnlyStore(LocalStore(f"/{root}"))
         try:
             view = LogView.open(store, ended=True, explain=False)
             if view.head.ended:

@@ -7,6 +7,7 @@ conditions of callers mean the same with and without Spark. So nothing is put in
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.errors import UnsupportedFeatureError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _OPENING = "${"
+_NAME = re.compile(r"(`(?:[^`]|``)+`)(?: AS `((?:[^`]|``)+)`)?")
+"""A column, with another name or not: Spark Connect takes these without its parser."""
+
 _FEATURE = "spark:variables"
 
 
@@ -32,6 +36,10 @@ def parsed(functions: Functions, text: str) -> Column:
     if _OPENING not in text:
         return functions.expr(text)
     if functions.__name__.startswith("pyspark.sql.connect"):
+        name = _NAME.fullmatch(text)
+        if name is not None:
+            column = functions.col(name[1])
+            return column.alias(name[2].replace("``", "`")) if name[2] else column
         _check_connect(text)
         return functions.expr(text)
     from pyspark import SparkContext

@@ -102,9 +102,10 @@ def test_a_stream_keeps_the_names(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_connect_server_is_asked_for_no_such_text() -> None:
-    """SEC-4: it has the session's own parser, so the text is refused."""
+    """SEC-4: it has the session's own parser. Names need none, and other text is refused."""
     from pyspark.sql.connect import functions
 
+    assert str(parsed(functions, "`${env:HOME}` AS `a``b`")) == "Column<'`${env:HOME}` AS a`b'>"
     with pytest.raises(UnsupportedFeatureError, match=r"spark\.sql\.variable\.substitute") as seen:
         parsed(functions, "`${env:HOME}` = 1")
     assert seen.value.features == ["spark:variables"]
