@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tablefmt.cli.arguments import on_table, open_table
+from tablefmt.cli.arguments import Point, as_of_option, on_table, open_table
 from tablefmt.cli.output import (
     Json,
     exit_unless,
@@ -70,12 +70,24 @@ def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool)
 
 @click.command()
 @on_table
-@click.option("--version", type=int, help="The version to bring back.")
-@click.option("--timestamp", help="The version as of a time, in place of it (UTC without a zone).")
+@as_of_option
+@click.option("--version", type=int, help="The version to bring back; the same as --as-of V.")
+@click.option("--timestamp", help="The version as of a time; the same as --as-of TIME.")
 def restore(
-    uri: str, as_json: bool, options: Json, version: int | None, timestamp: str | None
+    uri: str,
+    as_json: bool,
+    options: Json,
+    as_of: Point,
+    version: int | None,
+    timestamp: str | None,
 ) -> None:
     """Make an older version the newest one, by a commit on top: history stays."""
+    if as_of is not None and (version is not None or timestamp is not None):
+        raise click.UsageError("give --as-of, --version or --timestamp, one of them")
+    if isinstance(as_of, int):
+        version = as_of
+    elif as_of is not None:
+        timestamp = as_of
     table = open_table(uri, options)
     print_commit(table.restore(version=version, timestamp=timestamp), as_json)
 

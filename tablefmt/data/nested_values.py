@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.plain_values import plain_values
 from tablefmt.model.arrow_types import is_list
 
 
@@ -39,10 +40,8 @@ def converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) 
         return values
     if pa.types.is_null(kind):
         return nulls(len(values), target)
-    if pa.types.is_dictionary(kind):
-        return converted(values.dictionary_decode(), target)
-    if pa.types.is_run_end_encoded(kind):
-        return converted(pc.run_end_decode(values), target)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return converted(plain_values(values), target)
     mask = values.is_null() if values.null_count else None
     if pa.types.is_struct(kind):
         return _converted_struct(values, target, mask, by_place)

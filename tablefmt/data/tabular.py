@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.data.plain_values import decoded
 from tablefmt.data.python_rows import is_python_rows, python_table
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arrow_types import from_arrow_field, is_list
@@ -18,8 +19,9 @@ def as_reader(data: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
 
     Takes what has `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, DuckDB's relations, …) or
     `__arrow_c_array__` (a record batch, an array of structs), pandas and polars frames, dicts of
-    columns and lists of dicts. Of a pandas index the levels that have a name are columns, unless
-    there is a column of that name; a level without one is left out.
+    columns and lists of dicts. Categories and other dictionaries become their values. Of a pandas
+    index the levels that have a name are columns, unless there is a column of that name; a level
+    without one is left out.
 
     Args:
         data: the rows.
@@ -29,7 +31,7 @@ def as_reader(data: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
         SchemaMismatchError: it is none of these.
     """
     try:
-        return _reader_of(data, schema)
+        return decoded(_reader_of(data, schema))
     except (pa.ArrowException, ValueError, TypeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise SchemaMismatchError(

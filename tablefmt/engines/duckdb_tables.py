@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-import tablefmt.table
 from tablefmt.data.engine import now_us
 from tablefmt.data.frames import missing_extra
 from tablefmt.data.layouts import KeepEnd, alike_files
 from tablefmt.data.selection import Condition
 from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
 from tablefmt.engines.duckdb_types import quoted, text
+from tablefmt.engines.opened import opened
 from tablefmt.errors import InvalidPredicateError, InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import fields
@@ -24,6 +24,7 @@ from tablefmt.model.numbering import is_unicode
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.given_up import told_if_given_up
+from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.scan import Scan
 from tablefmt.store.local import LocalStore
 from tablefmt.store.open import Uri
@@ -35,7 +36,7 @@ _BITS = "tablefmt_bits"
 
 
 def relation(
-    uri: Uri,
+    uri: Uri | ReadableHandle,
     *,
     connection: Any = None,
     version: int | None = None,
@@ -51,7 +52,7 @@ def relation(
     files by the log and the rest by DuckDB; conditions put on it afterwards are DuckDB's alone.
 
     Args:
-        uri: as of `tablefmt.open`.
+        uri: as of `tablefmt.open`; or an open table, for the version that it is at.
         connection: DuckDB's; None: the default one. A relation is of use to it alone.
         version: a whole number; None: the newest.
         timestamp: instead of it, the time of day at which the table is shown (TIM-4).
@@ -71,7 +72,7 @@ def relation(
     duckdb = _duckdb()
     connection = duckdb.default_connection() if connection is None else connection
     _check_connection(connection)
-    table = tablefmt.table.open(uri, storage_options=storage_options)
+    table = opened(uri, storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
     with told_if_given_up(scan.store, scan.version):
         live, query = _query(connection, scan, where, _BITS)
@@ -92,7 +93,7 @@ def _as_bits(table: str) -> str:
 def attach(
     connection: Any,
     name: str,
-    uri: Uri,
+    uri: Uri | ReadableHandle,
     *,
     version: int | None = None,
     timestamp: Time | None = None,
@@ -115,7 +116,7 @@ def attach(
     _duckdb()
     _check_connection(connection)
     _check_view(name)
-    table = tablefmt.table.open(uri, storage_options=storage_options)
+    table = opened(uri, storage_options)
     scan = table.scan(version=version, timestamp=timestamp)
     # Other than those of the view that is replaced: it stays whole until it is. DuckDB's names
     # ignore the case of ASCII.

@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-import tablefmt.table
 from tablefmt.data.layouts import AlikeFiles, alike_files, sorted_out
 from tablefmt.data.read import read_files
 from tablefmt.data.selection import filter_of
+from tablefmt.engines.opened import opened
 from tablefmt.engines.polars_columns import column, is_read_exactly
 from tablefmt.errors import CorruptDataError, UnsupportedFeatureError
 from tablefmt.expressions.polars_to_predicate import implied_by, is_conjunction, is_passing_hint
@@ -26,6 +26,7 @@ from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.given_up import told_if_given_up
+from tablefmt.session.readable import ReadableHandle
 from tablefmt.session.scan import Scan, first_files
 from tablefmt.store.local import LocalStore
 from tablefmt.store.open import Uri
@@ -41,7 +42,7 @@ PORTION_BYTES = 256 << 20
 
 
 def scan(
-    uri: Uri,
+    uri: Uri | ReadableHandle,
     *,
     version: int | None = None,
     timestamp: Time | None = None,
@@ -53,7 +54,7 @@ def scan(
     what is understood of a condition leaves out files by the log, and polars the rest.
 
     Args:
-        uri: as of `tablefmt.open`.
+        uri: as of `tablefmt.open`; or an open table, for the version that it is at.
         version: a whole number; None: the newest.
         timestamp: instead of it, the time of day at which the table is shown (TIM-4).
         storage_options: as of `tablefmt.open`.
@@ -65,7 +66,7 @@ def scan(
         CorruptDataError: DAT-5, ADD-7, when it is collected: a live file is missing, of another
             length or number of rows, or its end is not what was written.
     """
-    table = tablefmt.table.open(uri, storage_options=storage_options)
+    table = opened(uri, storage_options)
     pinned = table.scan(version=version, timestamp=timestamp)
     empty = polars.from_arrow(pinned.schema.empty_table())
     assert isinstance(empty, polars.DataFrame)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tablefmt.data.plain_values import plain_values
 from tablefmt.model.arrow_types import is_list
 from tablefmt.model.fingerprints import ROWS, TEXT
 
@@ -245,10 +246,8 @@ def _plain(values: pa.Array) -> pa.Array:
     while True:
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
-        elif pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        elif pa.types.is_run_end_encoded(values.type):
-            values = pc.run_end_decode(values)
+        elif pa.types.is_dictionary(values.type) or pa.types.is_run_end_encoded(values.type):
+            values = plain_values(values)
         else:
             return values
 

@@ -375,7 +375,7 @@ def test_restore_says_what_it_made(table: tablefmt.Table, uri: str) -> None:
         False,
     )
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
-    done = run("restore", uri, "--timestamp", times(table)[1])
+    done = run("restore", uri, "--as-of", times(table)[1])
     assert done.out.splitlines()[0] == "version    5"
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [1, 2]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,26 @@ def test_connections_and_names_of_views_that_are_none(tmp_path: Path, connection
     )
     assert tablefmt.duckdb.relation(uri, connection=duckdb).fetchall() == [(1,)]
     assert tablefmt.duckdb.relation(uri, connection=connection.cursor()).fetchall() == [(1,)]
+
+
+def test_a_table_that_is_open_is_taken_at_its_version(tmp_path: Path, connection: Any) -> None:
+    """Relations and views; with another version if asked."""
+    table = tablefmt.create(str(tmp_path), {"id": [1]})
+    later = tablefmt.open(str(tmp_path))
+    later.append({"id": [2]})
+    assert tablefmt.duckdb.relation(table, connection=connection).fetchall() == [(1,)]
+    tablefmt.duckdb.attach(connection, "v", later)
+    assert connection.sql("FROM v ORDER BY id").fetchall() == [(1,), (2,)]
+    tablefmt.duckdb.attach(connection, "v", later, version=1)
+    assert connection.sql("FROM v").fetchall() == [(1,)]
+    with pytest.raises(errors.InvalidRangeError, match="storage_options"):
+        tablefmt.duckdb.relation(table, connection=connection, storage_options={"key": "x"})
+    with pytest.raises(errors.StoreError, match="address"):
+        tablefmt.duckdb.relation(7, connection=connection)  # type: ignore[arg-type]
+
+
+def test_instants_come_as_values_of_python(tmp_path: Path, connection: Any) -> None:
+    """DuckDB asks for pytz then: the extra `sql` brings it."""
+    when = datetime(2024, 1, 31, 12, tzinfo=timezone.utc)
+    table = tablefmt.create(str(tmp_path), {"t": [when]})
+    assert tablefmt.duckdb.relation(table, connection=connection).fetchall() == [(when,)]

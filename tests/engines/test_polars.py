@@ -205,3 +205,15 @@ def test_tables_on_s3(s3_uri: str, s3_server: S3Server) -> None:
     assert lazy.filter(col("id") == 1007).select("s").collect().item() == texts[7]
     assert lazy.filter(col("id") == 7).collect().height == 0
     assert s3_server.secret not in lazy.explain()
+
+
+def test_a_table_that_is_open_is_taken_at_its_version(tmp_path: Path) -> None:
+    """With another version if asked."""
+    table = tablefmt.create(str(tmp_path), {"id": [1]})
+    later = tablefmt.open(str(tmp_path))
+    later.append({"id": [2]})
+    assert tablefmt.polars.scan(table).collect()["id"].to_list() == [1]
+    assert sorted(tablefmt.polars.scan(later).collect()["id"].to_list()) == [1, 2]
+    assert tablefmt.polars.scan(later, version=1).collect()["id"].to_list() == [1]
+    with pytest.raises(errors.InvalidRangeError, match="storage_options"):
+        tablefmt.polars.scan(table, storage_options={"key": "x"})
