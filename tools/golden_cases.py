@@ -33,6 +33,7 @@ from golden_maker import (
 from golden_meanings import meanings
 from golden_newer import dropped, horizons, newer_writers
 from golden_rows import row_cases
+from golden_rules import single_rules
 from golden_schemas import bad_schemas, commented, evolved, kept_ids, repartitioned, restored
 
 
@@ -67,6 +68,7 @@ def cases() -> Iterator[Maker]:
     yield from row_cases()
     yield from meanings()
     yield from feeds()
+    yield from single_rules()
 
 
 def plain_tables() -> Iterator[Maker]:

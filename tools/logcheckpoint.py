@@ -40,7 +40,7 @@ def standing(raw: dict[int, bytes], load: Load, roots: Iterable[str], oldest: in
 def _named(raw: dict[int, bytes]) -> list[Json]:
     """The checkpoints of the newest horizon with `log`."""
     for version in sorted(raw, reverse=True):
-        entry, refusals, _ = parse(raw[version])
+        entry, refusals = parse(raw[version])
         horizon = entry.get("horizon") if entry and not refusals else None
         log = horizon.get("log") if isinstance(horizon, dict) else None
         if isinstance(log, dict):
@@ -52,7 +52,7 @@ def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
     root = load(named["path"])
     if "sha256" in named:
         root = _checked(load, named["path"], named["size"], named["sha256"])
-    document, refusals, _ = parse(root)
+    document, refusals = parse(root)
     require(document is not None and not refusals, "CKP-2", "is no root")
     assert document is not None
     version = int(named["path"].rsplit("/", 1)[-1][:20])

@@ -105,7 +105,7 @@ def problems(
         state: as `Replay.state` gives it for the version, with `described`; None: there is none.
     """
     try:
-        root, refusals, _ = parse(load(f"_log/checkpoints/{name}"))
+        root, refusals = parse(load(f"_log/checkpoints/{name}"))
         if root is None or refusals:
             return [("CKP-2", f"has the checkpoint {name}, which is damaged")]
         entry = raw.get(version)
@@ -130,7 +130,7 @@ def problems(
 def _check_state(root: Json, raw: dict[int, bytes], state: Json) -> None:
     for key in ("table", "timestamp", "time_version", "totals", "protocol"):
         require(root[key] == state[key], "CKP-1", f"has another `{key}` in a checkpoint")
-    first, _, _ = parse(raw[0]) if 0 in raw else (None, [], [])
+    first, _ = parse(raw[0]) if 0 in raw else (None, [])
     created = first["timestamp"] if first else root["created"]
     require(root["created"] == created, "CKP-1", "has another `created` in a checkpoint")
     require(root["metadata"] == state["metadata"], "CKP-1", "has other metadata in a checkpoint")
@@ -140,7 +140,7 @@ def _check_state(root: Json, raw: dict[int, bytes], state: Json) -> None:
     require(versions == state["applications"], "CKP-1", "has other applications in a checkpoint")
     require(root.get("cursors", []) == state["cursors"], "CKP-1", "has other cursors")
     for name, each in root["applications"].items():
-        entry, _, _ = parse(raw[each["at"]]) if each["at"] in raw else (None, [], [])
+        entry, _ = parse(raw[each["at"]]) if each["at"] in raw else (None, [])
         said = {"id": name, "version": each["version"], "digest": each["digest"]}
         same = entry is None or entry.get("application") == said
         require(same, "CKP-1", f"says that version {each['at']} set application {name!r}")

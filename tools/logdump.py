@@ -23,7 +23,15 @@ from logcheckpoint import standing
 from logcursors import cursors_after
 from logfolder import Folder
 from logrows import check_lineage, check_moves, take_rows
-from logrules import TIMELESS, TOTALS, check_fields, files_of, parse, side_columns
+from logrules import (
+    TIMELESS,
+    TOTALS,
+    check_fields,
+    check_partition,
+    files_of,
+    parse,
+    side_columns,
+)
 from logschemas import check_metadata
 from logshapes import LAST_MICRO, Json, Refusal, require
 from logtext import EPOCH, document_lines, printable
@@ -74,8 +82,8 @@ class Replay:
         keys = metadata["partition_by"]
         scope = (entry["basis"]["scope"] or {}).get("partitions", [])
         require({len(row) for row in scope} <= {len(keys)}, "ENT-5", "has a scope of another width")
-        single = not any(isinstance(value, list | dict) for row in scope for value in row)
-        require(single, "ENT-5", "has a scope of values that are lists or objects")
+        for row in scope:
+            check_partition(row, [fields[str(i)]["type"] for i in keys])
         files, removed = dict(self.files), {}
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")
@@ -159,6 +167,7 @@ class Replay:
             left = entry["totals"]["files"]
             require(only and not left, "ENT-14", "drops the table, and does something else too")
         if "ends" in entry or self.entry.get("ends"):
+            require("horizon" not in entry, "ENT-13", "has a horizon, and begins a table")
             return version
         if "horizon" not in entry:
             return before
@@ -170,7 +179,8 @@ class Replay:
         require(not log or log["version"] <= oldest, "ENT-13", "lets entries go that are kept")
         require(rises, "ENT-13", "has a horizon that does not rise, or is above its version")
         more = {"metadata", "protocol", "add", "remove", "delete", "lineage"} & entry.keys()
-        still = entry["operation"]["class"] == "MINOR_COMPACT" and not more
+        nothing = entry["basis"]["scope"] == {"partitions": []}
+        still = entry["operation"]["class"] == "MINOR_COMPACT" and nothing and not more
         require(still, "ENT-13", "has a horizon, and does something else too")
         return oldest
 
@@ -312,7 +322,10 @@ class Reading:
 
     def take(self, version: int, data: bytes) -> list[Json]:
         """Read the next entry; what is wrong with it."""
-        entry, refusals, remarks = parse(data)
+        if version in self.folder.barred:
+            self.entries.append({"version": version, "size": 0, "added": [], "entry": None})
+            return [found(version, "STO-8", "is no regular file")]
+        entry, refusals = parse(data)
         item: Json = {"version": version, "size": len(data), "added": [], "entry": entry}
         if self.changes:
             item["changes"] = []
@@ -322,7 +335,7 @@ class Reading:
                 self._replay(version, entry, item)
         except Refusal as refusal:
             refusals.append(refusal.args)
-        wrong = [*refusals, *remarks, *self.replay.remarks]
+        wrong = [*refusals, *self.replay.remarks]
         self.replay.remarks.clear()
         return [found(version, rule, message) for rule, message in wrong]
 
@@ -376,7 +389,7 @@ def gap_before(version: int, raw: dict[int, bytes], oldest: int, base: Json | No
 
 def oldest_of(data: bytes) -> int:
     """The earliest version that is kept, as the newest entry says (LOG-8); 0 for all."""
-    entry, refusals, _ = parse(data)
+    entry, refusals = parse(data)
     totals = entry.get("totals") if entry and not refusals else None
     oldest = totals.get("oldest") if isinstance(totals, dict) else None
     return oldest if type(oldest) is int else 0

@@ -5,12 +5,18 @@ from __future__ import annotations
 import io
 import os
 import re
+import stat
 
 import fsspec
 import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
 from logshapes import Json
 
 ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
+
+
+class NotRegularError(OSError):
+    """A link, a folder or a pipe has the name of an object (STO-8)."""
 
 
 class Folder:
@@ -23,9 +29,14 @@ class Folder:
         else:
             self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
         self.root = root.rstrip("/")
+        self.on_disk = isinstance(self.store, LocalFileSystem)
+        self.barred: set[int] = set()
+        """Versions whose name is taken by what is no regular file (STO-8)."""
 
     def get(self, name: str) -> bytes:
-        """The bytes of an object."""
+        """The bytes of an object. OSError: the name is taken by what is none (STO-8)."""
+        if self.on_disk:
+            self._check_regular(name)
         data: bytes = self.store.cat_file(f"{self.root}/{name}")
         return data
 
@@ -53,9 +64,23 @@ class Folder:
                     found[version] = self.get(f"_log/{version:020d}.json")
                     if version == queue[-1]:
                         queue.append(version + 1)
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            except NotRegularError:
+                self.barred.add(version)
+                found[version] = b""
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
+
+    def _check_regular(self, name: str) -> None:
+        """Refuse links on the way to a file of the table, and what is no file."""
+        path = self.root
+        *folders, last = name.split("/")
+        for folder in folders:
+            path = f"{path}/{folder}"
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                raise NotRegularError(f"{path} is a link")
+        if not stat.S_ISREG(os.lstat(f"{path}/{last}").st_mode):
+            raise NotRegularError(f"{name} is no regular file")
 
     def problems(self, file: Json) -> list[str]:
         """What is wrong with the object of a live data file."""

@@ -6,7 +6,6 @@ Sets of positions are runs: lists of (first, end), end not included, rising and 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import io
 import itertools
@@ -45,7 +44,7 @@ def positions(text: str | None) -> Runs:
             highs.append(high)
             at = _bucket(raw, at + 4, high << 32, found)
         require(at == len(raw), "DEL-2", "has bytes after a set of positions")
-    except (struct.error, binascii.Error) as error:
+    except (struct.error, ValueError) as error:
         raise Refusal("DEL-2", f"has a set of positions that is none: {error}") from None
     return join(found)
 

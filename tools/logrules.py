@@ -38,6 +38,10 @@ SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
 ROOT_PATH = re.compile(r"_log/checkpoints/\d{20}\.[0-9a-f]{32}\.json\Z", re.ASCII)
 DELETES_PATH = re.compile(r"deletes/[0-9a-f]{32}\.parquet\Z")
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+FLOATS = re.compile(
+    r"/add/(partition|lower|upper)/[^/]*/\[\]\Z|/metadata/schema/fields/\[\]/(default|initial)\Z"
+    r"|/basis/scope/partitions/\[\]/\[\]\Z|/segments/\[\]/bounds/[^/]*/(lower|upper)\Z"
+)
 FIELD_ID = re.compile(r"[1-9]\d*\Z", re.ASCII)
 TIMELESS = {"MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER"}
 CLASSES = {*TIMELESS, "INSERT", "OVERWRITE", "UPDATE", "METADATA", "PROTOCOL"}
@@ -48,29 +52,27 @@ PER_FILE = ("partition", "lower", "upper", "nulls", "nans")
 OPEN = {"", "operation", "basis", "add", "delete", "lineage", "update", "application"}
 
 
+Remarks = list[tuple[str, str]]
+
+
 # --- bytes to JSON (ENT-1, ENT-2) ----------------------------------------------------------------
 
 
-def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]], list[tuple[str, str]]]:
-    """Give the JSON object in the bytes if there is one, refusals, and remarks on its form."""
+def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]]]:
+    """Give the JSON object in the bytes if there is one, and refusals.
+
+    Any JSON text will do: its checksum is over the bytes as they are (ENT-1).
+    """
     refusals: list[tuple[str, str]] = []
-    remarks: list[tuple[str, str]] = []
 
     def json_object(pairs: list[tuple[str, Any]]) -> Json:
         keys = [key for key, _ in pairs]
         twice = [key for key, count in Counter(keys).items() if count > 1]
         refusals.extend(("ENT-1", f"repeats the key {key!r}") for key in twice)
-        if sorted(keys) != keys and not (keys[-1] == "checksum" and sorted(keys[:-1]) == keys[:-1]):
-            remarks.append(("ENT-1", f"has keys that are not sorted: {keys!r:.200}"))
         return dict(pairs)
 
-    def integer(digits: str) -> int:
-        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
-            refusals.append(("ENT-2", f"holds {digits:.40}, beyond signed 64 bits"))
-        return int(digits[:20])
-
     if len(raw) > MAX_ENTRY_BYTES:
-        return None, [("ENT-2", "is larger than 64 MiB")], []
+        return None, [("ENT-2", "is larger than 64 MiB")]
     tail = TAIL.search(raw[-TAIL_BYTES:])
     if tail is None:
         refusals.append(("ENT-1", "does not end with its checksum"))
@@ -83,16 +85,27 @@ def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]], list[tuple[st
             depth += 1 if bracket in "[{" else -1
             deepest = max(deepest, depth)
         if deepest > MAX_NESTING:
-            return None, [*refusals, ("ENT-2", "is nested deeper than 128 levels")], []
-        if re.search(r"\s", bare):
-            remarks.append(("ENT-1", "holds white space outside strings"))
-        orjson.loads(raw)  # stricter than json: no NaN, no lone surrogates
-        entry = json.loads(raw, object_pairs_hook=json_object, parse_int=integer)
+            return None, [*refusals, ("ENT-2", "is nested deeper than 128 levels")]
+        orjson.loads(raw)  # stricter than json: no NaN, no infinite number, no lone surrogates
+        entry = json.loads(raw, object_pairs_hook=json_object)
     except ValueError as error:
-        return None, [*refusals, ("ENT-1", f"is not valid JSON: {error}")], []
+        return None, [*refusals, ("ENT-1", f"is not valid JSON: {error}")]
     if not isinstance(entry, dict):
-        return None, [*refusals, ("ENT-1", "is not a JSON object")], []
-    return entry, refusals, remarks
+        return None, [*refusals, ("ENT-1", "is not a JSON object")]
+    refusals += [("ENT-2", f"holds {n}, beyond signed 64 bits") for n in wide_integers(entry)]
+    return entry, refusals
+
+
+def wide_integers(value: Any, place: str = "") -> list[int]:
+    """Integers beyond signed 64 bits, but those where a column may be of floats (VAL-1)."""
+    if type(value) is int:
+        beyond = not -(2**63) <= value < 2**63
+        return [value] if beyond and not FLOATS.match(place) else []
+    if isinstance(value, dict):
+        return [n for key, v in value.items() for n in wide_integers(v, f"{place}/{key}")]
+    if isinstance(value, list):
+        return [n for v in value for n in wide_integers(v, f"{place}/[]")]
+    return []
 
 
 # --- fields (ENT-3 to ENT-8, KEY-2, ADD-1) -------------------------------------------------------
@@ -159,6 +172,7 @@ ENTRY: dict[str, tuple[str, Any]] = {
     "user_metadata?": ("ENT-3", dict),
 }
 KNOWN = {key: shape for key, (_, shape) in ENTRY.items()} | {"checksum": HEX64}
+KNOWN["horizon?"] = {"version": positive, "log?": {**LOG, "checkpoints": [KEPT]}}
 KNOWN["metadata?"] = {**METADATA, "constraints?": dict, "comment?": str}
 LISTED = (
     ("operation", "class", CLASSES),
@@ -175,12 +189,19 @@ def check_names(entry: Json) -> None:
         if isinstance(value, str) and value not in listed:
             newer.append(f"{name} {value:.100}")
     require(not newer, "VER-2", f"needs a newer version, for it has {sorted(newer)}")
+    protocol = entry.get("protocol")
+    named = protocol.get("reader") if isinstance(protocol, dict) else None
+    unknown = [n for n in (named if isinstance(named, list) else ()) if isinstance(n, str)]
+    unknown = [name for name in unknown if name != "logExpiry"]
+    require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
 
 
 def check_fields(entry: Json, version: int) -> None:
     """Refuse an entry whose own fields break a rule, whatever came before it."""
     number = entry.get("format")
-    require(number == 1, "ENT-3", f"is of format {number!r:.40}; this reader knows format 1")
+    higher = type(number) is int and number > 1
+    require(not higher, "ENT-3", f"needs a newer version, for it is of format {number}")
+    require(number == 1 and type(number) is int, "ENT-3", f"is of the format {number!r:.40}")
     check_names(entry)
     for key, (rule, shape) in ENTRY.items():
         name = key.rstrip("?")
@@ -189,9 +210,19 @@ def check_fields(entry: Json, version: int) -> None:
         sound = name not in entry or fits(entry[name], shape)
         require(sound, rule, f"has a wrong field {name}: {entry.get(name)!r:.150}")
     require(entry["version"] == version, "ENT-3", f"says that it is version {entry['version']}")
+    for name, rule in (("add", "ADD-6"), ("delete", "DEL-3")):
+        columns = {*PER_FILE, *(key.rstrip("?") for key in (*COLUMNS, *DELETE))}
+        group = entry.get(name, {}).keys()
+        both = "side" in group and columns & group
+        require(not both, rule, f"has `{name}` in a side file, and in the entry")
+    both = {"partitions", "predicate"} <= (entry["basis"]["scope"] or {}).keys()
+    require(not both, "ENT-5", "has a scope of partitions, and of a condition")
     check_cursors(entry)
     first = entry["previous"] is None
     require(first == (version == 0), "ENT-3", "has null for previous, or version 0 has not")
+    creates = not first or entry["operation"]["class"] == "PROTOCOL"
+    require(creates, "ENT-4", "creates the table, and is not of the class PROTOCOL")
+    require(not (first and "ends" in entry), "ENT-14", "creates the table, and drops it")
 
 
 def check_path(path: str) -> None:
@@ -204,7 +235,7 @@ def check_path(path: str) -> None:
 
 
 def files_of(
-    add: Json, fields: dict[str, Json], partition_by: list[int], remarks: list[tuple[str, str]]
+    add: Json, fields: dict[str, Json], partition_by: list[int], remarks: Remarks
 ) -> list[Json]:
     """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4).
 
@@ -230,18 +261,45 @@ def files_of(
         for key, value in own["partition"].items():
             decoded = decode(value, fields[key]["type"])
             require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")
-        try:
-            for counts in (own["nulls"], own["nans"]):
-                sound = all(v is None or (natural(v) and v <= rows) for v in counts.values())
-                require(sound, "ADD-1", f"counts more than the {rows} rows of {path!r}")
-            for key in {*own["lower"], *own["upper"]} & set(fields):
-                check_bounds(own["lower"].get(key), own["upper"].get(key), fields[key]["type"])
-        except Refusal as refusal:
-            remarks.append(refusal.args)
+            if isinstance(decoded, float) and isinstance(value, int | float):
+                own["partition"][key] = decoded
+        remarks += _implausible(own, rows, path, fields)
         own["written"] = written = add["written"][i] if "written" in add else None
         require(written is None or natural(written), "ADD-9", f"says {written!r:.40} for a version")
         files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
     return files
+
+
+def check_partition(values: list[Any], kinds: list[Any]) -> None:
+    """Refuse a partition of a scope whose values its columns cannot have (ENT-5)."""
+    for value, kind in zip(values, kinds, strict=True):
+        try:
+            zero = repr(decode(value, kind)) == "-0.0"
+        except Refusal as refusal:
+            raise Refusal("ENT-5", f"has a scope that {refusal.args[1]}") from None
+        require(not zero, "VAL-2", "has a scope with a partition of negative zero")
+
+
+def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Remarks:
+    """What a file's counts and bounds cannot be, so that they say nothing (PRN-6).
+
+    Values of other types are refused.
+    """
+    counts = [v for group in ("nulls", "nans") for v in own[group].values()]
+    for value in counts:
+        decode(value, "long")
+    bounds = [(own["lower"].get(key), own["upper"].get(key), key) for key in fields]
+    for *pair, key in bounds:
+        for value in pair:
+            decode(value, fields[key]["type"])
+    try:
+        sound = all(v is None or 0 <= v <= rows for v in counts)
+        require(sound, "ADD-1", f"counts that cannot be of the {rows} rows of {path!r}")
+        for lower, upper, key in bounds:
+            check_bounds(lower, upper, fields[key]["type"])
+    except Refusal as refusal:
+        return [refusal.args]
+    return []
 
 
 def side_columns(raw: bytes) -> Json:

@@ -82,6 +82,9 @@ def fields_of(children: list[Json], depth: int = 1) -> Iterator[Json]:
     names = Counter(folded(field["name"]) for field in children)
     twice = [name for name, count in names.items() if count > 1]
     require(not twice, "SCH-2", f"has columns that differ by case alone: {twice}")
+    physical = Counter(folded(field["physical"]) for field in children)
+    twice = [name for name, count in physical.items() if count > 1]
+    require(not twice, "SCH-8", f"has siblings of one physical name: {twice}")
     for field in children:
         name = field["name"]
         sound = name and "\0" not in name and len(name.encode()) <= 1024
@@ -221,6 +224,31 @@ def _check_text(field: Json, top: bool) -> None:
         require(fits, "SCH-10", f"has a {name} {value!r:.100} of another length")
 
 
+def _check_new(schema: Json, before: Json, known: set[int]) -> None:
+    """Refuse new columns that have the physical name of one that was dropped (SCH-8)."""
+    taken = {folded(name) for name in before.get("dropped", ())}
+    stack = list(schema["fields"])
+    while stack:
+        field = stack.pop()
+        if field["id"] not in known:
+            # What is inside a new one is in no file yet.
+            again = field["id"] > before["last_id"] and folded(field["physical"]) in taken
+            require(not again, "SCH-8", f"gives {field['name']!r:.100} the name of one dropped")
+            continue
+        stack += _inside(field["type"])
+
+
+def _inside(kind: Any) -> list[Json]:
+    """The fields of the structs in a type that are in no other one."""
+    if not isinstance(kind, dict):
+        return []
+    if "struct" in kind:
+        found: list[Json] = kind["struct"]
+        return found
+    inner = [kind["array"]] if "array" in kind else kind["map"]
+    return [field for each in inner for field in _inside(each)]
+
+
 def _check_dropped(schema: Json, before: Json, ids: set[str]) -> None:
     """Refuse a schema that forgets the name of a column that is gone (SCH-8)."""
     gone = set(before.get("dropped", ()))
@@ -295,6 +323,7 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
         require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
         _check_kept(schema, before["schema"])
         _check_types(schema, before["schema"], restores)
+        _check_new(schema, before["schema"], set(ids_of(old_fields)))
         for old in old_fields:
             same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
             require(same, "SCH-3", f"changes the physical name of {old['name']!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -40,7 +41,8 @@ def decode(value: Any, kind: Any) -> Any:
     sound, decoded = False, value
     if kind in ("float", "double"):
         sound = fits(value, ({"NaN", "Infinity", "-Infinity"}, int, float))
-        decoded = float(value) if sound else None
+        decoded = nearest(value, kind) if sound else None
+        sound = decoded is not None
     elif kind in ("boolean", "string"):
         sound = type(value) is {"boolean": bool, "string": str}[kind]
     elif isinstance(kind, str) and kind in BITS:
@@ -57,6 +59,18 @@ def decode(value: Any, kind: Any) -> Any:
         sound = _is_written(decoded, value, kind)
     require(sound, "VAL-1", f"holds {value!r:.100} where the type is {kind!r:.100}")
     return decoded
+
+
+def nearest(value: Any, kind: str) -> float | None:
+    """The nearest number that the type has; None where that is none but infinity."""
+    number = float(value)
+    if kind == "double" or isinstance(value, str):
+        return number
+    try:
+        single: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return None
+    return single
 
 
 def _is_written(number: Decimal, text: str, kind: str) -> bool:

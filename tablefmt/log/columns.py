@@ -18,6 +18,9 @@ _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
 _MAYBE = ("footer", "updated", "keys", "written")
 
+_COLUMNS = frozenset({*_BY_FIELD, *_PLAIN, *_MAYBE, "file", "deleted"})
+"""Names of columns of `add` and `delete`."""
+
 _TEXTS = frozenset({str, type(None)})
 
 
@@ -52,6 +55,7 @@ def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFi
         CorruptEntryError: ADD-1, ADD-6 .. ADD-9, KEY-2. KeyError, TypeError: another shape.
     """
     if "side" in value:
+        _check_alone(value, "ADD-6")
         return _side_from_json(value["side"], is_side_key, "ADD-6")
     columns: dict[str, Any] = {name: value[name] for name in _PLAIN}
     columns |= {name: value[name] for name in _MAYBE if name in value}
@@ -92,6 +96,7 @@ def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
         CorruptEntryError: DEL-1, DEL-3. KeyError, TypeError: another shape.
     """
     if "side" in value:
+        _check_alone(value, "DEL-3")
         return _side_from_json(value["side"], is_deletes_key, "DEL-3")
     deletes = RowDeletes(value["file"], value["rows"], value["deleted"], value["updated"])
     _check_lengths("delete", "DEL-1", deletes.file, deletes.rows, deletes.deleted, deletes.updated)
@@ -182,6 +187,13 @@ def _check_lengths(name: str, rule: str, *columns: Any) -> None:
         raise bad(rule, f"`{name}` does not hold lists of one length")
     if not columns[0]:
         raise bad(rule, f"`{name}` is empty")
+
+
+def _check_alone(value: Mapping[str, Any], rule: str) -> None:
+    """Refuse columns beside a side file: two readers would take different ones."""
+    beside = sorted(name for name in value if name in _COLUMNS)
+    if beside:
+        raise bad(rule, f"it has a side file, and {beside[0]!r} beside it")
 
 
 def _side_to_json(side: SideFile) -> dict[str, Any]:

@@ -265,6 +265,8 @@ def _basis(value: Mapping[str, Any]) -> Basis:
 def _scope(value: Any) -> Scope:
     if value is None:
         return None
+    if type(value) is dict and len(value) != 1:
+        raise bad("ENT-5", "`scope` does not hold one of partitions and a predicate")
     if type(value) is dict and "partitions" in value:
         rows = value["partitions"]
         if type(rows) is not list or not all(type(v) is list and _scalars(v) for v in rows):

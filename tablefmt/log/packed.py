@@ -214,6 +214,9 @@ def _packed_entries(store: Store, start: int, end: int) -> bytes | None:
         ):
             if body is None:
                 raise gap_error(store, version, end)
+            if b"\n" in body:
+                # Lines tell the entries of a block apart, and another writer's has several.
+                return None
             bodies.append(body)
         if sum(map(len, bodies)) > BLOCK_BYTES_MAX:
             return None

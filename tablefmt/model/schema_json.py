@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.numbering import check_names, is_comment
 from tablefmt.model.schema import (
     DEPTH_MAX,
@@ -18,6 +19,7 @@ from tablefmt.model.schema import (
     Struct,
     Type,
     all_ids,
+    is_float,
     primitive,
 )
 from tablefmt.model.text_lengths import is_length
@@ -72,7 +74,7 @@ def schema_from_json(value: Any) -> Schema:
         if type(last_id) is not int:
             raise TypeError("last_id is not an integer")
         dropped = _dropped_from_json(value)
-        check_names(fields)
+        _check_siblings(fields)
     except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
         raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
     schema = Schema(fields, last_id, dropped)
@@ -82,6 +84,15 @@ def schema_from_json(value: Any) -> Schema:
     if last_id > ID_MAX:
         raise CorruptEntryError(f"last_id is above {ID_MAX}", rule="SCH-4")
     return schema
+
+
+def _check_siblings(fields: Sequence[Field]) -> None:
+    """Refuse names, and names in data files, that are not those of one sibling each."""
+    check_names(fields)
+    if len({folded(field.physical) for field in fields}) != len(fields):
+        names = sorted(field.physical for field in fields)
+        message = f"siblings have one physical name: {names!r:.200}"
+        raise CorruptEntryError(message, rule="SCH-8")
 
 
 def _dropped_from_json(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -112,6 +123,8 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
     text = value.get("text")
     if "text" in value and (depth > 1 or kind != Primitive("string") or not is_length(text)):
         raise TypeError("a field's text is no length, or it is no column of strings")
+    if is_float(kind):
+        values = [float(given) if type(given) is int else given for given in values]
     comment = value.get("comment")
     if "comment" in value and not is_comment(comment):
         raise CorruptEntryError(f"field {name!r:.100} has a comment that is none", rule="ENT-11")
@@ -126,7 +139,7 @@ def _type_from_json(value: Any, depth: int) -> Type:
         return primitive(value)
     if "struct" in value:
         fields = tuple(_field_from_json(f, depth + 1) for f in value["struct"])
-        check_names(fields)
+        _check_siblings(fields)
         return Struct(fields)
     if type(value["nullable"]) is not bool:
         raise TypeError("nullable is not a boolean")

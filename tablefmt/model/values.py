@@ -14,7 +14,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.arrow_types import arrow_type
@@ -65,7 +67,7 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
     try:
         _check_json(values, kind)
         if is_float(kind):
-            return pa.array([float(v) if type(v) is str else v for v in values], target)
+            return _floats(values, target)
         if isinstance(kind, Primitive):
             if kind.name in _STORAGE:
                 return pa.array(values, _STORAGE[kind.name]).view(target)
@@ -88,6 +90,27 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
         raise CorruptEntryError(
             f"a value does not fit its type {kind}: {error}", rule="VAL-1"
         ) from None
+
+
+def _floats(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    """The floats nearest to the numbers; text is NaN or infinite. ValueError: a number too large.
+
+    Text of a whole number may lack the point, so it may be more exact than the float.
+    """
+    floats = pa.array([None if v is None else float(v) for v in values], pa.float64()).cast(target)
+    if target != pa.float64():
+        infinite = sum(type(v) is str and v != "NaN" for v in values)
+        if pc.sum(pc.is_inf(floats)).as_py() not in (None, infinite):
+            raise ValueError("a number that is too large for it")
+    return floats
+
+
+def has_negative_zero(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether an Arrow array holds a float that is -0.0 (VAL-2)."""
+    if not pa.types.is_floating(values.type):
+        return False
+    plain = pc.fill_null(values, 1).to_numpy()
+    return bool(np.any(np.signbit(plain) & (plain == 0)))
 
 
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, cast
 import orjson
 
 from tablefmt.errors import CorruptEntryError, InvalidRangeError
-from tablefmt.log.codec import check_limits
+from tablefmt.log.json_text import check_limits
 from tablefmt.model.entry import Application, DerivedFrom
 from tablefmt.model.integers import whole_number
 

@@ -19,7 +19,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata
 from tablefmt.model.schema import Field, Primitive, Type, is_nested
-from tablefmt.model.values import decode
+from tablefmt.model.values import decode, has_negative_zero
 
 _COUNTED = frozenset({"nulls", "nans"})
 _LONG = Primitive("long")
@@ -57,14 +57,21 @@ def file_table(columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]) 
         types: by field id, of all columns ever.
 
     Raises:
-        CorruptEntryError: VAL-1.
+        CorruptEntryError: VAL-1; VAL-2, a partition of negative zero.
     """
     arrays = {}
     for name, values in columns.items():
         kind = column_type(name, types)
         if kind is not None:
             arrays[name] = decode(values, kind)
+            _check_zero(name, arrays[name])
     return pa.table(arrays)
+
+
+def _check_zero(name: str, values: pa.Array | pa.ChunkedArray, key: str = "") -> None:
+    """Refuse -0.0 as a partition value: its rows are in the partition of 0.0 (VAL-2)."""
+    if name.startswith("partition.") and has_negative_zero(values):
+        raise CorruptEntryError(f"`add` column {name} holds negative zero", key=key, rule="VAL-2")
 
 
 def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:
@@ -113,6 +120,8 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
     except (pa.ArrowException, ValueError, KeyError) as error:
         message = f"the side file has columns that do not fit: {error}"
         raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-6") from None
+    for name in typed.column_names:
+        _check_zero(name, typed[name], entry_key(entry.version))
     return typed
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError
 from tablefmt.log.names import entry_key
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import (
     NOT_LOGICAL,
     Application,
@@ -26,6 +27,7 @@ from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, ne
 from tablefmt.model.new_ids import roots_gone
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places, id_types
 from tablefmt.model.times import next_time
+from tablefmt.model.values import decode, has_negative_zero
 from tablefmt.model.widening import is_widening, same_kind, share_origin
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
@@ -62,6 +64,10 @@ def first_head(stored: StoredEntry) -> Head:
     assert entry.metadata is not None
     assert entry.protocol is not None
     before = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
+    if entry.operation.cls is not OperationClass.PROTOCOL:
+        raise _bad(entry, "ENT-4", "it creates the table, and its class is not PROTOCOL")
+    if entry.ends:
+        raise _bad(entry, "ENT-14", "it creates the table, and drops it")
     _check_times(entry, None)
     _check_totals(entry, before)
     _check_readable(entry.protocol)
@@ -260,7 +266,8 @@ def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
     if not lowest <= horizon.version <= entry.version:
         raise _bad(entry, "ENT-13", "its horizon does not rise, or is above its own version")
     says_more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage)
-    moves_nothing = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
+    is_compaction = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
+    moves_nothing = is_compaction and entry.basis.scope == PartitionScope(())
     if not moves_nothing or any(part is not None for part in says_more):
         raise _bad(entry, "ENT-13", "it has a horizon, and is no MINOR_COMPACT of nothing")
 
@@ -291,6 +298,11 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
         if not (same_kind(then, now) or may_follow(then, now)):
             raise _bad(entry, "SCH-9", f"its schema makes {now} of id {i}, which was {then}")
     staying = {f.id for f in all_fields(after)}
+    taken = {folded(name) for name in before.dropped}
+    if any(
+        f.id > before.last_id and folded(f.physical) in taken for f in roots_gone(after.fields, old)
+    ):
+        raise _bad(entry, "SCH-8", "its schema gives a new column the name of a dropped one")
     dropped = {f.physical for f in roots_gone(before.fields, staying)}
     if not dropped.union(before.dropped).issubset(after.dropped):
         raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
@@ -316,8 +328,18 @@ def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:
 
 def _check_scope(entry: Entry, metadata: Metadata) -> None:
     scope, width = entry.basis.scope, len(metadata.partition_by)
-    if isinstance(scope, PartitionScope) and any(len(v) != width for v in scope.values):
+    if not isinstance(scope, PartitionScope) or not scope.values:
+        return
+    if any(len(v) != width for v in scope.values):
         raise _bad(entry, "ENT-5", f"its scope names partitions of another width than {width}")
+    columns = zip(*scope.values, strict=True)
+    for field_id, values in zip(metadata.partition_by, columns, strict=True):
+        try:
+            found = decode(values, metadata.schema.by_id(field_id).type)
+        except CorruptEntryError as error:
+            raise _bad(entry, "ENT-5", f"its scope has no partitions: {error.detail}") from None
+        if has_negative_zero(found):
+            raise _bad(entry, "VAL-2", "its scope has a partition of negative zero")
 
 
 def _applications(

@@ -1,4 +1,4 @@
-"""Between the root of a checkpoint and its bytes. Pure, strict, canonical. Spec: CKP-1 .. CKP-4."""
+"""Between the root of a checkpoint and its bytes. Pure, strict. Spec: CKP-1 .. CKP-4."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.checks import DIGEST, are_counts, bad, integer, is_field_id
-from tablefmt.log.codec import check_limits, seal, unseal
+from tablefmt.log.codec import seal, unseal
 from tablefmt.log.cursors_json import key_from_json, location_from_json, state_from_json
 from tablefmt.log.entry_json import time_of, totals_from_json, totals_to_json
+from tablefmt.log.json_text import object_of
 from tablefmt.log.metadata_json import (
     metadata_from_json,
     metadata_to_json,
@@ -124,11 +124,9 @@ def decode_root(body: bytes, key: str) -> Root:
         CorruptTableError: CKP-2, CKP-3; a root with anything that is not known is none either.
     """
     try:
-        signed = unseal(body, ROOT_BYTES_MAX)
-        document = orjson.loads(signed + b"}")
-        if type(document) is not dict or document.keys() - {"cursors"} != _NAMES:
+        document = object_of(unseal(body, ROOT_BYTES_MAX) + b"}")
+        if document.keys() - {"cursors"} != _NAMES:
             raise bad("CKP-2", "it does not have the fields of a root")
-        check_limits(document)
         if document["format"] != FORMAT:
             raise bad("CKP-2", "`format` is not 1")
         return _root(document)

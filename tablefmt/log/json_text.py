@@ -1,0 +1,159 @@
+"""From the text of a sealed JSON object to the object. Pure. Spec: ENT-1, ENT-2, VAL-1.
+
+The checksum is over the bytes as they are, so any JSON text will do: another writer may write
+numbers, escapes and white space in its own way. Text that this version would write is recognised by
+writing it again, which is cheap; only other text is examined.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tablefmt.log.checks import INTEGER_MAX, INTEGER_MIN, bad
+
+NESTING_MAX = 128
+"""ENT-2. Levels of objects and arrays, the outermost object included."""
+
+_MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
+_WIDE = re.compile(rb"(?<![0-9.eE+-])-?[1-9][0-9]{18,}(?![0-9.eE])")
+_QUOTE = ord('"')
+_BY_COLUMN = ("partition", "lower", "upper")
+
+
+def object_of(text: bytes) -> dict[str, Any]:
+    """Parse the text of a sealed object.
+
+    Args:
+        text: the object without its checksum.
+
+    Raises:
+        CorruptEntryError: ENT-1, it is no JSON object or repeats a key; ENT-2.
+    """
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise bad("ENT-1", f"not JSON: {error}") from None
+    if type(document) is not dict:
+        raise bad("ENT-1", "not a JSON object")
+    # The walk costs more than the parse, so entries that cannot break a limit are spared it.
+    if text.count(b"[") + text.count(b"{") > NESTING_MAX or _MAYBE_WIDE.search(text):
+        _round_wide(document)
+        check_limits(document)
+    if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) != text:
+        document = _examined(text, document)
+    if "checksum" in document:
+        raise bad("ENT-1", "the key 'checksum' is repeated")
+    found: dict[str, Any] = document
+    return found
+
+
+def check_limits(value: Mapping[str, object] | list[object], level: int = 1) -> None:
+    """Refuse JSON that nests too deep or holds an integer beyond 64 bits.
+
+    Args:
+        value: an object or an array.
+        level: the level of `value` in its entry, 1 for the outermost object.
+
+    Raises:
+        CorruptEntryError: ENT-2.
+    """
+    if level > NESTING_MAX:
+        raise bad("ENT-2", f"it nests deeper than {NESTING_MAX} levels")
+    items: Iterable[object] = value.values() if isinstance(value, dict) else value
+    kinds = set(map(type, items))
+    if int in kinds and any(type(v) is int and not INTEGER_MIN <= v <= INTEGER_MAX for v in items):
+        raise bad("ENT-2", "it holds an integer beyond signed 64 bits")
+    if dict in kinds or list in kinds:
+        for inner in items:
+            if isinstance(inner, dict | list):
+                check_limits(inner, level + 1)
+
+
+def _examined(text: bytes, document: dict[str, Any]) -> dict[str, Any]:
+    """The object of a text that another writer wrote, checked for what its parser hides."""
+    bare = _without_strings(text)
+    if bare.count(b":") != _members(document):
+        raise bad("ENT-1", "a key is repeated")
+    if _WIDE.search(bare):
+        # The fast parser makes a float of an integer beyond 64 bits, wherever it is.
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise bad("ENT-2", f"it holds an integer that is too long: {error}") from None
+        _round_wide(document)
+    check_limits(document)
+    return document
+
+
+def _without_strings(text: bytes) -> bytes:
+    """JSON text with its strings and keys left out."""
+    # Backslashes are in strings alone, so what is escaped can go without a look at where it is.
+    plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    codes = np.frombuffer(plain, np.uint8)
+    quotes = codes == _QUOTE
+    outside = ~(np.logical_xor.accumulate(quotes) | quotes)
+    bare: bytes = codes[outside].tobytes()
+    return bare
+
+
+def _members(document: Mapping[str, Any]) -> int:
+    """How many keys the objects in a document have, at all levels together."""
+    count = 0
+    level: list[Any] = [document]
+    while level:
+        count += sum(len(each) for each in level if isinstance(each, dict))
+        values = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [v for each in values for v in each if isinstance(v, dict | list)]
+    return count
+
+
+def _round_wide(document: dict[str, Any]) -> None:
+    """Make floats of integers beyond 64 bits where a column may be of floats (VAL-1).
+
+    Some writers leave out the exponent: 1e20 is `100000000000000000000` in JavaScript. Where the
+    column is not of floats, its type refuses the float.
+    """
+    for values, places in _typed_values(document):
+        for at in places:
+            value = values[at]
+            if type(value) is int and not INTEGER_MIN <= value <= INTEGER_MAX:
+                try:
+                    values[at] = float(value)
+                except OverflowError:
+                    raise bad("ENT-2", "it holds an integer that no double can hold") from None
+
+
+def _typed_values(document: dict[str, Any]) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """The lists and objects that hold values of columns, each with the places of these values.
+
+    Of an entry, or of the root of a checkpoint.
+    """
+    for group in _BY_COLUMN:
+        by_field = _inner(document, "add", group)
+        yield from ((v, range(len(v))) for v in by_field.values() if isinstance(v, list))
+    for field in _objects(_inner(document, "metadata", "schema").get("fields")):
+        yield field, [name for name in ("default", "initial") if name in field]
+    rows = _inner(document, "basis", "scope").get("partitions")
+    for row in rows if isinstance(rows, list) else ():
+        yield row, range(len(row) if isinstance(row, list) else 0)
+    for segment in _objects(document.get("segments")):
+        for bounds in _objects(list(_inner(segment, "bounds").values())):
+            yield bounds, [name for name in ("lower", "upper") if name in bounds]
+
+
+def _inner(document: dict[str, Any], *way: str) -> dict[str, Any]:
+    """The object at the end of a way; an empty one where there is none."""
+    found: Any = document
+    for step in way:
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [v for v in values if isinstance(v, dict)] if isinstance(values, list) else []

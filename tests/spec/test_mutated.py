@@ -1,0 +1,66 @@
+"""Two readers of mutated entries: both take one and show the same state, or both refuse it.
+
+Every entry of every good golden table, with one to three things changed, sums made right again for
+most, and a checksum that is right. Spec: KEY-2, ENT-1 to ENT-16, SCH-1 to SCH-10, VAL-1 to VAL-4,
+ADD-1 to ADD-9, DEL-1 to DEL-4, LIN-1, LIN-2, RPL-2 to RPL-7, TIM-1, TIM-2, VER-2, VER-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tablefmt.log import columns, entry_json, json_text
+from tablefmt.snapshot import head
+from tests.spec import mutated
+
+pytestmark = pytest.mark.broken_tables
+
+TABLES = mutated.bases()
+AT_EVERY_CHANGE = 500
+
+
+def test_both_readers_make_the_same_of_a_few_hundred_mutated_entries(tmp_path: Path) -> None:
+    """And each of the outcomes is among them."""
+    outcome = mutated.compare(25, AT_EVERY_CHANGE, tmp_path, TABLES)
+    assert outcome.differences == []
+    assert outcome.kinds["taken"] > AT_EVERY_CHANGE // 10
+    assert min(outcome.kinds["refused"], outcome.kinds["newer"]) > AT_EVERY_CHANGE // 10
+
+
+@pytest.mark.soak
+def test_both_readers_make_the_same_of_5000_mutated_entries(
+    tmp_path: Path, first_seed: int
+) -> None:
+    outcome = mutated.compare(first_seed, 5000, tmp_path, TABLES)
+    print(dict(outcome.kinds))
+    assert outcome.differences == []
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """A check that checks nothing."""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "other"),
+    [
+        (columns, "_check_added", nothing),
+        (head, "_check_times", nothing),
+        (head, "_check_totals", nothing),
+        (json_text, "_members", lambda document: document and 1),
+        (entry_json, "time_of", lambda mapping, name: mapping[name]),
+    ],
+)
+def test_a_reader_that_leaves_a_check_out_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    module: Any,
+    name: str,
+    other: Callable[..., Any],
+) -> None:
+    """The comparison can fail: it does, for each check that is gone."""
+    monkeypatch.setattr(module, name, other)
+    assert mutated.compare(25, AT_EVERY_CHANGE, tmp_path, TABLES).differences != []
