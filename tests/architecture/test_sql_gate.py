@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from tests.architecture.test_architecture import MODULES, TREES, room
+from tablefmt.spark.backends.native.writer import SESSION_CONF
+from tests.architecture.test_architecture import MODULES, PACKAGE, TREES, room
 
 GATE = "tablefmt.spark.runtime.sql_text"
 
@@ -18,6 +19,14 @@ USERS_OWN = {
 PARSING = {"expr", "selectExpr", "sql", "parsePlan", "parseExpression", "sqlParser"}
 ROWWISE = {"where", "filter", "createOrReplaceTempView"}
 """Methods of a DataFrame: text that is a constant of ours is fine."""
+
+
+JAVA = {
+    # In a copy of the session that has variables switched off.
+    ("NativeWrite", "functions.expr("),
+    # Statements of the user, before Spark's own parser.
+    ("StatementParser", "sqlParser()"),
+}
 
 
 def is_constant(node: ast.expr) -> bool:
@@ -54,3 +63,17 @@ def test_spark_parses_text_of_ours_at_the_gate_alone() -> None:
             if by_row and not is_constant(given[0]):
                 found.add((name, called))
     assert found == USERS_OWN
+
+
+def test_so_do_the_java_classes() -> None:
+    """SEC-4: a name of the log is parsed by the parser that knows no variables."""
+    marks = ("functions.expr(", "sqlParser()", ".parseExpression(", ".parsePlan(", ".selectExpr(")
+    folder = PACKAGE / "spark" / "jvm" / "java"
+    found = {
+        (path.stem, mark)
+        for path in folder.glob("*.java")
+        for mark in marks
+        if mark in path.read_text("utf-8")
+    }
+    assert found == JAVA
+    assert SESSION_CONF["spark.sql.variable.substitute"] == "false"

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -37,15 +38,22 @@ def injected(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("INJECTED")]
 
 
+NEWEST = 6
+
+
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table in which every text that a log may hold is TEXT."""
     place = tmp_path_factory.mktemp("hostile") / "t"
-    table = tablefmt.create(place, "id BIGINT, p STRING", partition_by=["p"])
-    table.append({"id": [1], "p": [TEXT]}, user_metadata={TEXT: TEXT})
+    columns = pa.schema([("id", pa.int64()), ("p", pa.string()), (TEXT, pa.string())])
+    table = tablefmt.create(place, columns, partition_by=["p"])
+    table.append({"id": [1], "p": [TEXT], TEXT: [TEXT]}, user_metadata={TEXT: TEXT})
     table.append({"id": [2], "p": ["b"]})
     table.delete("id = 2")
+    table.alter.add_constraint(TEXT, "id > 0")
+    table.alter.set_comment(TEXT)
     version = table.append({"id": [3], "p": [TEXT]}).version
+    assert version == NEWEST
     path = place / "_log" / f"{version:020d}.json"
     entry = decode(path.read_bytes(), version).entry
     derived = DerivedFrom("0" * 32, TEXT, None, 5, "0" * 64, TEXT)
@@ -67,13 +75,14 @@ COMMANDS = [
     ("log",),
     ("show", "1"),
     ("show", "4"),
+    ("show", str(NEWEST)),
     ("history",),
     ("describe",),
     ("schema",),
     ("files",),
     ("partitions",),
     ("changes", "--after", "0"),
-    ("diff", "0", "4"),
+    ("diff", "0", str(NEWEST)),
     ("verify",),
     ("lag",),
     ("compact", "--dry-run"),
@@ -103,7 +112,7 @@ def test_no_command_prints_what_drives_a_terminal(
 @pytest.mark.broken_tables
 def test_json_holds_the_text_as_it_is(uri: str) -> None:
     """SEC-1: escapes are JSON's own, so whoever reads it has the text."""
-    output = CliRunner().invoke(main, ["show", uri, "4", "--json"]).output
+    output = CliRunner().invoke(main, ["show", uri, str(NEWEST), "--json"]).output
     record = json.loads(output)
     assert record["user_metadata"] == {TEXT: [TEXT, {TEXT: TEXT}]}
     assert (record["derived_from"]["location"], record["derived_from"]["name"]) == (TEXT, TEXT)
@@ -121,7 +130,7 @@ def test_the_second_reader_prints_none_either(uri: str) -> None:
         assert driving(done.stdout) == []
         assert injected(done.stdout) == []
         if more:
-            entry = json.loads(done.stdout)["entries"][4]["entry"]
+            entry = json.loads(done.stdout)["entries"][NEWEST]["entry"]
             assert entry["user_metadata"] == {TEXT: [TEXT, {TEXT: TEXT}]}
 
 
