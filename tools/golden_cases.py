@@ -12,7 +12,8 @@ from golden_checkpoints import checkpoints
 from golden_cursors import pipes
 from golden_expired import expired
 from golden_feeds import feeds
-from golden_files import file_shapes
+from golden_files import damaged, encodings, file_shapes, footers
+from golden_history import blocks
 from golden_maker import (
     CORRUPT,
     HOUR,
@@ -69,6 +70,10 @@ def cases() -> Iterator[Maker]:
     yield from meanings()
     yield from feeds()
     yield from single_rules()
+    yield from encodings()
+    yield from footers()
+    yield from damaged()
+    yield from blocks()
 
 
 def plain_tables() -> Iterator[Maker]:

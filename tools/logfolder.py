@@ -6,6 +6,8 @@ import io
 import os
 import re
 import stat
+import struct
+import zlib
 
 import fsspec
 import pyarrow.parquet as pq
@@ -92,5 +94,13 @@ class Folder:
             return [f"added {path!r}, which is missing"]
         except (OSError, ValueError) as error:
             return [f"added {path!r}, which is not Parquet: {error}"]
+        if file["footer"] not in (None, _end_checksum(raw)):
+            return [f"added {path!r}, whose end has another checksum (ADD-7)"]
         same = (len(raw), rows) == (file["size"], file["rows"])
         return [] if same else [f"added {path!r}, which has {len(raw)} bytes and {rows} rows"]
+
+
+def _end_checksum(raw: bytes) -> int:
+    """The CRC-32 of the end of a Parquet file (ADD-7)."""
+    footer: int = struct.unpack("<I", raw[-8:-4])[0] + 8
+    return zlib.crc32(raw[-max(footer, 65536) :])

@@ -266,6 +266,7 @@ def files_of(
         remarks += _implausible(own, rows, path, fields)
         own["written"] = written = add["written"][i] if "written" in add else None
         require(written is None or natural(written), "ADD-9", f"says {written!r:.40} for a version")
+        own["footer"] = add["footer"][i] if "footer" in add else None
         files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
     return files
 

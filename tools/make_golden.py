@@ -16,6 +16,9 @@ from pathlib import Path
 from golden_cases import cases
 from golden_maker import Maker
 
+HEAD = Path(__file__).with_name("golden_readme.md")
+"""What the README says before it lists the cases."""
+
 
 def write_case(maker: Maker, folder: Path) -> None:
     """Write a finished case."""
@@ -30,22 +33,7 @@ def write_case(maker: Maker, folder: Path) -> None:
 
 def catalogue(root: Path) -> str:
     """The README of the golden tables: a line a case."""
-    lines = [
-        "# Golden tables",
-        "",
-        "Made by `tools/make_golden.py`, which shares no code with the package. Each folder has",
-        "the table in `table/`, what must come of it in `expected.json`, and why in `why.md`.",
-        "A case that exists is never changed: the generator makes only those that are missing.",
-        "",
-        "`expected.json` of a good table: `version`, live `files`, all `rows` (values as VAL-1",
-        "writes them, maps as lists of pairs), and perhaps `times`: pairs of a time and the",
-        "version it shows. Of a broken one: `error` (class of `tablefmt.errors`), the `rules`",
-        "one of which it names, and the `findings` of `tools/logdump.py`, pairs of version and",
-        "rule. `write_error`: the table can be read, and writing is refused so.",
-        "",
-        "| case | outcome | why |",
-        "|---|---|---|",
-    ]
+    lines = HEAD.read_text(encoding="utf-8").splitlines()
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
         outcome = expected.get("error") or expected.get("write_error") or "read"

@@ -6,6 +6,7 @@ Names of the rules are in the cases: spec/golden/*/expected.json.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -27,7 +28,10 @@ EXPECTED = {
     if folder.is_dir()
 }
 GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
-BROKEN = [name for name, expected in EXPECTED.items() if "error" in expected]
+DAMAGED = [name for name, expected in EXPECTED.items() if "damaged" in expected]
+"""Of a sound log, with data files that are not what it says."""
+
+BROKEN = [n for n, expected in EXPECTED.items() if "error" in expected and n not in DAMAGED]
 
 pytestmark = pytest.mark.broken_tables
 
@@ -107,6 +111,26 @@ def test_the_log_dump_finds_what_is_broken(case: tuple[str, dict[str, Any]]) -> 
     assert (document["state"] or {"version": -1})["version"] == first - 1
 
 
+@pytest.mark.parametrize("case", DAMAGED, indirect=True)
+def test_damaged_data_files_are_refused_when_they_are_read(
+    case: tuple[str, dict[str, Any]],
+) -> None:
+    """DAT-5, ADD-7, ADD-5: the state is there, and the rows of the file are not."""
+    uri, expected = case
+    table = tablefmt.open(uri)
+    files = table.scan().files().select(["path", "size", "rows"]).to_pylist()
+    assert table.version == expected["version"]
+    assert files == [{k: f[k] for k in ("path", "size", "rows")} for f in expected["files"]]
+    with pytest.raises(errors.CorruptDataError) as caught:
+        table.to_arrow()
+    assert caught.value.key in expected["damaged"]
+    assert caught.value.rule in ("DAT-5", *expected["rules"])
+    document = logdump.read(uri, files=True)
+    found = [[finding["version"], finding["rule"]] for finding in document["findings"]]
+    assert found == expected["findings"]
+    assert document["state"]["version"] == expected["version"]
+
+
 @pytest.mark.parametrize(
     "case", [name for name in GOOD if "write_error" in EXPECTED[name]], indirect=True
 )
@@ -127,6 +151,19 @@ def test_making_the_cases_again_changes_none(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, copy)
     assert make_golden.make(copy) == []
     assert (copy / "README.md").read_bytes() == (GOLDEN / "README.md").read_bytes()
+
+
+def test_every_key_of_what_is_expected_is_explained() -> None:
+    """spec/golden/README.md has a line for each, and none for what there is not."""
+    page = (GOLDEN / "README.md").read_text(encoding="utf-8")
+    tables = [part.partition("\n\n")[0] for part in page.split("| key | type | meaning |")[1:]]
+    explained = [set(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE)) for part in tables]
+    found = {key for expected in EXPECTED.values() for key in expected}
+    asked = {key for e in EXPECTED.values() for each in e.get("changes", ()) for key in each}
+    assert [{k for line in each for k in re.findall(r"\w+", line)} for each in explained] == [
+        found,
+        asked,
+    ]
 
 
 def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
