@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,15 +15,25 @@ from tablefmt.store.private_folders import PrivateFolder
 
 PREFIX = "tablefmt-sql-"
 
-HOLDER = """
-import sys, tempfile
-from tablefmt.store.private_folders import PrivateFolder
-tempfile.tempdir = sys.argv[1]
-folder = PrivateFolder("tablefmt-sql-")
-open(folder.path + "/rows", "w").close()
-print(folder.path, flush=True)
-sys.stdin.read()
-"""
+
+def holder() -> tuple[int, Path]:
+    """A process that holds a folder until it is killed: its number, and where that is."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        folder = PrivateFolder(PREFIX)
+        Path(folder.path, "rows").touch()
+        os.write(writes, folder.path.encode())
+        signal.pause()
+    path = Path(os.read(reads, 4096).decode())
+    os.close(reads)
+    os.close(writes)
+    return child, path
+
+
+def kill(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 @pytest.fixture
@@ -56,23 +64,17 @@ def test_what_a_killed_process_left_goes_and_what_another_holds_stays(temporary:
     foreign = temporary / "other"
     foreign.mkdir()
     (temporary / f"{PREFIX}link").symlink_to(foreign)
-    holders = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(temporary)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    places = [Path(h.stdout.readline().strip()) for h in holders if h.stdout]
-    holders[0].send_signal(signal.SIGKILL)
-    holders[0].wait()
-    mine = PrivateFolder(PREFIX)
-    left = sorted([places[1].name, Path(mine.path).name, f"{PREFIX}link", "other"])
-    assert names(temporary) == left
-    assert names(places[1]) == ["rows"]
-    holders[1].communicate("")
+    killed, left = holder()
+    alive, held = holder()
+    kill(killed)
+    try:
+        mine = PrivateFolder(PREFIX)
+        there = sorted([held.name, Path(mine.path).name, f"{PREFIX}link", "other"])
+        assert left.name not in there
+        assert names(temporary) == there
+        assert names(held) == ["rows"]
+    finally:
+        kill(alive)
     mine.remove()
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import logdump
 import pytest
 
 import tablefmt
 from tablefmt.errors import CorruptEntryError, TableNotFoundError
 from tablefmt.log.codec import decode, encode
 from tablefmt.model.times import MICROS_MAX, next_time
-from tests.places import ROOT
 
 END = "9999-12-31T23:59:59.999999Z"
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
@@ -80,14 +77,7 @@ def test_every_verb_goes_on(verb: str, tmp_path: Path) -> None:
     again = tablefmt.open(tmp_path / "t")
     assert rows(again) == sorted([*expected, (9, "i")])
     assert rows(again, timestamp=END) == rows(again)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "logdump.py"), again.uri, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    document = json.loads(done.stdout)
+    document = logdump.read(again.uri, {}, None)
     assert document["findings"] == []
     newest = document["entries"][-1]["entry"]
     assert (newest["timestamp"], newest["time_version"]) == (MICROS_MAX, MICROS_MAX)
