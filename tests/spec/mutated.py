@@ -260,8 +260,9 @@ def _edit(kind: int, values: list[Any], at: int, random: Random) -> None:
 
 def _change_columns(document: Json, random: Random) -> None:
     """The same change of all columns of `add`, `delete` or `lineage`, so that they stay even."""
-    groups = [document[name] for name in ("add", "delete", "lineage") if name in document]
-    if not groups or not isinstance(groups[0], dict):
+    named = [document.get(name) for name in ("add", "delete", "lineage")]
+    groups = [group for group in named if isinstance(group, dict)]
+    if not groups:
         return
     group = random.choice(groups)
     columns = [v for v in group.values() if isinstance(v, list)]
@@ -566,25 +567,23 @@ def _apart(one: Any, other: Any) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of many mutations."""
-
-    kinds: Counter[str]
-    """How many the reader in tools/ took, refused and so on."""
-    differences: Sequence[str]
-
-
-def compare(seed: int, count: int, folder: Path, tables: Sequence[Base]) -> Outcome:
-    """Mutate entries, and ask both readers of each."""
-    random, kinds, found = Random(seed), Counter[str](), []
+def outcomes(
+    seed: int, count: int, folder: Path, tables: Sequence[Base]
+) -> Iterator[tuple[str, str | None]]:
+    """Mutate entries one after the other, and ask both readers: as `judged`."""
+    random = Random(seed)
     for number in range(count):
         base = random.choice(tables)
         body = mutated(base, random)
         place = folder / str(number)
         kind, one = judged(base, body, place)
-        kinds[kind] += 1
-        if one is not None:
-            found.append(f"mutation {number} of seed {seed}: {one}")
         shutil.rmtree(place)
-    return Outcome(kinds, found)
+        yield kind, one and f"mutation {number} of seed {seed}: {one}"
+
+
+def compare(
+    seed: int, count: int, folder: Path, tables: Sequence[Base]
+) -> tuple[Counter[str], list[str]]:
+    """How many mutations the reader in tools/ took, refused and so on; and all differences."""
+    found = list(outcomes(seed, count, folder, tables))
+    return Counter(kind for kind, _ in found), [one for _, one in found if one is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+import tablefmt
+from tablefmt.errors import StoreError
 from tests.places import GOLDEN, ROOT
 from tests.spec.spoiled import spoil
 
@@ -153,3 +156,38 @@ def test_no_prefix_and_no_flipped_bit_passes(
     document = logdump.read(str(folder))
     assert {(f["version"], f["rule"]) for f in document["findings"]} == {(2, "ENT-1")}
     assert document["state"]["version"] == 1
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["link", "broken link", "folder", "pipe"])
+def test_an_entry_that_is_no_regular_file_ends_the_state(
+    tmp_path: Path, version: int, kind: str
+) -> None:
+    """STO-8: neither reader follows a link, hangs, or shows an older version instead."""
+    root = tmp_path / "t"
+    shutil.copytree(golden("appends"), root)
+    path = root / "_log" / f"{version:020d}.json"
+    if path.exists():
+        path.rename(tmp_path / "entry")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / ("entry" if kind == "link" and version < 3 else "nothing"))
+    document = logdump.read(str(root))
+    first = document["findings"][0]
+    assert (first["version"], first["rule"]) == (version, "STO-8")
+    assert (document["state"] or {"version": -1})["version"] == version - 1
+    with pytest.raises(StoreError, match=r"link|directory|pipe"):
+        tablefmt.open(str(root))
+
+
+def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """STO-8: what is below a link is no object either."""
+    root = tmp_path / "t"
+    root.mkdir()
+    (root / "_log").symlink_to(Path(golden("appends")) / "_log")
+    assert {finding["rule"] for finding in logdump.read(str(root))["findings"]} == {"STO-8"}
+    with pytest.raises(StoreError, match="link"):
+        tablefmt.open(str(root))
