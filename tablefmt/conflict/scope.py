@@ -13,8 +13,8 @@ from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.prune import decided_by_partitions, partition_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.entry import Metadata, PartitionScope, PredicateScope, Scope
-from tablefmt.model.schema import Schema
-from tablefmt.model.values import decode
+from tablefmt.model.schema import Primitive, Schema
+from tablefmt.model.values import decode, encode
 
 Partitions = frozenset[tuple[Any, ...]]
 
@@ -30,11 +30,13 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
     """
     if any(isinstance(scope, PartitionScope) and not scope.values for scope in (theirs, mine)):
         return frozenset()
-    if isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope):
-        return frozenset(theirs.values) & frozenset(mine.values)
-    if theirs is None or mine is None or metadata is None:
+    lists = isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope)
+    if theirs is None or mine is None or (metadata is None and not lists):
         return None
     try:
+        if isinstance(theirs, PartitionScope) and isinstance(mine, PartitionScope):
+            return _listed(theirs, metadata) & _listed(mine, metadata)
+        assert metadata is not None
         if isinstance(theirs, PredicateScope) and isinstance(mine, PredicateScope):
             both = (_condition(each.predicate, metadata.schema) for each in (theirs, mine))
             return None if may_both_hold(*both) else frozenset()
@@ -44,6 +46,18 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
         return _inside(listed, _condition(predicate.predicate, metadata.schema), metadata)
     except (InvalidPredicateError, UnsupportedFeatureError, CorruptEntryError, ValueError):
         return None
+
+
+def _listed(scope: PartitionScope, metadata: Metadata | None) -> Partitions:
+    """The partitions of a scope; those of FLOAT columns as the column has them (VAL-1).
+
+    Numbers of other texts are the same Python value, or another value of the column.
+    """
+    kinds = [metadata.schema.by_id(i).type for i in metadata.partition_by] if metadata else []
+    if Primitive("float") not in kinds:
+        return frozenset(scope.values)
+    columns = zip(kinds, zip(*scope.values, strict=True), strict=True)
+    return frozenset(zip(*(encode(decode(c, kind), kind) for kind, c in columns), strict=True))
 
 
 @lru_cache(maxsize=64)

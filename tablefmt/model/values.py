@@ -72,10 +72,7 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
             if kind.name in _STORAGE:
                 return pa.array(values, _STORAGE[kind.name]).view(target)
             if kind.name == "binary":
-                decoded = [
-                    None if v is None else base64.b64decode(v, validate=True) for v in values
-                ]
-                return pa.array(decoded, target)
+                return pa.array([None if v is None else _bytes_in(v) for v in values], target)
             return pa.array(values, target)
         exact = [None if v is None else decimal.Decimal(v) for v in values]
         return pa.array(exact, target)
@@ -90,6 +87,14 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
         raise CorruptEntryError(
             f"a value does not fit its type {kind}: {error}", rule="VAL-1"
         ) from None
+
+
+def _bytes_in(text: str) -> bytes:
+    """The bytes of a base64 text. ValueError: it is not the one text that they have."""
+    found = base64.b64decode(text, validate=True)
+    if base64.b64encode(found).decode("ascii") != text:
+        raise ValueError("base64 whose last digit says more than the bytes hold")
+    return found
 
 
 def _floats(values: Sequence[Any], target: pa.DataType) -> pa.Array:

@@ -43,7 +43,8 @@ TEXTS: list[Any] = [
     "", "0", "1", "-1", "a", "A", "x", "NaN", "Infinity", "-Infinity", "null", "é", "e\u0301", "ß",
     "ss", "İ", "ı", "\ud7ff", "\uffff", "\U0001f600", "\0", "\n", "\x7f", "\u2028", "..", "data/a",
     "data/../b", "x" * 33, "x" * 1024, "x" * 1025, "é" * 520, "c" * 4001, "0" * 32, "0" * 64,
-    "AAAA", "AA==", "1.5", "1e3", "-0", "01", "0.50", "INSERT", "OVERWRITE", "UPDATE", "CLUSTER",
+    "AAAA", "AA==", "AB==", "AAA", "1.5", "1e3", "-0", "01", "0.50", "INSERT", "OVERWRITE",
+    "UPDATE", "CLUSTER",
     "MINOR_COMPACT", "PROTOCOL", "METADATA", "DANCE", "row", "Serializable", "long", "integer",
     "double", "string", "binary", "date", "variant", "decimal(4,2)", "decimal(0,0)", "varchar(3)",
     "logExpiry", "x > 0", "p = 'a'",
@@ -173,9 +174,14 @@ def _chosen(document: Json, random: Random, kind: type | tuple[type, ...]) -> Wa
     return None
 
 
+def _any(random: Random) -> Any:
+    """Any value, a new one each time: what is inside of it may be changed too."""
+    return copy.deepcopy(random.choice(PLAIN))
+
+
 def _neighbour(value: Any, random: Random) -> Any:
     """A value that is near another one, or far from it."""
-    choices: list[Callable[[], Any]] = [lambda: random.choice(PLAIN)] * 2
+    choices: list[Callable[[], Any]] = [lambda: _any(random)] * 2
     if type(value) is int:
         near = (value + 1, value - 1, -value, float(value), str(value), [value], 2 * value)
         choices += [lambda: random.choice(near), lambda: random.choice(NUMBERS)]
@@ -201,7 +207,7 @@ def _replace(document: Json, random: Random) -> None:
 def _replace_whole(document: Json, random: Random) -> None:
     way = _chosen(document, random, (dict, list))
     if way:
-        _at(document, way[:-1])[way[-1]] = random.choice(PLAIN)
+        _at(document, way[:-1])[way[-1]] = _any(random)
 
 
 def _take_key(document: Json, random: Random) -> None:
@@ -214,7 +220,7 @@ def _take_key(document: Json, random: Random) -> None:
 def _give_key(document: Json, random: Random) -> None:
     way = _chosen(document, random, dict) if random.random() < 0.8 else ()
     target = _at(document, way or ())
-    value = random.choice([random.choice(PLAIN), *target.values()])
+    value = random.choice([_any(random), *target.values()])
     target[random.choice(KEYS)] = copy.deepcopy(value)
 
 
@@ -231,7 +237,7 @@ def _double_key(document: Json, random: Random) -> None:
     way = _chosen(document, random, dict)
     if way and _at(document, way):
         doubled = Doubled(_at(document, way))
-        doubled.second = random.choice([next(iter(doubled.values())), random.choice(PLAIN)])
+        doubled.second = random.choice([next(iter(doubled.values())), _any(random)])
         _at(document, way[:-1])[way[-1]] = doubled
 
 
@@ -253,7 +259,7 @@ def _edit(kind: int, values: list[Any], at: int, random: Random) -> None:
     elif kind == 3:
         values.reverse()
     elif kind == 4:
-        values.append(random.choice(PLAIN))
+        values.append(_any(random))
     else:
         values[at] = _neighbour(values[at], random)
 

@@ -1,0 +1,36 @@
+"""Which partitions two operations share, by the values that their scopes list. Spec: CFL-19."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tablefmt.conflict.scope import overlap
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.entry import Metadata, PartitionScope
+
+SINGLE = 0.10000000149011612
+"""0.1 as the double that a FLOAT of it is."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs", "mine", "shared"),
+    [
+        ("FLOAT", 0.1, SINGLE, {(SINGLE,)}),
+        ("FLOAT", 1, 1.0, {(1.0,)}),
+        ("FLOAT", "NaN", "NaN", {("NaN",)}),
+        ("FLOAT", None, None, {(None,)}),
+        ("FLOAT", 0.1, 0.2, set()),
+        ("DOUBLE", 1, 1.0, {(1.0,)}),
+        ("DOUBLE", 0.1, SINGLE, set()),
+        ("STRING", "a", "a", {("a",)}),
+    ],
+)
+def test_a_partition_is_the_same_whatever_text_its_value_has(
+    kind: str, theirs: Any, mine: Any, shared: set[Any]
+) -> None:
+    """VAL-1: another writer may write the number of a FLOAT with other digits."""
+    metadata = Metadata(schema_from(f"p {kind}, x BIGINT"), (1,))
+    scopes = (PartitionScope(((theirs,),)), PartitionScope(((mine,),)))
+    assert overlap(*scopes, metadata) == shared
