@@ -77,6 +77,12 @@ def values_of_files() -> Iterator[Maker]:
     maker.append({"p": 0.0, "x": 1}, change=lambda e: e["add"].update(partition={"1": [-0.0]}))
     yield maker.broken("A partition of negative zero.", CORRUPT, (1, "VAL-2"))
 
+    maker = Maker("partition-base64", [field(1, "p", "binary"), *_x()], (1,))
+    maker.append({"p": b"\0", "x": 1}, change=lambda e: e["add"].update(partition={"1": ["AB=="]}))
+    yield maker.broken(
+        "Bits after the last byte: another text of one value.", CORRUPT, (1, "VAL-1")
+    )
+
     maker = Maker("partition-integer-text", [field(1, "p", "double"), *_x()], (1,))
     maker.append({"p": 1.0, "x": 1}, change=lambda e: e["add"].update(partition={"1": [1]}))
     yield maker.good("The text of an integer is the value of a double (VAL-1).")
