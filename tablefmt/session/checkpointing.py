@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from tablefmt.commit.environment import Environment
 from tablefmt.errors import TablefmtError
@@ -76,7 +78,8 @@ class Checkpointer:
         if self._busy.acquire(blocking=False):
             busy = self._busy
             try:
-                environment.aside(lambda: self._write(view, busy, interval, environment))
+                due = partial(is_due, version, interval=interval, added=added)
+                environment.aside(lambda: self._write(view, busy, due, environment))
             except RuntimeError as error:
                 # The interpreter is about to end and starts no thread any more.
                 logger.debug("no checkpoint: %s", error)
@@ -98,12 +101,18 @@ class Checkpointer:
         return written
 
     def _write(
-        self, view: LogView, busy: threading.Lock, interval: int, environment: Environment
+        self,
+        view: LogView,
+        busy: threading.Lock,
+        due: Callable[[int], bool],
+        environment: Environment,
     ) -> None:
         began = environment.monotonic()
         try:
             self._last = max(self._last, newest_checkpoint(view))
-            if view.head.version - self._last < interval and self._last > 0:
+            # Only here a writer among many learns of the last one. It asks again, or all of them
+            # would write one while that of the writer whose turn it is has not been told of.
+            if not due(self._last):
                 return
             written = self.write(view, environment)
             logger.info("checkpoint of version %d: %s", written.version, written.path)

@@ -124,6 +124,31 @@ def test_several_writers_write_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list(store.list_after(f"{CHECKPOINTS}0"))) == 4
 
 
+def test_of_writers_who_know_of_none_one_writes() -> None:
+    """CKP-7: those who come after a multiple find the last one in the hint, and are not due."""
+    waiting: list[Callable[[], None]] = []
+
+    class Meanwhile(ForwardingStore):
+        """While a part is being written, the others look."""
+
+        def put(self, key: str, body: bytes) -> None:
+            while key.startswith(CHECKPOINTS) and waiting:
+                waiting.pop()()
+            super().put(key, body)
+
+    store = memory()
+    new_table(store, checkpointInterval="4")
+    first = with_aside(store, lambda work: work())
+    others = [with_aside(store, waiting.append) for _ in range(3)]
+    works: list[Callable[[], None]] = []
+    writer = with_aside(Meanwhile(store), works.append)
+    for n, table in enumerate([*[first] * 7, writer, *others]):
+        table.append(rows(n))
+    assert (roots(store), len(works), len(waiting)) == ([4], 1, 3)
+    works[0]()
+    assert (roots(store), len(waiting)) == ([4, 8], 0)
+
+
 def test_a_store_that_refuses_them_gets_the_commits() -> None:
     """CKP-7: failing is told in the log of the process, and the table goes on."""
 
