@@ -135,7 +135,6 @@ class Handle:
     def __init__(self, world: World) -> None:
         self.world = world
         self.clocks = Clocks(world)
-        self.made = 0
         self.open()
 
     def open(self) -> None:
@@ -233,7 +232,7 @@ class Handle:
         above = log.get(version + 1)
         if above is not None and above.previous == name:
             return True
-        del log[version]
+        log.pop(version, None)
         return False
 
     def end(self, name: str, version: int | None) -> None:
@@ -304,6 +303,8 @@ def run(seed: int, rules: Rules, moves: int = 60) -> World:
         world.files[f"first-{version}"] = world.now_us
     handles = [Handle(world) for _ in range(3)]
     busy: dict[str, Actor] = {}
+    if chance.random() < 0.2:
+        _stall(world, handles, busy)
     for number in range(moves):
         _disturb(world, handles)
         idle = [i for i in range(len(handles)) if f"writer {i}" not in busy]
@@ -319,6 +320,32 @@ def run(seed: int, rules: Rules, moves: int = 60) -> World:
         _move(busy, chance.choice([*busy]))
     _check(world)
     return world
+
+
+def _stall(world: World, handles: list[Handle], busy: dict[str, Actor]) -> None:
+    """Stop two writers before a put, until an expiry has given up the version that they want."""
+    for i in (0, 1):
+        busy[f"writer {i}"] = handles[i].append(f"{i}-stalled")
+        # The second request is the put.
+        _move(busy, f"writer {i}")
+        _move(busy, f"writer {i}")
+
+    def whole(actor: Actor) -> None:
+        busy["other"] = actor
+        while "other" in busy:
+            _move(busy, "other")
+
+    for n in range(3):
+        whole(handles[2].append(f"2-before-{n}"))
+    world.now_us += 40 * DAY
+    for handle in handles[:2]:
+        # The machine was paused. Where the store tells no time, its wall clock stays right.
+        handle.clocks.pauses = True
+        handle.clocks.elapsed_lost += 40 * DAY
+        handle.clocks.told_lost += 40 * DAY
+        handle.clocks.wall_off -= 40 * DAY if world.tells_time else 0
+    whole(handles[2].append("2-after"))
+    whole(expire(world, "expiry-stalled"))
 
 
 def _move(busy: dict[str, Actor], who: str) -> None:
