@@ -54,6 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.deploy.appIdPattern": f"app-%s-%04d-{os.getpid()}",
             # Python workers run functions of the tests.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
+            "spark.python.daemon.module": "tests.spark.warm_daemon",
             "spark.sql.session.timeZone": ZONE,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",

@@ -53,6 +53,7 @@ def connect_address(connect_log: Path) -> Iterator[str]:
         "spark.executor.memory": "1g",
         "spark.executor.extraJavaOptions": jvms.options(),
         "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.python.daemon.module": "tests.spark.warm_daemon",
     }
     command = [str(home / "bin" / "spark-submit"), "--master", MASTER, "--name", "connect"]
     for name, value in confs.items():

@@ -5,7 +5,6 @@ The merged table is what one reading of the source gives. Spec: MRG-3.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -36,29 +35,6 @@ def rows_of(uri: str) -> list[tuple[int, str]]:
 def run(table: Any, source: Any) -> Any:
     asked = table.merge(source, "t.id = s.k").when_matched_update({"v": "s.w"})
     return asked.when_not_matched_insert({"id": "s.k", "v": "s.w"}).execute()
-
-
-def test_a_partition_lost_while_the_source_is_read_gives_no_key_twice(
-    spark: Any, table: Any, uri: str, tmp_path: Path
-) -> None:
-    """Keys of the first reading were listed, and rows of the second were stored."""
-    dropping, done = Dropping(spark), threading.Event()
-
-    def drop_once() -> None:
-        while not dropping.drop() and not done.wait(0.01):
-            pass
-        (tmp_path / "go").touch()
-
-    thread = threading.Thread(target=drop_once)
-    thread.start()
-    try:
-        commit = run(table, differing(spark, tmp_path, waits=True))
-    finally:
-        done.set()
-        thread.join()
-    assert (tmp_path / "reading1").exists(), "the source was computed twice"
-    assert rows_of(uri) in [model(0), model(1)]
-    assert commit.metrics["numTargetRowsInserted"] == 1
 
 
 def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
