@@ -113,8 +113,8 @@ class Table(DerivedHandle):
     def overwrite(
         self,
         data: Any,
-        *,
         where: Condition = None,
+        *,
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
         partition_by: Sequence[str] | None = None,
@@ -217,7 +217,7 @@ class Table(DerivedHandle):
             rows = source_reader(source, pinned.target.schema)
             return explain_merge(pinned, rows, statement, memory_limit)
 
-        return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
+        return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
 
     @property
     def alter(self) -> Alter[Commit]:

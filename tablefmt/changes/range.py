@@ -153,7 +153,8 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
 def _whole(version: int) -> int:
     number = whole_number(version)
     if number is None:
-        raise InvalidRangeError(f"version {version!r} is not a whole number")
+        hint = "; a time goes into timestamp" if isinstance(version, str) else ""
+        raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
     return number
 
 

@@ -19,7 +19,11 @@ from tablefmt.data.nested_values import nulls
 from tablefmt.data.overlay import overlaid
 from tablefmt.data.text_lengths import fit_length
 from tablefmt.data.type_fit import type_misfit
-from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tablefmt.errors import (
+    ConstraintViolationError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+)
 from tablefmt.expressions.assignments import Assignment, Over, Parts
 from tablefmt.expressions.clauses import in_clause
 from tablefmt.expressions.duckdb_types import Typed, store_assigned
@@ -44,6 +48,10 @@ class NewValue:
     """The handle of a column that is set in parts; None: it is NULL in all rows there are."""
     over: bool = False
     """Fields that the value's structs lack stay too."""
+    path: str = ""
+    """The column's name, or the path of the field."""
+    given: Translated | None = None
+    """The value before it was cast to the field's type; None: it is of that type."""
 
     @property
     def is_computed(self) -> bool:
@@ -82,7 +90,9 @@ def _new_value(
     if not isinstance(value, Parts):
         with in_clause(f"the value of {path!r}"):
             translated = translate(value, relations, now_us)
-        return NewValue(field, _stored(replace(field, name=path), str(value), translated))
+        stored = _stored(replace(field, name=path), str(value), translated)
+        given = translated if stored.column is None and stored is not translated else None
+        return NewValue(field, stored, path=path, given=given)
     parts = tuple(
         _new_value(part, inner, relations, now_us, f"{path}.{part.name}")
         for part, inner in value.values
@@ -112,7 +122,8 @@ def computed(
         values: what to compute.
 
     Raises:
-        InvalidPredicateError: a value that does not fit, or has no result.
+        InvalidPredicateError: a value that has no result.
+        SchemaMismatchError: SQL-3, a value that does not fit its column.
         ConstraintViolationError: DAT-3, a struct set in parts has no value where it must; DAT-14,
             text that is too long.
     """
@@ -130,7 +141,12 @@ def computed(
         else:
             known[leaf.field.id] = cast_column(rows[str(leaf.value.column)], leaf.field)
     if computable:
-        columns = evaluate(engine, rows, [leaf.value for leaf in computable])
+        try:
+            columns = evaluate(engine, rows, [leaf.value for leaf in computable])
+        except InvalidPredicateError:
+            for leaf in computable:
+                _check_fit(engine, rows, leaf)
+            raise
         known |= {v.field.id: column for v, column in zip(computable, columns, strict=True)}
     by_column = {}
     for value in values:
@@ -139,6 +155,28 @@ def computed(
         whole = _whole(value, old, known, rows.num_rows, value.field.name)
         by_column[value.field.id] = fit_length(whole, value.field)
     return by_column
+
+
+def _check_fit(engine: Callable[[], Engine], rows: pa.Table, leaf: NewValue) -> None:
+    """Refuse a value that has a result, which does not fit the column. Raises SchemaMismatchError.
+
+    Only looked at when the statement has failed: it works the value out by itself again.
+    """
+    if leaf.given is None:
+        return
+    try:
+        (given,) = evaluate(engine, rows, [leaf.given])
+    except InvalidPredicateError:
+        return
+    try:
+        evaluate(engine, rows, [leaf.value])
+    except InvalidPredicateError:
+        cast_column(given, replace(leaf.field, name=leaf.path))
+        raise SchemaMismatchError(
+            f"column {leaf.path!r}: a value of type {leaf.given.type} does not fit "
+            f"{leaf.field.type}; nothing was written",
+            [leaf.path],
+        ) from None
 
 
 def _leaves(values: Sequence[NewValue]) -> Iterator[NewValue]:

@@ -109,8 +109,8 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
 def no_condition(where: object) -> InvalidPredicateError:
     """The error of a `where` that is of no kind of condition."""
     return InvalidPredicateError(
-        f"where is a {type(where).__name__}; give SQL text, filter tuples like "
-        '[("id", ">", 1)], or a pyarrow.compute.Expression'
+        f"where is {where!r:.100}: expected SQL text, filter tuples like "
+        f'[("id", ">", 1)] or a pyarrow.compute.Expression, got {type(where).__name__}'
     )
 
 

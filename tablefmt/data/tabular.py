@@ -54,9 +54,11 @@ def _reader_of(data: Any, schema: Schema | None) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)]).to_reader()
+    hint = ": rows come before a condition" if isinstance(data, str) else ""
     raise SchemaMismatchError(
-        f"{type(data).__name__} is not tabular data; pass a pyarrow Table or reader, a polars or "
-        "pandas frame, a dict of columns, a list of dicts, or anything with __arrow_c_stream__"
+        f"{type(data).__name__} is not tabular data{hint}; pass a pyarrow Table or reader, a "
+        "polars or pandas frame, a dict of columns, a list of dicts, or anything with "
+        "__arrow_c_stream__"
     )
 
 

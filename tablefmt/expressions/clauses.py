@@ -10,8 +10,10 @@ from enum import Enum
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.assignments import Assignment, Expression, assigned, check_whole, over
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.arguments import check_flags
+from tablefmt.model.arguments import check_expression, check_flags, check_set
 from tablefmt.model.schema import Field, Schema
+
+_CALL = """when_matched_update({"price": "s.price"}, "s.price > 0")"""
 
 
 class Side(str, Enum):
@@ -85,8 +87,13 @@ def check_clauses(statement: MergeStatement) -> None:
         raise InvalidPredicateError(
             f"source and table are both called {statement.source_alias!r}; give them two names"
         )
+    check_expression(statement.on, "ON")
     always: set[Side] = set()
     for clause in statement.clauses:
+        if clause.values is not None:
+            check_set(clause.values, _CALL)
+        if clause.condition is not None:
+            check_expression(clause.condition, f"the condition of {_shown(clause)}")
         inserts = clause.action is Action.INSERT
         if inserts != (clause.side is Side.NOT_MATCHED):
             raise InvalidPredicateError(f"no {_shown(clause)}: those rows cannot have it")

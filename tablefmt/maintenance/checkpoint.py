@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import CorruptTableError, LostCheckpointError, UnsupportedFeatureError
 from tablefmt.log.codec import digest
 from tablefmt.log.names import root_version
@@ -23,7 +24,7 @@ from tablefmt.store.protocol import KeyNotFoundError, Store
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointReport:
+class CheckpointReport(ArrowReport):
     """A checkpoint that was written. `print` says what it took; `to_arrow` has one row."""
 
     uri: str

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import InvalidRangeError, LostCheckpointError
 from tablefmt.log.names import CHECKPOINTS, LOG, entry_version
 from tablefmt.log.reader import FIRST_WINDOW
@@ -61,7 +62,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryReport:
+class ExpiryReport(ArrowReport):
     """Which entries would go, or went; with the reason for each."""
 
     uri: str

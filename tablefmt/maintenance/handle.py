@@ -61,8 +61,8 @@ class MaintainedHandle(LayoutHandle):
 
     def restore(
         self,
-        *,
         version: int | None = None,
+        *,
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:

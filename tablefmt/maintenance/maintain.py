@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint
 from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, reason_for
@@ -68,7 +69,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceReport:
+class MaintenanceReport(ArrowReport):
     """What a run did, and what is due next. `print` shows it; `to_arrow` has a row a step."""
 
     uri: str

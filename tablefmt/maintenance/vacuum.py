@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.log.names import is_part_key, root_version
 from tablefmt.maintenance import derived
@@ -45,7 +46,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumReport:
+class VacuumReport(ArrowReport):
     """What vacuum would remove, or did; with the reason for each file."""
 
     uri: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.data.bounds import stats_problem
 from tablefmt.data.damage import check_file
 from tablefmt.errors import CorruptTableError, TablefmtError
@@ -39,7 +40,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(ArrowReport):
     """What was looked at, and what is wrong with it."""
 
     uri: str

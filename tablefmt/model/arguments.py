@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidPredicateError, InvalidRangeError, SchemaMismatchError
 from tablefmt.model.integers import whole_from_0
 
 
@@ -63,6 +63,34 @@ def checked_names(given: Any, what: str) -> list[str]:
     if not all(isinstance(name, str) for name in names):
         raise SchemaMismatchError(f"{what}={given!r:.100} is neither a column's name nor several")
     return names
+
+
+def check_set(given: Any, call: str) -> None:
+    """Refuse new values that are no dict by column: arguments that were swapped, for one.
+
+    Args:
+        given: what a caller gave for SET, or the values of an INSERT.
+        call: how the call looks, for people.
+
+    Raises:
+        InvalidPredicateError: it says what was expected.
+    """
+    if isinstance(given, Mapping):
+        return
+    hint = "; a condition comes behind it" if isinstance(given, str) else ""
+    raise InvalidPredicateError(
+        f"{given!r:.100} does not say what to set: expected a dict of column -> SQL text, got "
+        f"{type(given).__name__}{hint}: {call}"
+    )
+
+
+def check_expression(given: Any, what: str) -> None:
+    """Refuse a condition that cannot be one, whatever the engine. Raises InvalidPredicateError."""
+    if given is None or isinstance(given, Mapping | list | tuple | bytes | int | float):
+        swapped = "; new values come before the condition" if isinstance(given, Mapping) else ""
+        raise InvalidPredicateError(
+            f"{what} is {given!r:.100}: expected SQL text, got {type(given).__name__}{swapped}"
+        )
 
 
 def checked_mapping(given: Any, what: str) -> dict[str, Any]:

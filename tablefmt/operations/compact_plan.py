@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import Ids
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.data.write import codes_of
 from tablefmt.printable import printable_lines
 
@@ -60,7 +61,7 @@ class PlannedGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LayoutPlan:
+class LayoutPlan(ArrowReport):
     """What a compaction or a clustering would do: for people, for Arrow, and for who does it.
 
     `print` shows it in short; `to_arrow` has a row for every file that was looked at.

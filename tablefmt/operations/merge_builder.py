@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import (
     Action,
@@ -30,9 +35,45 @@ Explain = Callable[[MergeStatement], str]
 Values = Mapping[str, Expression]
 
 
+class Pending:
+    """A MERGE that nobody has executed yet; the builders of its clauses share it. It warns where it
+    was made, if all of them go first.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._swapped = source if isinstance(source, str) else None
+        self._warning = weakref.finalize(self, _warn_unexecuted, *_place_of_caller())
+
+    def settle(self) -> None:
+        """Warn no more. Raises SchemaMismatchError: text was given for the source's rows."""
+        self._warning.detach()
+        if self._swapped is not None:
+            raise SchemaMismatchError(
+                f"the source of a MERGE is the text {self._swapped!r:.100}: expected rows, and the "
+                "condition behind them: merge(rows, 's.id = t.id')"
+            )
+
+
+def _place_of_caller() -> tuple[str, int]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("tablefmt."):
+        frame = frame.f_back
+    return ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _warn_unexecuted(filename: str, line: int) -> None:
+    warnings.warn_explicit(
+        "this MERGE was never executed: nothing was written. Call execute() behind its clauses",
+        UserWarning,
+        filename,
+        line,
+    )
+
+
 class MergeBuilder(Generic[Outcome]):
     """A MERGE being put together. Each clause method gives a builder with that clause at its end,
-    and raises nothing: `execute` and `explain` check the statement (MRG-1).
+    and raises nothing: `execute` and `explain` check the statement (MRG-1). One that is never
+    executed warns when it goes.
 
     The first clause of a row's kind whose condition is TRUE applies to it; a row for which none
     does stays as it is (MRG-2). Conditions and values are SQL text over both sides; in clauses for
@@ -40,10 +81,13 @@ class MergeBuilder(Generic[Outcome]):
     source alone.
     """
 
-    def __init__(self, statement: MergeStatement, run: Run[Outcome], explain: Explain) -> None:
+    def __init__(
+        self, statement: MergeStatement, run: Run[Outcome], explain: Explain, pending: Pending
+    ) -> None:
         self.statement = statement
         self._run = run
         self._explain = explain
+        self._pending = pending
 
     def when_matched_update(
         self, set: Values, condition: Expression | None = None
@@ -99,7 +143,7 @@ class MergeBuilder(Generic[Outcome]):
             TransactionStateError: in a transaction, which has of the commit's errors
                 CommitRejectedError alone.
         """
-        check_clauses(self.statement)
+        self._check()
         return self._run(self.statement, commit)
 
     def explain(self) -> str:
@@ -108,20 +152,26 @@ class MergeBuilder(Generic[Outcome]):
         Raises:
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
         """
-        check_clauses(self.statement)
+        self._check()
         return self._explain(self.statement)
+
+    def _check(self) -> None:
+        self._pending.settle()
+        check_clauses(self.statement)
 
     def _with(
         self, side: Side, action: Action, condition: Expression | None, values: Values | None
     ) -> MergeBuilder[Outcome]:
-        if values is not None:
+        if isinstance(values, Mapping):
             values = dict(values)
         clause = Clause(side, action, condition, values)
         clauses = (*self.statement.clauses, clause)
-        return MergeBuilder(replace(self.statement, clauses=clauses), self._run, self._explain)
+        statement = replace(self.statement, clauses=clauses)
+        return MergeBuilder(statement, self._run, self._explain, self._pending)
 
 
 def begin_merge(
+    source: Any,
     on: Expression,
     source_alias: str,
     target_alias: str,
@@ -132,6 +182,7 @@ def begin_merge(
     """A MERGE without clauses: what `merge` of a table and of a transaction gives.
 
     Args:
+        source: the rows; text is none, so that swapped arguments are refused by `execute`.
         on: which rows match, over both sides.
         source_alias: what expressions call the source.
         target_alias: what they call the table.
@@ -142,4 +193,4 @@ def begin_merge(
     statement = MergeStatement(
         on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema
     )
-    return MergeBuilder(statement, run, explain)
+    return MergeBuilder(statement, run, explain, Pending(source))

@@ -123,8 +123,8 @@ class Transaction:
     def overwrite(
         self,
         data: Any,
-        *,
         where: Condition = None,
+        *,
         dynamic_partitions: bool = False,
         overwrite_schema: bool = False,
         partition_by: Sequence[str] | None = None,
@@ -147,7 +147,7 @@ class Transaction:
         """Stage an overwrite with nothing. Raises as `Table.truncate`."""
         return self._execute_alone(truncate_statement(where))
 
-    def restore(self, *, version: int | None = None, timestamp: Time | None = None) -> Transaction:
+    def restore(self, version: int | None = None, *, timestamp: Time | None = None) -> Transaction:
         """Stage an older version as the next one. Raises as `Table.restore`, but for the commit."""
         return self._execute_alone(restore_statement(version, timestamp))
 
@@ -184,7 +184,7 @@ class Transaction:
             rows = source_reader(source, pinned.target.schema)
             return explain_merge(pinned, rows, statement, memory_limit)
 
-        return begin_merge(on, source_alias, target_alias, merge_schema, staged, explained)
+        return begin_merge(source, on, source_alias, target_alias, merge_schema, staged, explained)
 
     def compact(
         self,

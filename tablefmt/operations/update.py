@@ -14,9 +14,9 @@ from tablefmt.data.assignment import computed, new_values
 from tablefmt.data.engine import LazyEngine, now_us
 from tablefmt.data.read import answer_schema
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.assignments import Expression, assigned
 from tablefmt.expressions.names import Relation
+from tablefmt.model.arguments import check_set
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field
@@ -31,6 +31,9 @@ from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import Statement, autocommit
 
 NAME = "UPDATE"
+
+UPDATE_CALL = """update({"price": "price * 2"}, "id = 1")"""
+"""For people, in an error."""
 
 
 def update(
@@ -65,10 +68,7 @@ def update_statement(values: Mapping[str, Expression], where: Condition) -> Stat
     Raises:
         InvalidPredicateError: `values` is no mapping.
     """
-    if not isinstance(values, Mapping):
-        raise InvalidPredicateError(
-            f"{values!r:.100} does not say what to set: give {{column: expression}}"
-        )
+    check_set(values, UPDATE_CALL)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)

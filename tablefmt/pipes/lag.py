@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import InvalidRangeError, TablefmtError
 from tablefmt.pipes.left import left_in
 from tablefmt.printable import printable_lines
@@ -47,7 +48,7 @@ class SourceLag:
 
 
 @dataclass(frozen=True, slots=True)
-class LagReport:
+class LagReport(ArrowReport):
     """`print` says how far each pipe is behind; `to_arrow` has a row for each."""
 
     uri: str

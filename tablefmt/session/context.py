@@ -111,7 +111,8 @@ class TableContext:
             return self.version
         number = whole_number(version)
         if number is None:
-            raise InvalidRangeError(f"version {version!r} is not a whole number")
+            hint = "; a time goes into timestamp" if isinstance(version, str) else ""
+            raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
         if number > self.view.head.version:
             self.view.refresh()
         return self.view.check_version(number)

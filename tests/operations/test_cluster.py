@@ -300,7 +300,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ([], "no column"),
         ("", "not there"),
-        (["nope"], "'nope': it is not there; there are id, p, l"),
+        (["nope"], "'nope': it is not there; there are 'id', 'p', 'l'"),
         (["l"], "nested"),
         (["l.element"], "not there"),
         (["id", "ID"], "named twice"),

@@ -76,7 +76,34 @@ def without_filters(where: Any, schema: Schema) -> Any:
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: as `filters_to_predicate`.
     """
-    return to_sql(filters_to_predicate(where, schema)) if is_filters(where) else where
+    if is_filters(where):
+        return to_sql(filters_to_predicate(where, schema))
+    if where is None or isinstance(where, str) or _is_column(where):
+        return where
+    raise InvalidPredicateError(
+        f"where is {where!r:.100}: expected SQL text, filter tuples like "
+        f'[("id", ">", 1)] or a Column, got {type(where).__name__}'
+    )
+
+
+def text_condition(where: Any, schema: Schema) -> str:
+    """Return the same as SQL text; `where` is not None.
+
+    Raises:
+        InvalidPredicateError: it is a Column, or no condition. As `without_filters`.
+    """
+    text = without_filters(where, schema)
+    if not isinstance(text, str):
+        raise InvalidPredicateError(
+            f"where is {where!r:.100}: expected SQL text or filter tuples, got a Column"
+        )
+    return text
+
+
+def _is_column(given: Any) -> bool:
+    from pyspark.sql import Column
+
+    return isinstance(given, Column)
 
 
 def analyzed_text(

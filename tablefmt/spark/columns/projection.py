@@ -65,7 +65,7 @@ def alignment(
     sources = _match(frame, schema, frozenset(field["name"] for field in more))
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]
-    casts = bool(_casts(frame, schema))
+    casts = bool(narrowed(frame, schema))
     lengths = _lengths(schema)
     if not casts and not named and lengths is None:
         return Alignment(
@@ -112,9 +112,10 @@ def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> Data
 def check_frame(given: Any) -> None:
     """Refuse what is no DataFrame, before anything is done with it."""
     if not hasattr(given, "sparkSession"):
+        hint = " (rows come before a condition)" if isinstance(given, str) else ""
         raise SchemaMismatchError(
-            f"{type(given).__name__} is no DataFrame: make one with spark.createDataFrame(), or "
-            "write it with tablefmt.open()"
+            f"{type(given).__name__} is no DataFrame{hint}: make one with "
+            "spark.createDataFrame(), or write it with tablefmt.open()"
         )
 
 
@@ -152,11 +153,6 @@ def misfit(error: Any) -> SchemaMismatchError:
     )
 
 
-def narrowed(frame: DataFrame, schema: Schema) -> list[str]:
-    """Columns whose values are cast, so that one of them may be found not to fit."""
-    return [field.name for field in _casts(frame, schema)]
-
-
 def _column(
     source: str | None, field: Field, kind: dict[str, Any], *, cast: bool
 ) -> dict[str, Any]:
@@ -172,8 +168,8 @@ def _column(
     return column
 
 
-def _casts(frame: DataFrame, schema: Schema) -> list[Field]:
-    """The table's columns that the data has in another type."""
+def narrowed(frame: DataFrame, schema: Schema) -> list[Field]:
+    """Return the table's columns that the data has in another type: a value may not fit."""
     given = {field.name.casefold(): field for field in frame.schema.fields}
     casts = []
     for field in schema.fields:

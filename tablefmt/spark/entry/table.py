@@ -14,12 +14,13 @@ from tablefmt.expressions.session_times import in_session
 from tablefmt.maintenance.ages import Retention
 from tablefmt.maintenance.expire import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
+from tablefmt.model.arguments import check_set
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
-from tablefmt.operations.update import set_fingerprint
+from tablefmt.operations.update import UPDATE_CALL, set_fingerprint
 from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.receipt import Commit
@@ -30,6 +31,7 @@ from tablefmt.spark.columns.conditions import (
     as_column,
     is_plain,
     session_zone,
+    text_condition,
     without_filters,
 )
 from tablefmt.spark.columns.evolution import note
@@ -107,8 +109,8 @@ class SparkTable(LayoutVerbs):
     def overwrite(
         self,
         df: DataFrame,
-        *,
         where: str | Filters | None = None,
+        *,
         dynamic_partitions: bool = False,
         **options: Unpack[WriteKeywords],
     ) -> Commit:
@@ -125,11 +127,9 @@ class SparkTable(LayoutVerbs):
             ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
                 append-only.
         """
-        if isinstance(where, str):
-            options["replaceWhere"] = where
-        elif where is not None:
+        if where is not None:
             schema = self.table.context.begin().metadata.schema
-            options["replaceWhere"] = without_filters(where, schema)
+            options["replaceWhere"] = text_condition(where, schema)
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
         return overwrite_rows(self.table.context, df, self._options(options))
@@ -151,7 +151,7 @@ class SparkTable(LayoutVerbs):
         if where is None:
             return self.table.truncate(**commit)
         schema = self.table.context.begin().metadata.schema
-        text = without_filters(where, schema)
+        text = text_condition(where, schema)
         target = analyzed_text(text, schema, session_zone(self.spark))
         if not target.exact:
             raise UnsupportedFeatureError(
@@ -162,8 +162,8 @@ class SparkTable(LayoutVerbs):
 
     def restore(
         self,
-        *,
         version: int | None = None,
+        *,
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:
@@ -239,6 +239,7 @@ class SparkTable(LayoutVerbs):
             ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
         """
         check_settings(self.spark)
+        check_set(set, UPDATE_CALL)
         context = self.table.context
         schema = context.begin().metadata.schema
         functions = functions_of(self.spark)
@@ -293,7 +294,7 @@ class SparkTable(LayoutVerbs):
             with statement_errors():
                 return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
 
-        return begin_merge(on, source_alias, target_alias, merge_schema, run, explain)
+        return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
 
     def _options(self, given: Mapping[str, Any]) -> WriteOptions:
         return parse_options(with_settings(self.spark, given))

@@ -8,7 +8,6 @@ from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import (
     CommitRejectedError,
     InvalidRangeError,
-    SchemaMismatchError,
     TableExistsError,
     TablefmtError,
     UnsupportedFeatureError,
@@ -34,6 +33,7 @@ from tablefmt.snapshot.head import Head
 from tablefmt.spark.backends.base import Destination
 from tablefmt.spark.backends.choice import backend_for
 from tablefmt.spark.backends.layout import session_layout
+from tablefmt.spark.columns.misfits import value_misfit
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
 from tablefmt.spark.entry.delta_settings import default_properties, with_settings
 from tablefmt.spark.entry.session import is_stopped
@@ -286,14 +286,8 @@ def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtE
     if is_stopped(df.sparkSession):
         return CommitRejectedError("the Spark session was stopped while its tasks were writing")
     # The query may overflow by itself.
-    columns = narrowed(df, metadata.schema)
-    if not columns or not any(condition in str(error) for condition in failures.DOES_NOT_FIT):
-        return None
-    return SchemaMismatchError(
-        f"a value does not fit its column: {str(error).splitlines()[0]} Columns that are cast: "
-        f"{', '.join(map(repr, columns))}; nothing was written",
-        columns,
-    )
+    fields = narrowed(df, metadata.schema)
+    return value_misfit(str(error), fields) if fields else None
 
 
 def write_first(

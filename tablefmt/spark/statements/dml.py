@@ -6,7 +6,7 @@ Nothing comes to the driver but positions and what is said of files. Spec: DEL-1
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.plan import Staged
-from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field
@@ -37,9 +36,9 @@ from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.backends.rewrite import files_of, rewrite
 from tablefmt.spark.backends.row_positions import with_positions
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
+from tablefmt.spark.columns.misfits import value_misfit
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import under_ansi
-from tablefmt.spark.runtime.failures import DOES_NOT_FIT
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.statements.source_versions import pinned_to, with_query
@@ -182,8 +181,9 @@ def stage_update(
             return stage_update(
                 pinned_to(pinned, read), spark, where, values, options, by_row=by_row
             )
+        fields = [field for field, _ in values]
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
-        with cleaning(spark, pinned), job_description(spark, step):
+        with cleaning(spark, pinned, fields), job_description(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
             files_of(spark, pinned).keep_winners(written.files)
         _log.info("UPDATE: %d rows of %d files", written.positions.num_rows, files.num_rows)
@@ -243,8 +243,15 @@ def positions_of(written: Rewritten, files: pa.Table) -> Any:
 
 
 @contextmanager
-def cleaning(spark: Session, pinned: TransactionSnapshot) -> Iterator[None]:
+def cleaning(
+    spark: Session, pinned: TransactionSnapshot, fields: Iterable[Field]
+) -> Iterator[None]:
     """If what is done inside fails, the transaction's files are removed.
+
+    Args:
+        spark: the session.
+        pinned: the version that is read.
+        fields: the columns that get new values.
 
     Raises:
         CommitRejectedError: the store refused a file.
@@ -256,9 +263,4 @@ def cleaning(spark: Session, pinned: TransactionSnapshot) -> Iterator[None]:
         with given_up, files_of(spark, pinned).removed_on_failure():
             yield
     except Exception as error:
-        message = str(error)
-        if any(condition in message for condition in DOES_NOT_FIT):
-            raise SchemaMismatchError(
-                f"a value does not fit its column: {message.splitlines()[0]}; nothing was written"
-            ) from None
-        raise
+        raise value_misfit(str(error), fields) or error from None

@@ -142,7 +142,8 @@ def stage_merge(
 
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
         checks = MergeChecks(pinned, merge, read)
-        with cleaning(spark, pinned):
+        fields = {field.id: field for clause in merge.clauses for field, _ in clause.values}
+        with cleaning(spark, pinned, fields.values()):
             staged = _Work(pinned, spark, merge, options, source, checks).stage()
         return staged if checks.read is None else with_query(staged, pinned)
 

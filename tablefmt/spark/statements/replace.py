@@ -126,7 +126,7 @@ def _stage(
             spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
     with statement_errors():
         checked = df.where(matching.otherwise(always))
-    with cleaning(spark, pinned):
+    with cleaning(spark, pinned, pinned.target.schema.fields):
         with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, pinned, checked, (), options, part="i")
         files_of(spark, pinned).keep_winners(written.files)

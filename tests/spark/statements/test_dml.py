@@ -557,10 +557,33 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
         lambda: opened.merge(source, "t.id = s.id").when_matched_update_all().execute(),
         lambda: spark.sql("UPDATE beyond SET n = n + 3000000000").collect(),
     ):
-        with pytest.raises(SchemaMismatchError, match="does not fit"):
+        with pytest.raises(SchemaMismatchError, match="does not fit column 'n'") as caught:
             change()
+        assert caught.value.columns == ["n"]
     spark.sql("DROP TABLE beyond")
     assert sorted(os.walk(uri)) == before
+
+
+def test_swapped_arguments_are_refused_with_what_was_expected(spark: Any, uri: str) -> None:
+    """And a MERGE that is never executed warns."""
+    tablefmt.create(uri, SCHEMA)
+    table: Any = tablefmt.spark.open(spark, uri)
+    rows = spark.range(1)
+    for change, said in (
+        (lambda: table.update("id = 2", {"id": "3"}), "expected a dict of column -> SQL text"),
+        (lambda: table.update({"id": "3"}, {"id": "2"}), "expected SQL text, .* got dict"),
+        (lambda: table.delete({"id": "2"}), "expected SQL text, .* got dict"),
+        (lambda: table.truncate(5), "expected SQL text, .* got int"),
+        (lambda: table.overwrite(rows, 5), "expected SQL text, .* got int"),
+        (lambda: table.append("id = 2"), "rows come before a condition"),
+        (lambda: table.merge("s.id = t.id", rows).when_matched_delete().execute(), "expected rows"),
+        (lambda: table.restore("2024-01-01"), "a time goes into timestamp"),
+    ):
+        with pytest.raises(tablefmt.errors.TablefmtError, match=said):
+            change()
+    with pytest.warns(UserWarning, match="never executed"):
+        table.merge(rows, "s.id = t.id").when_matched_delete()
+    assert table.table.refresh().version == 0
 
 
 def test_columns_that_only_the_source_has_come_into_the_table(
