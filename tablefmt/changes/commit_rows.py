@@ -18,7 +18,13 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Entry, Lineage
-from tablefmt.model.positions import Marks, decode_positions, own_positions, pack_positions
+from tablefmt.model.positions import (
+    Marks,
+    decode_positions,
+    own_positions,
+    pack_positions,
+    row_span,
+)
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning
 from tablefmt.snapshot.segments import NEVER, Segment
@@ -79,7 +85,7 @@ class FileChanges:
 def chosen_rows(files: pa.Table, place: int) -> BitMap64:
     """The rows that a change has of one of its files."""
     count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
-    every = BitMap64(range(count))
+    every = row_span(count)
     return every if vector is None else every - own_positions(vector)
 
 
@@ -93,7 +99,7 @@ def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:
     rows = files["rows"].to_numpy()[places]
     packed = []
     for of_file, meant in zip(rows.tolist(), chosen.values(), strict=True):
-        others = BitMap64(range(of_file)) - meant
+        others = row_span(of_file) - meant
         packed.append(pack_positions(others) if others else None)
     deleted[places] = rows - np.array([len(meant) for meant in chosen.values()], np.int64)
     source = np.arange(count)
@@ -213,7 +219,7 @@ class Touched:
     def _live(self, place: int, version: int) -> BitMap64:
         """The rows of a file that are there at a version."""
         rows = int(self._rows[place])
-        return BitMap64(range(rows)) - self._deltas.union(self._id(place), rows, version)
+        return row_span(rows) - self._deltas.union(self._id(place), rows, version)
 
     def _carried(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
         """By place the rows of inputs that lineage says are in files of this commit (LIN-1)."""
@@ -234,7 +240,7 @@ class Touched:
             if file in places:
                 if start + count > self._rows[places[file]]:
                     raise _bad(commit.version, "LIN-2", f"its lineage goes beyond file {file}")
-                run = BitMap64(range(start, start + count)) - dropped
+                run = row_span(start, start + count) - dropped
                 before = carried.get(places[file])
                 carried[places[file]] = run if before is None else before | run
         outputs = np.unique(np.asarray(lineage.output))
@@ -247,7 +253,7 @@ class Touched:
         if commit.lineage is None:
             return {}
         ids = [commit.first_id + at for at in sorted(set(commit.lineage.output))]
-        return {place: BitMap64(range(int(self._rows[place]))) for _, place in self._places(ids)}
+        return {place: row_span(int(self._rows[place])) for _, place in self._places(ids)}
 
     def _twins(
         self, version: int, removed: Places, added: Places, marks: Mapping[int, Marks]
@@ -311,7 +317,7 @@ class Touched:
         for kind, of_kind in ((POSTIMAGE, updated), (INSERT, ~updated)):
             chosen[kind].whole.append(added[of_kind & ~special])
             for place in added[of_kind & special].tolist():
-                rows = BitMap64(range(int(self._rows[place])))
+                rows = row_span(int(self._rows[place]))
                 rows -= stays.get(place, BitMap64())
                 if place in marks:
                     rows -= marks[place].all

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+from tablefmt.log.bounded_parquet import FOOTER_BYTES_MAX
 from tablefmt.store.protocol import Store
 
 END_BYTES = 64 << 10
@@ -26,7 +27,7 @@ def footer_checksum(end: bytes) -> int | None:
     Returns:
         None if `end` does not hold the whole footer.
     """
-    length = _length(end)
+    length = footer_length(end)
     if not _AFTER < length <= len(end):
         return None
     return zlib.crc32(memoryview(end)[-max(length, END_BYTES) :])
@@ -71,7 +72,7 @@ def read_ends(
     again = []
     for at, ((_, size), body) in enumerate(zip(files, bodies, strict=True)):
         if body is not None and starts[at] and starts[at] + len(body) == size:
-            footer = _length(body)
+            footer = footer_length(body)
             if len(body) < footer <= size:
                 starts[at] = size - footer
                 again.append(at)
@@ -85,5 +86,10 @@ def read_ends(
     ]
 
 
-def _length(end: bytes) -> int:
-    return int.from_bytes(end[-_AFTER:-4], "little") + _AFTER
+def footer_length(end: bytes) -> int:
+    """Return how long the footer says it is, with what comes after it; no longer than one may be.
+
+    What is shorter than it says is damage, told by who reads it.
+    """
+    length = int.from_bytes(end[-_AFTER:-4], "little") + _AFTER
+    return min(length, FOOTER_BYTES_MAX)

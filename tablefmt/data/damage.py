@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 from tablefmt.data.checksum import read_ends
 from tablefmt.data.fetch import open_data_file
 from tablefmt.errors import StoreError
+from tablefmt.log.bounded_parquet import THRIFT_LIMITS, footer_of
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 # Damage shows as anything: bytes that are no UTF-8, lengths beyond memory, types that do not exist.
@@ -39,12 +40,12 @@ def check_file(
         if not end.is_sound(size, footer):
             return "its bytes are not those that were written"
         # A footer is found from the end of a file, so the end alone will do for the file.
-        held = pq.read_metadata(pa.BufferReader(end.body)).num_rows
+        held = footer_of(end.body).num_rows
         if held != rows:
             return f"it holds {held} rows, and the log says {rows}"
         if deep:
             with open_data_file(store, path, size) as source:
-                file = pq.ParquetFile(source, page_checksum_verification=True)
+                file = pq.ParquetFile(source, page_checksum_verification=True, **THRIFT_LIMITS)
                 for _ in file.iter_batches():
                     pass
     except KeyNotFoundError:

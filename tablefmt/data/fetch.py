@@ -19,6 +19,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from tablefmt.data.checksum import END_BYTES, End
+from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.store.buffers import lent, reader_of
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
@@ -55,7 +56,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
 
     def footer(self, path: str) -> pq.FileMetaData:
         """Of a file. Raises what Arrow does for one that is none."""
-        return pq.read_metadata(pa.BufferReader(self._files[path][1].body))
+        return footer_of(self._files[path][1].body)
 
     def promise(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Say which ranges of a file will be read; for remote files that are not whole."""

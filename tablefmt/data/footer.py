@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tablefmt.data.bounds import file_bounds
-from tablefmt.data.checksum import footer_checksum
+from tablefmt.data.checksum import footer_checksum, footer_length
 from tablefmt.data.nested_nulls import check_nested_nulls
 from tablefmt.data.read import read_files
 from tablefmt.data.write import Gathered
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError
+from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import (
     Array,
@@ -106,11 +107,12 @@ class _Describer:
             end = self._store.get_range(key, max(0, size - _TAIL), min(size, _TAIL))
             checksum = footer_checksum(end)
             if checksum is None:
-                end = self._store.get(key)
+                length = min(size, footer_length(end))
+                end = self._store.get_range(key, size - length, length)
                 checksum = footer_checksum(end)
             # A footer is found from the end of a file, so the end alone will do for the file.
-            return pq.read_metadata(pa.BufferReader(end)), checksum
-        except (OSError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
+            return footer_of(end), checksum
+        except (OSError, ValueError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
             first = str(error).splitlines()[0]
             raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
 

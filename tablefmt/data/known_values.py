@@ -18,6 +18,7 @@ import pyarrow.fs
 
 from tablefmt.data.fetch import DataFiles
 from tablefmt.data.scanner import CODED_ROWS, coded_columns
+from tablefmt.log.bounded_parquet import THRIFT_LIMITS
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema, is_float
@@ -26,7 +27,9 @@ from tablefmt.store.buffers import lent
 THREADS = 16
 """Footers read at once."""
 
-_CHECKED = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
+_CHECKED = ds.ParquetFragmentScanOptions(
+    page_checksum_verification=True, pre_buffer=True, **THRIFT_LIMITS
+)
 
 _PLAIN = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.checksum import End, read_ends
 from tablefmt.data.damage import DAMAGE, check_file, described, is_no_answer
 from tablefmt.data.known_values import is_known
 from tablefmt.errors import CorruptDataError, StoreError
+from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field
@@ -123,7 +123,7 @@ def _ends(store: Store, group: Sequence[_File]) -> Sequence[End | None]:
 def _layout(body: bytes, file: _File) -> pa.Schema | None:
     """The columns by a footer; None if it is not that of the file."""
     try:
-        footer = pq.read_metadata(pa.BufferReader(body))
+        footer = footer_of(body)
         if footer.num_rows != file[2]:
             return None
         return footer.schema.to_arrow_schema().remove_metadata()

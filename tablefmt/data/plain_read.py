@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.known_values import known_values
 from tablefmt.data.scanner import POSITION
+from tablefmt.log.bounded_parquet import THRIFT_LIMITS
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -52,7 +53,9 @@ def plain_batches(
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
             # Or Arrow would fetch all of the file before the first rows.
-            file = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+            file = pq.ParquetFile(
+                source, pre_buffer=False, page_checksum_verification=True, **THRIFT_LIMITS
+            )
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("there are other rows than the log says")
             live = live_mask(vectors[place], rows[place])

@@ -16,14 +16,12 @@ import orjson
 from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
 from tablefmt.log.checks import bad
 from tablefmt.log.entry_json import entry_from_json, entry_to_json
-from tablefmt.log.json_text import object_of
+from tablefmt.log.json_text import amount_problem, object_of
 from tablefmt.log.known import unknown_names
 from tablefmt.log.names import entry_key
 from tablefmt.model.entry import FORMAT, Entry, StoredEntry
 from tablefmt.model.features import needs_newer
-
-ENTRY_BYTES_MAX = 64 << 20
-"""ENT-2. Far above what a writer makes, who moves `add` aside at 1 MiB."""
+from tablefmt.store.lengths import ENTRY_BYTES_MAX, length_of
 
 _TAIL = re.compile(rb',"checksum":"([0-9a-f]{64})"\}')
 _TAIL_LENGTH = len(b',"checksum":"') + 64 + len(b'"}')
@@ -50,8 +48,8 @@ def unseal(body: bytes, most: int) -> bytes:
     Raises:
         CorruptEntryError: ENT-1, ENT-2.
     """
-    if len(body) > most:
-        raise bad("ENT-2", f"{len(body)} bytes are more than {most}")
+    if length_of(body) > most:
+        raise bad("ENT-2", f"{length_of(body)} bytes are more than {most}")
     tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
     if tail is None:
         raise bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
@@ -65,7 +63,7 @@ def encode(entry: Entry) -> bytes:
     """The one form of the bytes of `entry`.
 
     Raises:
-        UnsupportedFeatureError: ENT-2, the entry is larger than a reader accepts.
+        UnsupportedFeatureError: ENT-2, the entry holds more than a reader accepts.
         TypeError: a value that JSON cannot hold (a caller checks user metadata before).
     """
     whole = seal(entry_to_json(entry))
@@ -74,6 +72,11 @@ def encode(entry: Entry) -> bytes:
             f"the entry would be {len(whole)} bytes long, more than {ENTRY_BYTES_MAX}; "
             "commit in smaller pieces",
             ["entry-size"],
+        )
+    problem = amount_problem(whole)
+    if problem is not None:
+        raise UnsupportedFeatureError(
+            f"the entry cannot be written: {problem}; commit in smaller pieces", ["entry-size"]
         )
     return whole
 

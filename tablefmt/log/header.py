@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from tablefmt.log.codec import ENTRY_BYTES_MAX, digest
+from tablefmt.log.codec import digest
+from tablefmt.log.json_text import amount_problem
 from tablefmt.log.known import unknown_names
 from tablefmt.model.entry import Basis, Entry, Operation, OperationClass, Totals
 
@@ -56,6 +57,8 @@ def follows(body: bytes, version: int, previous: str) -> bool:
 
     Nothing else in them is looked at.
     """
+    if amount_problem(body) is not None:
+        return False
     try:
         entry = orjson.loads(body)
         return bool(entry["version"] == version and entry["previous"] == previous)
@@ -89,7 +92,7 @@ def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[E
 
 
 def _header(body: bytes, version: int, previous: str) -> EntryHeader | None:
-    if len(body) > ENTRY_BYTES_MAX:
+    if amount_problem(body) is not None:
         return None
     try:
         document: dict[str, Any] = orjson.loads(body)

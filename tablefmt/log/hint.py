@@ -9,12 +9,10 @@ import orjson
 
 from tablefmt.errors import TablefmtError
 from tablefmt.log.names import HINT, VERSION_MAX, root_version
+from tablefmt.store.lengths import HINT_BYTES_MAX, length_of
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)
-
-
-HINT_BYTES_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Hint:
 
 def read_hint(body: bytes | None) -> Hint | None:
     """What a hint says, or None for anything that is not a hint. Pure."""
-    if body is None or len(body) > HINT_BYTES_MAX:
+    if body is None or length_of(body) > HINT_BYTES_MAX:
         return None
     try:
         document = orjson.loads(body)

@@ -20,6 +20,12 @@ from tablefmt.log.checks import INTEGER_MAX, INTEGER_MIN, bad
 NESTING_MAX = 128
 """ENT-2. Levels of objects and arrays, the outermost object included."""
 
+CONTAINERS_MAX = 1 << 20
+"""STO-25. Objects and arrays: an empty one takes 3 bytes here, and 80 in memory."""
+
+TEXTS_MAX = 1 << 22
+"""STO-25. Names among them: one takes 3 bytes here, and 64 in memory."""
+
 _MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
 _WIDE = re.compile(rb"(?<![0-9.eE+-])-?[1-9][0-9]{18,}(?![0-9.eE])")
 _QUOTE = ord('"')
@@ -35,6 +41,9 @@ def object_of(text: bytes) -> dict[str, Any]:
     Raises:
         CorruptEntryError: ENT-1, it is no JSON object or repeats a key; ENT-2.
     """
+    problem = amount_problem(text)
+    if problem is not None:
+        raise bad("ENT-2", problem)
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -51,6 +60,21 @@ def object_of(text: bytes) -> dict[str, Any]:
         raise bad("ENT-1", "the key 'checksum' is repeated")
     found: dict[str, Any] = document
     return found
+
+
+def amount_problem(text: bytes) -> str | None:
+    """Return what JSON holds too many of to be parsed in a little memory, or None (STO-25)."""
+    if text.count(b"[") + text.count(b"{") <= CONTAINERS_MAX and text.count(b'"') <= 2 * TEXTS_MAX:
+        return None
+    # Brackets and escaped quotes inside of texts cost nothing.
+    texts = _without_escapes(text).count(b'"') // 2
+    if texts > TEXTS_MAX:
+        return f"it holds {texts} texts, more than {TEXTS_MAX}"
+    bare = _without_strings(text)
+    containers = bare.count(b"[") + bare.count(b"{")
+    if containers > CONTAINERS_MAX:
+        return f"it holds {containers} objects and arrays, more than {CONTAINERS_MAX}"
+    return None
 
 
 def check_limits(value: Mapping[str, object] | list[object], level: int = 1) -> None:
@@ -93,13 +117,17 @@ def _examined(text: bytes, document: dict[str, Any]) -> dict[str, Any]:
 
 def _without_strings(text: bytes) -> bytes:
     """JSON text with its strings and keys left out."""
-    # Backslashes are in strings alone, so what is escaped can go without a look at where it is.
-    plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    codes = np.frombuffer(plain, np.uint8)
+    codes = np.frombuffer(_without_escapes(text), np.uint8)
     quotes = codes == _QUOTE
     outside = ~(np.logical_xor.accumulate(quotes) | quotes)
     bare: bytes = codes[outside].tobytes()
     return bare
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """JSON text without backslashes and quotes that are escaped."""
+    # Backslashes are in strings alone, so what is escaped can go without a look at where it is.
+    return text.replace(rb"\\", b"").replace(rb"\"", b"")
 
 
 def _members(document: Mapping[str, Any]) -> int:

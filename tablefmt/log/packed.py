@@ -34,6 +34,9 @@ BLOCK_BYTES_MAX = 64 << 20
 AT_ONCE = 256
 """Entries that are got at once, where no block of them is sound."""
 
+PACKED_MAX = 1 << 24
+"""Versions got from blocks, at most: a hint may name a number far beyond the log."""
+
 FEW = 4
 """So many entries are got one by one."""
 
@@ -51,8 +54,10 @@ def unpack(block: bytes, count: int) -> list[bytes]:
         whole = grow.decompress(block, BLOCK_BYTES_MAX + count)
     except zlib.error as error:
         raise CorruptEntryError(f"a block of entries is damaged: {error}", rule="HIS-1") from None
-    bodies = whole.split(b"\n")
-    if not grow.eof or grow.unused_data or bodies.pop() != b"" or len(bodies) != count:
+    # Counted first: a block of nothing but line ends would be as many objects.
+    sound = grow.eof and not grow.unused_data and whole.count(b"\n") == count
+    bodies = whole.split(b"\n") if sound else [whole]
+    if bodies.pop() != b"" or not sound:
         raise CorruptEntryError("a block does not hold the entries it should", rule="HIS-1")
     return bodies
 
@@ -90,41 +95,51 @@ def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[St
 
 def read_packed(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry] | None:
     """The same; None where blocks are not worth it, or one is missing or damaged."""
-    objects = list(cover(first, last, packed_to)) if last - first >= FEW else []
+    objects = list(cover(first, last, packed_to)) if FEW <= last - first < PACKED_MAX else []
     if len(objects) + 1 >= last - first + 1 or not objects:
         return None
     anchored = [entry_key(last)] if objects[-1][0] < objects[-1][1] else []
     keys = [entry_key(a) if a == b else block_key(a, b) for a, b in objects]
     try:
         bodies = store.get_many([*keys, *anchored])
-        known = dict(_bodies(objects, bodies[: len(keys)]))
-        entries = [decode(known[version], version) for version in range(first, last + 1)]
-        _check_chain(entries, bodies[-1] if anchored else known[last])
-        return entries
-    except (TablefmtError, KeyError) as error:
+        anchor = decode(bodies[-1] or b"", last).digest if anchored else None
+        entries = list(_chained(objects, bodies[: len(keys)], range(first, last + 1), anchor))
+        return entries[::-1]
+    except TablefmtError as error:
         # They are copies: what the entries themselves are, only they say.
         logger.info("entries %d to %d are read one by one: %s", first, last, error)
         return None
 
 
-def _bodies(
-    objects: Sequence[tuple[int, int]], bodies: Sequence[bytes | None]
-) -> Iterator[tuple[int, bytes]]:
-    for (start, end), body in zip(objects, bodies, strict=True):
+def _chained(
+    objects: Sequence[tuple[int, int]],
+    bodies: Sequence[bytes | None],
+    wanted: range,
+    known: str | None,
+) -> Iterator[StoredEntry]:
+    """HIS-2: the last one is the entry of its name, and each one names the one before.
+
+    The newest first: nothing of a block is held that the log's own entries do not vouch for.
+
+    Args:
+        objects: first and last version of each.
+        bodies: theirs.
+        wanted: the versions.
+        known: the digest of the newest; None: it is an object of its own.
+
+    Raises:
+        CorruptEntryError: HIS-1, HIS-2.
+    """
+    for (start, end), body in zip(reversed(objects), reversed(bodies), strict=True):
         if body is None:
-            continue
+            raise CorruptEntryError("a block is missing", key=block_key(start, end), rule="HIS-2")
         parts = [body] if start == end else unpack(body, end - start + 1)
-        yield from enumerate(parts, start)
-
-
-def _check_chain(entries: Sequence[StoredEntry], anchor: bytes | None) -> None:
-    """HIS-2: the last one is the entry of its name, and each one names the one before."""
-    last = entries[-1].version
-    if anchor is None or decode(anchor, last).digest != entries[-1].digest:
-        raise CorruptEntryError("a block has another entry than the log", rule="HIS-2")
-    for before, after in itertools.pairwise(entries):
-        if after.entry.previous != before.digest:
-            raise CorruptEntryError("a block has other entries than the log", rule="HIS-2")
+        for version in range(min(end, wanted[-1]), max(start, wanted[0]) - 1, -1):
+            stored = decode(parts[version - start], version)
+            if known is not None and stored.digest != known:
+                raise CorruptEntryError("a block has other entries than the log", rule="HIS-2")
+            known = stored.entry.previous
+            yield stored
 
 
 def write_blocks(store: Store, since: int, last: int) -> int:

@@ -150,7 +150,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
             raise gap_error(store, start + missing, start + later[-1])
         present = later[-1] + 1
         later = []
-    return [body or b"" for body in bodies[:present]], present < count
+    return [body or b"" for body in bodies[:present]], present < count or count == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +203,8 @@ def read_whole(
     known = {version: body for version, body in look.known.items() if version >= len(packed)}
     # Even if the log seems to end here: a gap would hide whatever is above it.
     hinted = 0 if look.hint is None else look.hint.version
-    _look_further(store, hinted, known, progress, look.listed, len(packed))
-    bodies = _contiguous(store, known, len(packed))
+    above = _look_further(store, hinted, known, progress, look.listed, len(packed))
+    bodies = _contiguous(store, known, len(packed), above)
     return [*packed, *(decode(body, version) for version, body in enumerate(bodies, len(packed)))]
 
 
@@ -248,6 +248,8 @@ def read_from(
             somewhere above what was found.
     """
     top = min(max(first, promised), first + WINDOW_MAX) + FIRST_WINDOW
+    if first > VERSION_MAX:
+        return [], store.get_many(others)
     versions = range(first, min(top, VERSION_MAX) + 1)
     keys = [*others, *(entry_key(v) for v in versions)]
     with ThreadPoolExecutor(1) as pool:
@@ -306,9 +308,13 @@ def _look_further(
     progress: Progress | None,
     listed: Sequence[int] | None,
     first: int,
-) -> None:
+) -> Sequence[int]:
     """Rounds two and three: what the hint promises, and what a listing after it names. Entries
     below `first` are not asked for.
+
+    Returns:
+        Versions that were not asked for, as `_contiguous` wants them: of a log with so many holes
+        that it probably ends far below the greatest number among its names.
     """
     promised = range(max(FIRST_WINDOW, first), min(hint, PROMISED_MAX + first) + 2)
     if promised:
@@ -319,10 +325,13 @@ def _look_further(
     elif listed is None:
         listed = _listed(store, max(FIRST_WINDOW, first) - 1)
     top = max([*listed, *known, first - 1])
+    if top + 1 - first - len({*listed, *known}) > WINDOW_MAX:
+        return [*(v for v in listed if v not in known), top + 1]
     # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
     asked = top + 1 < FIRST_WINDOW or top + 1 in promised
     versions = range(first, top + 1 if asked else top + 2)
     _get_into(store, [v for v in versions if v not in known], known, progress)
+    return ()
 
 
 def _listed(store: Store, after: int) -> list[int]:

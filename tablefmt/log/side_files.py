@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.errors import CorruptEntryError, CorruptTableError
+from tablefmt.errors import CorruptEntryError, CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.bounded_parquet import footer_of, most_expanded, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.columns import no_columns
 from tablefmt.log.known import unknown_columns
@@ -17,10 +18,14 @@ from tablefmt.model.entry import RowDeletes, SideFile, StoredEntry
 from tablefmt.model.features import needs_newer
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.buffers import reader_of
+from tablefmt.store.lengths import PARQUET_BYTES_MAX
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 SIDE_ABOVE_BYTES = 1 << 20
 """Entries whose `add` columns are larger than this in JSON keep them in a side file (ENT-2)."""
+
+SIDE_LINES_MAX = 1 << 27
+"""Files of one side file, at most."""
 
 DELETES_ABOVE_BYTES = 256 << 10
 """The same for `delete`."""
@@ -99,16 +104,41 @@ def read_sides(
 
 
 def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
-    sink = pa.BufferOutputStream()
-    pq.write_table(columns, sink, compression="zstd", write_page_checksum=True)
-    body = sink.getvalue().to_pybytes()
+    """Write what a reader takes (STO-25).
+
+    Raises:
+        UnsupportedFeatureError: it is more than one side file may hold.
+    """
+    body = _packed(columns, "zstd")
+    if columns.nbytes > most_expanded(len(body)):
+        body = _packed(columns, "none")
+    if len(body) > PARQUET_BYTES_MAX or columns.num_rows > SIDE_LINES_MAX:
+        raise UnsupportedFeatureError(
+            f"the commit names {columns.num_rows} files in {len(body)} bytes, and a side file "
+            f"holds {SIDE_LINES_MAX} in {PARQUET_BYTES_MAX}; commit in smaller pieces",
+            ["entry-size"],
+        )
     store.put(key, body)
     return SideFile(key, columns.num_rows, len(body), digest(body))
 
 
+def _packed(columns: pa.Table, compression: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    plain = compression == "none"
+    pq.write_table(
+        columns, sink, compression=compression, use_dictionary=not plain, write_page_checksum=True
+    )
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
 def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
+    if side.size > PARQUET_BYTES_MAX or side.files > SIDE_LINES_MAX:
+        message = f"the side file would be {side.size} bytes of {side.files} files"
+        raise CorruptTableError(message, key=side.path, rule=rule)
     try:
-        body = store.get(side.path)
+        # One byte more than there should be tells a file that is longer.
+        body = store.get_range(side.path, 0, side.size + 1)
     except KeyNotFoundError:
         raise CorruptTableError("the side file is missing", key=side.path, rule=rule) from None
     if len(body) != side.size or digest(body) != side.sha256:
@@ -117,14 +147,16 @@ def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
         )
     try:
         # A few bytes of Parquet may be many rows: nothing is read of more than the entry says.
-        if pq.read_metadata(reader_of(body)).num_rows != side.files:
+        footer = footer_of(body)
+        if not rows_are(footer, side.files):
             raise ValueError("it does not hold the files it should")
-        columns = pq.read_table(reader_of(body), page_checksum_verification=True)
+        names = footer.schema.to_arrow_schema().names
+        beyond = unknown_columns(names, place)
+        if beyond:
+            raise needs_newer(side.path, beyond)
+        columns = read_bounded(reader_of(body), footer, names)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(side, rule, error) from None
-    beyond = unknown_columns(columns.column_names, place)
-    if beyond:
-        raise needs_newer(side.path, beyond)
     return columns
 
 

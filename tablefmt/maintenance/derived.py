@@ -16,8 +16,9 @@ from tablefmt.maintenance.ages import before_us
 from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
 from tablefmt.maintenance.named import Named
 from tablefmt.maintenance.vacuum_plan import DOOMED, Limits
-from tablefmt.snapshot.checkpoints.root import ROOT_BYTES_MAX, decode_root
+from tablefmt.snapshot.checkpoints.root import decode_root
 from tablefmt.snapshot.load import LogView
+from tablefmt.store.lengths import ROOT_BYTES_MAX
 from tablefmt.store.protocol import Store
 
 logger = logging.getLogger(__name__)

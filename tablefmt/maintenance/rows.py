@@ -12,7 +12,7 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.names import entry_key
 from tablefmt.log.reader import read_range
 from tablefmt.model.entry import Entry, Lineage
-from tablefmt.model.positions import decode_positions
+from tablefmt.model.positions import decode_positions, row_span
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
 
@@ -66,7 +66,7 @@ def _lineage_problem(
         if file not in snapshot.history:
             # It went before the state that the log begins with (LOG-8): so did its rows (CFL-14).
             end = min(kept[output] + rows - len(dropped), snapshot.history.rows_of(first + output))
-            copies = BitMap64(range(kept[output], end))
+            copies = row_span(kept[output], end)
             if copies - snapshot.positions(first + output, entry.version):
                 message = f"rows of file {file}, which is gone, are in output {output}"
                 return CorruptEntryError(message, key=key, rule="LIN-2")
@@ -77,14 +77,14 @@ def _lineage_problem(
         if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
             message = f"a run of file {file} leaves its end, or drops rows that were live"
             return CorruptEntryError(message, key=key, rule="LIN-2")
-        moved = BitMap64(range(start, start + rows)) - dropped
+        moved = row_span(start, start + rows) - dropped
         live_till = snapshot.history.removed_at(file)
         if live_till > entry.version:
             # It stays, so the rows that moved have to be gone from it (CFL-13).
             doubled = moved - snapshot.positions(file, entry.version)
         elif live_till < entry.version:
             # It went before, so the rows of it are gone from the output (CFL-14).
-            copies = BitMap64(range(kept[output], kept[output] + len(moved)))
+            copies = row_span(kept[output], kept[output] + len(moved))
             doubled = copies - snapshot.positions(first + output, entry.version)
         else:
             doubled = BitMap64()

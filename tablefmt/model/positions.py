@@ -31,6 +31,10 @@ _ARRAY_MAX = 4096
 
 _BIT_SET_BYTES = 8192
 
+ROWS_MAX = 1 << 36
+"""Rows of a file whose positions are worked with, at most: an entry may say any number of rows, and
+a set of all of them takes 14 MiB then."""
+
 _HIGH_MAX = (1 << 31) - 1
 """The upper halves of positions below 2**63."""
 
@@ -58,6 +62,23 @@ class Marks:
         return self.deleted | self.updated
 
 
+def row_span(start: int, stop: int | None = None) -> BitMap64:
+    """Return the positions from one to before another; of one number, those from 0 to before it.
+
+    Raises:
+        CorruptEntryError: DEL-1, they are more than any file has.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    _check_rows(last)
+    return BitMap64(range(first, last))
+
+
+def _check_rows(rows: int) -> None:
+    if rows > ROWS_MAX:
+        message = f"a file is said to have {rows} rows, and positions end at {ROWS_MAX}"
+        raise CorruptEntryError(message, rule="DEL-1")
+
+
 def pack_positions(positions: BitMap64) -> bytes:
     """The portable 64-bit form."""
     small = positions.copy()
@@ -74,9 +95,10 @@ def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
         rows: how many the file has.
     """
     gone = BitMap64() if packed is None else own_positions(packed)
+    _check_rows(rows)
     few = 2 * len(gone) <= rows
     mask: NDArray[np.bool_] = np.full(rows, few)
-    some = gone if few else BitMap64(range(rows)) - gone
+    some = gone if few else row_span(rows) - gone
     mask[np.asarray(some.to_array(), np.int64)] = not few
     return mask
 

@@ -15,7 +15,7 @@ from tablefmt.conflict.facts import Ids, Output, Run
 from tablefmt.data.nested_values import relabelled
 from tablefmt.data.read import answer_schema, read_files
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.positions import pack_positions
+from tablefmt.model.positions import pack_positions, row_span
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.selected_rows import live_files
 from tablefmt.session.snapshot import TransactionSnapshot, joined
@@ -90,7 +90,7 @@ def runs_of(
     runs: list[list[Run]] = [[] for _ in outputs]
     at, room = 0, outputs[0] if outputs else 0
     for file, rows, dropped in inputs:
-        left = BitMap64(range(rows)) - dropped
+        left = row_span(rows) - dropped
         start = taken = 0
         if rows and not left and outputs:
             runs[at].append(Run(file, 0, rows, dropped))
@@ -102,7 +102,7 @@ def runs_of(
             taken, room = taken + count, room - count
             # Rows left out between two outputs belong to the earlier one.
             end = rows if taken == len(left) else left[taken]
-            runs[at].append(Run(file, start, end - start, dropped & BitMap64(range(start, end))))
+            runs[at].append(Run(file, start, end - start, dropped & row_span(start, end)))
             start = end
     return tuple(map(tuple, runs))
 

@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from tablefmt.conflict.facts import Ids
 from tablefmt.data.read import locate_rows
 from tablefmt.data.scanner import READAHEAD
+from tablefmt.model.positions import row_span
 from tablefmt.model.schema import Field
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.measurements import SCAN
@@ -46,7 +47,7 @@ def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
     files = snapshot.matching(target.predicate)
     if target.rows is None:
         counts = zip(files["id"].to_pylist(), files["rows"].to_pylist(), strict=True)
-        live = {file: BitMap64(range(rows)) - snapshot.positions(file) for file, rows in counts}
+        live = {file: row_span(rows) - snapshot.positions(file) for file, rows in counts}
         return Selected(target, files, {file: rows for file, rows in live.items() if rows})
     rows: dict[int, BitMap64] = {}
     with pinned.measured.timed(SCAN):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from tablefmt.errors import CorruptEntryError, TableReplacedError
-from tablefmt.log.names import entry_key
+from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
+from tablefmt.log.names import VERSION_MAX, entry_key
 from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import (
     NOT_LOGICAL,
@@ -176,11 +176,17 @@ def dropped(version: int) -> TableReplacedError:
 
 
 def check_writable(head: Head) -> None:
-    """Refuse to write what a newer writer has to know about.
+    """Refuse to write what a newer writer has to know about, and what has no version left.
 
     Raises:
-        UnsupportedFeatureError: ENT-7.
+        UnsupportedFeatureError: ENT-7, KEY-1.
     """
+    if head.version >= VERSION_MAX:
+        raise UnsupportedFeatureError(
+            f"the table is at version {head.version}, and none can follow. Copy its rows to a new "
+            "table",
+            ["version"],
+        )
     unknown = sorted(set(head.protocol.writer) - WRITER_FEATURES)
     if unknown:
         raise needs_newer("the table", unknown, "write (reading works)")

@@ -40,6 +40,7 @@ from tablefmt.store.local_reads import (
     range_or_none,
     read_at,
     read_or_none,
+    read_whole,
     regular_size,
 )
 from tablefmt.store.protocol import (
@@ -258,7 +259,7 @@ class LocalStore:
         """Read the whole file."""
         self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
-            return read_at(fd, 0, os.fstat(fd).st_size)
+            return read_whole(fd, key)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another: a local read is shorter than handing it to a thread."""
@@ -407,8 +408,7 @@ def _reopen(path: str, unsafe_single_writer: bool) -> LocalStore:
 
 
 def _split(key: str) -> tuple[str, str]:
-    folder, _, name = key.rpartition("/")
-    return folder, name
+    return key.rpartition("/")[::2]
 
 
 def _publish(directory: Handle, staged: StagedFile, name: str) -> None:

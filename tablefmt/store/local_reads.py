@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 
+from tablefmt.store.lengths import TooLong, most_of
 from tablefmt.store.local_errors import store_error, translated
 from tablefmt.store.local_files import Handle
 
@@ -33,9 +34,15 @@ def read_or_none(directory: Handle, name: str, key: str) -> bytes | None:
         except FileNotFoundError:
             return None
         try:
-            return read_at(fd, 0, regular_size(fd))
+            return read_whole(fd, key)
         finally:
             os.close(fd)
+
+
+def read_whole(fd: int, key: str) -> bytes:
+    """A whole open file, unless it is longer than one of its name may be (STO-24)."""
+    size = regular_size(fd)
+    return read_at(fd, 0, size) if size <= most_of(key) else TooLong(size)
 
 
 def range_or_none(directory: Handle, name: str, key: str, start: int, length: int) -> bytes | None:

@@ -17,6 +17,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from tablefmt.store.buffers import reader_of
 from tablefmt.store.clocks import wall_us
 from tablefmt.store.forks import ForkedLock
+from tablefmt.store.lengths import TooLong, most_of
 from tablefmt.store.protocol import (
     Exists,
     KeyNotFoundError,
@@ -100,13 +101,13 @@ class MemoryStore:
     def get(self, key: str) -> bytes:
         """A copy of the object."""
         self.tally.add(Request.GET)
-        return bytes(self._file(key).getvalue())
+        return _whole(self._file(key), key)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """One after another."""
         self.tally.add(Request.GET, len(keys))
-        files = [self._files.store.get(self._path(key)) for key in keys]
-        return [None if one is None else bytes(one.getvalue()) for one in files]
+        files = [(self._files.store.get(self._path(key)), key) for key in keys]
+        return [None if one is None else _whole(one, key) for one, key in files]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """A slice."""
@@ -195,6 +196,12 @@ class MemoryStore:
     def clock_us(self) -> int:
         """Return this machine's clock, which dates what is in memory."""
         return wall_us()
+
+
+def _whole(file: MemoryFile, key: str) -> bytes:
+    """A copy, unless the object is longer than one of its name may be (STO-24)."""
+    size = len(file.getbuffer())
+    return bytes(file.getvalue()) if size <= most_of(key) else TooLong(size)
 
 
 class _KeptBuffer(io.BytesIO):

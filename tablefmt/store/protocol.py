@@ -163,10 +163,13 @@ class Store(Protocol):
         """Create or replace `key`, all or nothing, durable on return (STO-7)."""
 
     def get(self, key: str) -> bytes:
-        """The whole object. Raises KeyNotFoundError."""
+        """The whole object; `TooLong` if it is longer than one of its name may be (STO-24).
+
+        Raises KeyNotFoundError.
+        """
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The objects in the order of `keys`, None where absent; one round trip in depth."""
+        """What `get` gives of each, in order; None where absent; one round trip in depth."""
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Bytes `start` .. `start + length`, clipped at the end. Raises KeyNotFoundError."""

@@ -9,7 +9,6 @@ Spec: STO-1 .. STO-11 (spec/store.md).
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +21,7 @@ from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.clocks import elapsed, wall_us
+from tablefmt.store.lengths import TooLong, most_of
 from tablefmt.store.neighbours import neighbours_turn
 from tablefmt.store.protocol import (
     KeyNotFoundError,
@@ -38,6 +38,7 @@ from tablefmt.store.s3_access import S3Access, resolved_options, s3_access
 from tablefmt.store.s3_listing import in_order, start_after
 from tablefmt.store.s3_replies import (
     Failure,
+    body_of,
     date_of,
     date_to_us,
     explain,
@@ -51,7 +52,7 @@ from tablefmt.store.tally import Request, Tally
 try:
     import s3fs
 
-    from tablefmt.store.s3_files import shared_files
+    from tablefmt.store.s3_files import check_options, shared_files
 except ImportError:
     s3fs = None
 
@@ -71,7 +72,6 @@ _KINDS = {
     "delete_objects": Request.DELETE,
     "abort_multipart_upload": Request.DELETE,
 }
-_NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
 
 class S3Store:
@@ -96,7 +96,7 @@ class S3Store:
         self._bucket = bucket
         self._start = f"{prefix}/" if prefix else ""
         self._options = dict(options or {})
-        _check_options(self._options)
+        check_options(self._options)
         self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
         endpoint = _endpoint(self._options)
         self.identity = f"{self.uri}@{endpoint}"
@@ -258,7 +258,7 @@ class S3Store:
     def get(self, key: str) -> bytes:
         """One GET, with no HEAD before it."""
         name = self._key(key)
-        return cast(bytes, self._run("read", key, lambda: self._fetch(name)))
+        return cast(bytes, self._run("read", key, lambda: self._fetch(name, most_of(key))))
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """GETs side by side, 64 at a time."""
@@ -266,16 +266,17 @@ class S3Store:
         if not names:
             return []
         shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
-        whole = [(name, None) for name in names]
+        whole = [(name, most_of(key), None) for name, key in zip(names, keys, strict=True)]
         return cast("list[bytes | None]", self._run("read", shown, lambda: self._fetch_all(whole)))
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
         """Ranged GETs side by side, as `get_many`."""
-        parts: list[tuple[str, str | None]] = []
+        parts: list[tuple[str, int, str | None]] = []
         for key, start, length in ranges:
             check_range(start, length)
             # There is no range of nothing.
-            parts.append((self._key(key), f"bytes={start}-{start + max(length, 1) - 1}"))
+            most = max(length, 1)
+            parts.append((self._key(key), most, f"bytes={start}-{start + most - 1}"))
         if not parts:
             return []
         key = ranges[0][0]
@@ -286,14 +287,14 @@ class S3Store:
             for part, (_, _, length) in zip(bodies, ranges, strict=True)
         ]
 
-    async def _fetch_all(self, names: Sequence[tuple[str, str | None]]) -> list[bytes | None]:
-        """Whole objects, or ranges of them; None where there is none."""
+    async def _fetch_all(self, names: Sequence[tuple[str, int, str | None]]) -> list[bytes | None]:
+        """Whole objects, or ranges of them, each with the most bytes; None where there is none."""
         gate = asyncio.Semaphore(_PARALLEL_GETS)
 
-        async def one(name: str, span: str | None) -> bytes | None:
+        async def one(name: str, most: int, span: str | None) -> bytes | None:
             async with gate:
                 try:
-                    return await self._fetch(name, **({} if span is None else {"Range": span}))
+                    return await self._fetch(name, most, span)
                 except Exception as error:
                     failure = failure_of(error)
                     if span is not None and failure.status == 416:
@@ -305,16 +306,25 @@ class S3Store:
 
         return list(await asyncio.gather(*(one(*each) for each in names)))
 
-    async def _fetch(self, name: str, **parameters: Any) -> bytes:
+    async def _fetch(self, name: str, most: int, span: str | None = None) -> bytes:
+        """One GET, of so many bytes at most: of no byte, where the header says more (STO-24)."""
+        parameters = {} if span is None else {"Range": span}
         for attempt in range(1, _BODY_ATTEMPTS + 1):
             response = await self._call("get_object", Key=name, **parameters)
             try:
-                async with response["Body"] as body:
-                    return cast(bytes, await body.read())
+                async with response["Body"]:
+                    whole = await body_of(response, most)
             except Exception:
                 # The SDK retries until the headers are there; a body cut short is ours to retry.
                 if attempt == _BODY_ATTEMPTS:
                     raise
+                continue
+            if span is not None and isinstance(whole, TooLong):
+                raise StoreError(
+                    f"{self.uri} answered {whole.length} bytes where {most} were asked for. "
+                    "Use a store that knows ranges."
+                )
+            return whole
         raise AssertionError("unreachable")
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
@@ -328,7 +338,7 @@ class S3Store:
 
         async def fetch() -> bytes:
             try:
-                return await self._fetch(name, Range=header)
+                return await self._fetch(name, length, header)
             except Exception as error:
                 if failure_of(error).status == 416:
                     return b""
@@ -423,17 +433,6 @@ class S3Store:
     def clock_us(self) -> int:
         """Return the store's clock; before its first answer this machine's."""
         return self.server_time_us() or wall_us()
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    known = set(inspect.signature(s3fs.S3FileSystem.__init__).parameters) - _NOT_FOR_USERS
-    unknown = sorted(set(options) - known - {"profile", "skip_instance_cache"})
-    if unknown:
-        names = ", ".join(map(repr, unknown))
-        raise StoreError(
-            f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
-            "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
-        )
 
 
 def _endpoint(options: Mapping[str, Any]) -> str:

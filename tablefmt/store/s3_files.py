@@ -5,6 +5,7 @@ Spec: STO-11, STO-20 (spec/store.md).
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from botocore.utils import determine_content_length
 from fsspec.config import apply_config
 from fsspec.utils import tokenize
 
+from tablefmt.errors import StoreError
 from tablefmt.store.s3_replies import Failure, RequestFailedError, failure_of
 
 ASK_FROM_BYTES = 1 << 20
@@ -29,6 +31,7 @@ _CONFIG = {
     "user_agent": "tablefmt",
 }
 _MOST_KEPT = 16
+_NOT_FOR_USERS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 _SURROUNDINGS = ("AWS_", "BOTO_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "HOME")
 
 _KEPT: OrderedDict[str, S3Files] = OrderedDict()
@@ -112,6 +115,18 @@ def shared_files(options: Mapping[str, Any]) -> S3Files:
         if len(_KEPT) > _MOST_KEPT:
             _KEPT.popitem(last=False)
         return files
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse storage options that s3fs does not know. Raises StoreError."""
+    known = set(inspect.signature(s3fs.S3FileSystem.__init__).parameters) - _NOT_FOR_USERS
+    unknown = sorted(set(options) - known - {"profile", "skip_instance_cache"})
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise StoreError(
+            f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
+            "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
+        )
 
 
 def _surroundings() -> list[tuple[str, str]]:

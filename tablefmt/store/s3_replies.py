@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from tablefmt.store.lengths import TooLong
 from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused
 
 # Raised before anything is sent.
@@ -97,6 +98,18 @@ def date_of(response: Mapping[str, Any]) -> str | None:
     """The Date header of an answer."""
     headers = response.get("ResponseMetadata", {}).get("HTTPHeaders") or {}
     return headers.get("date")
+
+
+async def body_of(answer: Mapping[str, Any], most: int) -> bytes:
+    """Read the body of an answer, unless it is longer than `most` bytes (STO-24)."""
+    body, length = answer["Body"], answer.get("ContentLength")
+    if length is not None:
+        return TooLong(length) if length > most else bytes(await body.read())
+    parts, left = [], most + 1
+    while left > 0 and (part := await body.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts) if left > 0 else TooLong(most + 1)
 
 
 def date_to_us(date: str | None) -> int | None:

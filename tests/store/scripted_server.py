@@ -19,13 +19,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """`hang` sleeps first; `drop` closes the connection without a word."""
+    """`hang` sleeps first; `drop` closes the connection without a word; `length` is said in the
+    header, whatever there is to come."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     hang: float = 0
     drop: bool = False
+    length: int | None = None
 
 
 def s3_error(status: int, code: str) -> Answer:
@@ -62,7 +64,8 @@ class ScriptedServer:
                     self.send_response_only(reply.status)
                     for name, value in reply.headers.items():
                         self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(reply.body)))
+                    length = len(reply.body) if reply.length is None else reply.length
+                    self.send_header("Content-Length", str(length))
                     self.end_headers()
                     if self.command != "HEAD":
                         self.wfile.write(reply.body)

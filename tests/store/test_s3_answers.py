@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tablefmt.errors import StoreError, UnsafeStoreError
 from tablefmt.store import s3_files
+from tablefmt.store.lengths import TooLong, length_of
 from tablefmt.store.open import open_store
 from tablefmt.store.probe import probe
 from tablefmt.store.protocol import (
@@ -23,6 +25,7 @@ from tablefmt.store.protocol import (
     Written,
 )
 from tablefmt.store.s3_files import ASK_FROM_BYTES
+from tablefmt.store.s3_replies import body_of
 from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
 
 SECRET = "canary-secret-0123456789"
@@ -260,7 +263,7 @@ def test_a_wrong_checksum_is_an_answer(serve: Serve):
     headers = {"x-amz-checksum-crc32": "AAAAAA=="}
     store, server = serve(always(Answer(200, b"other bytes", headers)))
 
-    for read in (lambda: store.get("_log/0"), lambda: store.get_range("_log/0", 0, 5)):
+    for read in (lambda: store.get("_log/0"), lambda: store.get_range("_log/0", 0, 11)):
         server.seen.clear()
         with pytest.raises(StoreError, match="do not have the checksum") as caught:
             read()
@@ -296,6 +299,37 @@ class Listing:
             f"<IsTruncated>{str(more).lower()}</IsTruncated></ListBucketResult>"
         )
         return Answer(200, body.encode(), {"Content-Type": "application/xml"})
+
+
+def test_an_object_that_is_too_long_is_not_brought(serve: Serve):
+    """STO-24: by the length in the header; the bytes never come, and nobody waits for them."""
+    store, server = serve(always(Answer(200, b"{", length=20 << 30)))
+    entry = "_log/00000000000000000007.json"
+    (one, other) = store.get_many([entry, "_log/hint.json"])
+    assert [length_of(each or b"") for each in (store.get(entry), one, other)] == [20 << 30] * 3
+    assert len(server.seen) == 3
+    with pytest.raises(StoreError, match="answered 21474836480 bytes where 9 were asked for"):
+        store.get_range(entry, 5, 9)
+    with pytest.raises(StoreError, match="Use a store that knows ranges"):
+        store.get_ranges([(entry, 5, 9)])
+
+
+@pytest.mark.parametrize(("length", "brought"), [(10, 10), (11, "too long"), (300, "too long")])
+def test_a_body_without_a_length_is_read_up_to_the_most(length: int, brought: object) -> None:
+    """STO-24."""
+
+    class Body:
+        left = length
+
+        async def read(self, most: int) -> bytes:
+            part = min(most, 3, self.left)
+            self.left -= part
+            return b"x" * part
+
+    body = Body()
+    read = asyncio.run(body_of({"Body": body}, 10))
+    assert ("too long" if isinstance(read, TooLong) else len(read)) == brought
+    assert length - body.left <= 11
 
 
 def test_an_object_of_a_listing_without_a_time_has_none(serve: Serve):

@@ -54,6 +54,10 @@ DENSE = 64
 as there are numbers."""
 
 
+SPAN_MAX = 1 << 24
+"""Numbers of such an array, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a checkpoint's root says that its parts have to keep to."""
@@ -225,7 +229,7 @@ def _by_id(ids: Numbers, added: Numbers) -> Numbers | None:
     """The versions in the order of ids; None if an id is there twice."""
     first = int(ids.min())
     span = int(ids.max()) - first + 1
-    if span > DENSE * len(ids):
+    if span > min(DENSE * len(ids), SPAN_MAX):
         order = np.argsort(ids)
         ascending = ids[order]
         return None if np.any(ascending[1:] == ascending[:-1]) else added[order]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tablefmt.errors import LostCheckpointError
+from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.names import part_key
 from tablefmt.model.cached import cached_property
@@ -92,10 +93,10 @@ class PartFile:
         if digest(end) != part.footer_sha256:
             raise self.lost("its end is not what the root says")
         try:
-            footer = pq.read_metadata(pa.BufferReader(end))
-        except (pa.ArrowException, OSError) as error:
+            footer = footer_of(end)
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise self.lost(error) from None
-        if footer.num_rows != part.files:
+        if not rows_are(footer, part.files):
             raise self.lost("it has other lines than the root says")
         return footer
 
@@ -121,21 +122,19 @@ class PartFile:
             LostCheckpointError: the part is missing or damaged. StoreError: the store is silent.
         """
         known = list(names)
-        chosen = range(self.footer.num_row_groups) if groups is None else list(groups)
+        chosen = list(range(self.footer.num_row_groups) if groups is None else groups)
         try:
             opened = self._store.open_file(self.part.path)
             source = opened or pa.PythonFile(lent(self._fetched(known, chosen)), mode="r")
-            with pq.ParquetFile(
-                source, metadata=self.footer, page_checksum_verification=True, pre_buffer=False
-            ) as file:
-                columns = file.read_row_groups(list(chosen), columns=known)
+            with source:
+                columns = read_bounded(source, self.footer, known, chosen)
         except KeyNotFoundError:
             raise self.lost("it is missing") from None
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise self.lost(error) from None
         if columns.column_names != known or columns.num_rows != sum(map(self._lines_of, chosen)):
             raise self.lost("it does not hold the lines that its footer says")
-        return columns.combine_chunks()
+        return columns
 
     def _lines_of(self, group: int) -> int:
         return int(self.starts[group + 1] - self.starts[group])

@@ -71,7 +71,9 @@ def base_of(store: Store, root: Root, key: str) -> Base:
     segments = []
     for part in root.segments:
         files = StoredColumns(PartFile(store, part), part, limits)
-        segments.append(Segment(files, np.full(len(files), NEVER, np.int64), None))
+        # One number for all: how many there are is anybody's word until the part is read.
+        live = np.broadcast_to(np.int64(NEVER), len(files))
+        segments.append(Segment(files, live, None))
     stored = [segment.files for segment in segments]
     deletes = StoredDeletes([PartFile(store, part) for part in root.deletes], stored, limits)
     return Base(

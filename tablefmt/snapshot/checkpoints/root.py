@@ -8,12 +8,13 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from tablefmt.errors import CorruptEntryError, CorruptTableError
+from tablefmt.errors import CorruptEntryError, CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.bounded_parquet import FOOTER_BYTES_MAX
 from tablefmt.log.checks import DIGEST, are_counts, bad, integer, is_field_id
 from tablefmt.log.codec import seal, unseal
 from tablefmt.log.cursors_json import key_from_json, location_from_json, state_from_json
 from tablefmt.log.entry_json import time_of, totals_from_json, totals_to_json
-from tablefmt.log.json_text import object_of
+from tablefmt.log.json_text import amount_problem, object_of
 from tablefmt.log.metadata_json import (
     metadata_from_json,
     metadata_to_json,
@@ -25,12 +26,16 @@ from tablefmt.model.entry import Application
 from tablefmt.model.positions import decode_positions, encode_positions
 from tablefmt.snapshot.cursors import Cursor, Cursors
 from tablefmt.snapshot.head import Head
+from tablefmt.store.lengths import PARQUET_BYTES_MAX, ROOT_BYTES_MAX
 
 FORMAT = 1
 """Of a root."""
 
-ROOT_BYTES_MAX = 256 << 20
-"""CKP-2. Applications are what may be many."""
+SEGMENT_LINES_MAX = 1 << 20
+"""CKP-3. Eight times what a writer puts into a segment."""
+
+LINES_MAX = 1 << 27
+"""CKP-3. Files of all segments, and lines of all parts of rows that are gone, together."""
 
 _NAMES = frozenset(
     {
@@ -89,11 +94,15 @@ class Root:
 
 
 def encode_root(root: Root) -> bytes:
-    """The one form of the bytes of a root."""
+    """The one form of the bytes of a root.
+
+    Raises:
+        UnsupportedFeatureError: CKP-2, it holds more than a reader accepts.
+    """
     head = root.head
     # Left out where there are none: a reader of before knows the root then.
     cursors = {"cursors": _cursors_to_json(head.cursors)} if head.cursors else {}
-    return seal(
+    whole = seal(
         {
             **cursors,
             "format": FORMAT,
@@ -115,6 +124,17 @@ def encode_root(root: Root) -> bytes:
             "deletes": [_part_to_json(part) for part in root.deletes],
         }
     )
+    problem = amount_problem(whole)
+    problem = problem or _lines_problem((*root.segments, *root.deletes), root.segments)
+    if len(whole) > ROOT_BYTES_MAX:
+        problem = f"its {len(whole)} bytes are more than {ROOT_BYTES_MAX}"
+    if problem is not None:
+        raise UnsupportedFeatureError(
+            f"the checkpoint cannot be written: {problem}. Compact the table, and shorten "
+            "applicationRetentionDuration if it has very many applications",
+            ["checkpoint-size"],
+        )
+    return whole
 
 
 def decode_root(body: bytes, key: str) -> Root:
@@ -168,6 +188,9 @@ def _root(document: Mapping[str, Any]) -> Root:
 def _check_sums(root: Root) -> None:
     """Refuse parts that cannot be those of the entry (CKP-9)."""
     head, totals, parts = root.head, root.head.totals, (*root.segments, *root.deletes)
+    problem = _lines_problem(parts, root.segments)
+    if problem is not None:
+        raise bad("CKP-3", problem)
     if sum(map(live_files, root.segments)) != totals.files:
         raise bad("CKP-3", "its segments do not hold as many files as there are")
     if len({part.path for part in parts}) != len(parts):
@@ -187,6 +210,15 @@ def _check_sums(root: Root) -> None:
     versions += [cursor.at for cursor in head.cursors.values()]
     if list(times) != sorted(times) or max(versions) > head.version:
         raise bad("CKP-2", "it has a version or a time after its own")
+
+
+def _lines_problem(parts: Sequence[Part], segments: Sequence[Part]) -> str | None:
+    """Return what is wrong with numbers of lines: arrays are made of them before parts are read."""
+    if max((part.files for part in segments), default=0) > SEGMENT_LINES_MAX:
+        return f"a segment has more than {SEGMENT_LINES_MAX} lines"
+    if sum(part.files for part in parts) > LINES_MAX:
+        return f"its parts have more than {LINES_MAX} lines together"
+    return None
 
 
 def live_files(segment: SegmentPart) -> int:
@@ -257,8 +289,8 @@ def _part_fields(value: Mapping[str, Any], names: frozenset[str]) -> dict[str, A
         raise bad("CKP-3", "a part has no SHA-256")
     size = integer(value, "size", low=12)
     footer = integer(value, "footer", low=8)
-    if footer > size:
-        raise bad("CKP-3", "a part has a footer that is longer than itself")
+    if footer > min(size, FOOTER_BYTES_MAX) or size > PARQUET_BYTES_MAX:
+        raise bad("CKP-3", "a part, or its footer, is longer than one may be")
     return {
         "path": value["path"],
         "size": size,

@@ -31,7 +31,7 @@ from tablefmt.snapshot.checkpoints.checks import (
 )
 from tablefmt.snapshot.checkpoints.layout import members
 from tablefmt.snapshot.checkpoints.parts import PartFile
-from tablefmt.snapshot.checkpoints.root import Part, SegmentPart
+from tablefmt.snapshot.checkpoints.root import Part, SegmentPart, live_files
 from tablefmt.snapshot.deletes import Deltas
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.segments import FileColumns, Mask, Places
@@ -68,12 +68,8 @@ class StoredColumns(FileColumns):
         self._file = file
         self._limits = limits
         self._later = limits.fields if later is None else later
-        if places is None and segment.gone is not None:
-            stays = np.ones(segment.files, bool)
-            stays[np.asarray(segment.gone.to_array(), np.int64)] = False
-            places = np.flatnonzero(stays)
-        self._places = places
-        self._count = segment.files if places is None else len(places)
+        self._chosen = places
+        self._count = live_files(segment) if places is None else len(places)
         self._known: dict[str, pa.ChunkedArray] = {}
 
     def __len__(self) -> int:
@@ -83,6 +79,16 @@ class StoredColumns(FileColumns):
     def path(self) -> str:
         """The part's."""
         return self._file.part.path
+
+    @cached_property
+    def _places(self) -> Places | None:
+        """The lines that are files, ascending; None: all are."""
+        gone = self.segment.gone
+        if self._chosen is not None or gone is None:
+            return self._chosen
+        stays = np.ones(self.segment.files, bool)
+        stays[np.asarray(gone.to_array(), np.int64)] = False
+        return np.flatnonzero(stays)
 
     @cached_property
     def lines(self) -> Places:

@@ -1,0 +1,211 @@
+"""Parquet of a few bytes that would take much memory is refused before it does. Spec: STO-25."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.log import bounded_parquet, side_files
+from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
+from tablefmt.log.codec import digest
+from tablefmt.log.names import side_key
+from tablefmt.log.side_files import read_deletes, read_side, write_deletes, write_side
+from tablefmt.model.entry import RowDeletes, SideFile
+from tests.tables import memory
+
+NONCE = "ab" * 16
+MIB = 1 << 20
+
+
+@pytest.fixture
+def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_parquet, "EXPANDED_FREE", 8 * MIB)
+    monkeypatch.setattr(bounded_parquet, "BATCH_BYTES", 8 * MIB)
+    monkeypatch.setattr(bounded_parquet, "EXPANSION_MAX", 64)
+
+
+def packed(columns: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    given = {"compression": "zstd", "write_page_checksum": True, **options}
+    pq.write_table(columns, sink, **given)
+    return sink.getvalue()
+
+
+def read(body: bytes) -> pa.Table:
+    footer = footer_of(body)
+    return read_bounded(pa.BufferReader(body), footer, footer.schema.to_arrow_schema().names)
+
+
+FLAT = pa.table(
+    {
+        "path": [f"data/{NONCE}/{number}.parquet" for number in range(70_000)],
+        "rows": pa.array(range(70_000), pa.int64()),
+        "lower.1": pa.array([None, "ä", "b" * 30, ""] * 17_500),
+        "nulls.1": pa.array([0] * 70_000),
+        "updated": pa.array([True, None] * 35_000),
+        "partition.2": pa.array([b"x", None] * 35_000, pa.large_binary()),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_dictionary": False},
+        {"use_dictionary": False, "column_encoding": {"path": "DELTA_BYTE_ARRAY"}},
+        {"row_group_size": 1000, "data_page_version": "2.0"},
+        {"compression": "none", "data_page_size": 100},
+    ],
+)
+def test_what_is_within_the_bounds_is_read_as_it_was_written(options: Any) -> None:
+    """STO-25: whatever the encoding, the pages, the row groups."""
+    found = read(packed(FLAT, **options))
+    assert found.equals(FLAT)
+    assert all(column.num_chunks == 1 for column in found.columns)
+    body = packed(FLAT, **options)
+    footer = footer_of(body)
+    last = footer.num_row_groups - 1
+    some = read_bounded(pa.BufferReader(body), footer, ["rows", "path"], [last])
+    assert some.equals(FLAT.select(["rows", "path"]).slice(70_000 - some.num_rows))
+    assert footer.equals(pq.read_metadata(pa.BufferReader(body)))
+    assert rows_are(footer, 70_000)
+    assert not rows_are(footer, 69_999)
+
+
+CODED = pa.table({"x": pa.array(["b" * MIB]).dictionary_encode().take(pa.array([0] * 200))})
+BOMBS = {
+    "one long text": lambda: packed(pa.table({"x": ["a" * (20 * MIB)]})),
+    "a text on every line": lambda: packed(CODED, store_schema=False),
+    "prefixes": lambda: packed(
+        pa.table({"x": ["c" * MIB] * 40}),
+        use_dictionary=False,
+        column_encoding={"x": "DELTA_BYTE_ARRAY"},
+    ),
+    "numbers": lambda: packed(pa.table({"x": pa.repeat(7, 6 * MIB)})),
+    "NULLs": lambda: packed(pa.table({"x": pa.nulls(6 * MIB, pa.int64())})),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_bomb_is_refused_before_it_is_unpacked(kind: str, low_bounds: None) -> None:
+    """STO-25: megabytes in a few kilobytes; the bounds are lower here, to be quick."""
+    body = BOMBS[kind]()
+    assert len(body) < 40_000
+    with pytest.raises(ValueError, match="bytes of memory or more"):
+        read(body)
+
+
+def test_a_page_that_denies_its_length_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-25: the header of the page counts, and not what the footer says of the chunk."""
+    body = packed(pa.table({"x": ["d" * (2 * MIB)]}), use_dictionary=False, write_statistics=False)
+    monkeypatch.setattr(bounded_parquet, "EXPANDED_FREE", 1 << 10)
+    monkeypatch.setattr(bounded_parquet, "EXPANSION_MAX", 2)
+    with pytest.raises(ValueError, match="bytes of memory"):
+        read(body)
+    # The page says less than it is: Arrow's unpacking finds that.
+    at = body.index(b"\x15\x00\x15") + 3
+    assert bounded_parquet._varint(body, at)[0] > 4 * MIB
+    liar = body[:at] + b"\x90\x80\x80\x00" + body[at + 4 :]
+    assert bounded_parquet._varint(liar, at)[0] == 16
+    with pytest.raises((ValueError, OSError)):
+        read(liar)
+
+
+def test_lists_are_refused() -> None:
+    """STO-25: columns of parts and side files are flat."""
+    for column in ([[1, 2]], [{"a": [1]}]):
+        with pytest.raises(ValueError, match="a column of lists"):
+            read(packed(pa.table({"x": column})))
+
+
+def test_a_dictionary_is_refused() -> None:
+    """STO-25: it is short as it is read, and whoever casts it has all of the texts."""
+    with pytest.raises(ValueError, match="of a dictionary's type"):
+        read(packed(CODED))
+
+
+def thrift_list(count: int) -> bytes:
+    """A footer whose list of columns claims so many."""
+    number, left = b"", count
+    while left > 0x7F:
+        number, left = number + bytes([left & 0x7F | 0x80]), left >> 7
+    body = b"\x15\x02\x19\xfc" + number + bytes([left]) + b"\x00" * 40
+    return b"PAR1" + body + struct.pack("<I", len(body)) + b"PAR1"
+
+
+def test_a_list_in_a_footer_is_no_longer_than_the_footer() -> None:
+    """STO-25: Arrow makes room for it before it reads the first element."""
+    with pytest.raises(OSError, match="Exceeded size limit"):
+        footer_of(thrift_list(900_000))
+    with pytest.raises(ValueError, match="footer is longer"):
+        footer_of(_Long())
+
+
+class _Long(bytes):
+    def __len__(self) -> int:
+        return bounded_parquet.FOOTER_BYTES_MAX + 1
+
+
+def test_a_footer_of_many_columns_is_read() -> None:
+    """STO-25: 3,000 columns with names of one or two letters, and no rows, keep to the bounds."""
+    wide = pa.table({f"{number:x}": pa.array([], pa.int8()) for number in range(3000)})
+    body = packed(wide, store_schema=False)
+    assert footer_of(body).num_columns == 3000
+
+
+@pytest.mark.parametrize("kind", ["add", "delete"])
+def test_a_side_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) -> None:
+    """STO-25, ADD-6, DEL-3: 126 KB that took 1.6 GB."""
+    store = memory()
+    columns = {
+        "add": {"path": ["data/x"], "size": [1], "rows": [1], "keys": [b"k" * (20 * MIB)]},
+        "delete": {"file": [1], "rows": [1], "deleted": [b"k" * (20 * MIB)], "updated": [None]},
+    }[kind]
+    body = packed(pa.table(columns))
+    store.put(side_key(NONCE), body)
+    side = SideFile(side_key(NONCE), 1, len(body), digest(body))
+    with pytest.raises(CorruptTableError, match="would take") as caught:
+        (read_side if kind == "add" else read_deletes)(store, side)
+    assert caught.value.rule == ("ADD-6" if kind == "add" else "DEL-3")
+
+
+def test_a_side_file_says_its_numbers_first() -> None:
+    """STO-24, STO-25: neither a length nor a number of files is believed."""
+    store = memory()
+    store.put(side_key(NONCE), b"PAR1")
+    for files, size in ((1, 1 << 40), (1 << 40, 4)):
+        with pytest.raises(CorruptTableError, match="the side file would be"):
+            read_side(store, SideFile(side_key(NONCE), files, size, digest(b"PAR1")))
+
+
+def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-25: what a writer writes, a reader takes; and what it could not is refused before."""
+    store = memory()
+    monkeypatch.setattr(bounded_parquet, "EXPANDED_FREE", 1 << 10)
+    monkeypatch.setattr(bounded_parquet, "EXPANSION_MAX", 2)
+    count = 5000
+    columns = pa.table(
+        {
+            "path": [f"data/{NONCE}/{number}.parquet" for number in range(count)],
+            "size": [1] * count,
+            "rows": [1] * count,
+        }
+    )
+    side = write_side(store, NONCE, columns)
+    assert read_side(store, side).equals(columns)
+    deletes = RowDeletes(
+        list(range(1, count)), [1] * (count - 1), ["AAAA"] * (count - 1), [None] * (count - 1)
+    )
+    side = write_deletes(store, NONCE, deletes)
+    assert read_deletes(store, side)["file"].to_pylist() == list(range(1, count))
+    monkeypatch.setattr(side_files, "SIDE_LINES_MAX", count - 1)
+    with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces"):
+        write_side(store, "cd" * 16, columns)
+    assert [one.key for one in store.list_after(side_key("cd" * 16))] == []

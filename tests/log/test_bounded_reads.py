@@ -1,0 +1,188 @@
+"""A log of a few bytes that claims much costs little. Spec: LOG-2, LOG-5, STO-24, STO-25."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    CorruptEntryError,
+    CorruptTableError,
+    LogGapError,
+    UnsupportedFeatureError,
+)
+from tablefmt.log import json_text
+from tablefmt.log.codec import decode
+from tablefmt.log.json_text import amount_problem
+from tablefmt.log.names import VERSION_MAX, block_key, entry_key
+from tablefmt.log.packed import read_packed, unpack
+from tablefmt.log.reader import read_from, tail_windows
+from tablefmt.model.positions import ROWS_MAX, live_mask, row_span
+from tablefmt.snapshot.head import check_writable
+from tablefmt.snapshot.load import LogView
+from tablefmt.store.wrap import CountingStore
+from tests.tables import handle, ids, memory, new_table, rows, with_history
+
+pytestmark = pytest.mark.broken_tables
+
+FAR = [10**6, 10**12, VERSION_MAX - 1, VERSION_MAX]
+
+
+@contextmanager
+def little(most: int = 64 << 20, seconds: float = 5) -> Iterator[None]:
+    """Less memory than that, by what Python allocates, and less time."""
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+        assert time.process_time() - began < seconds
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("number", FAR)
+@pytest.mark.parametrize("body", [b"", b"junk", None])
+@pytest.mark.parametrize("versions", [3, 20])
+def test_an_entry_with_a_far_number_is_a_gap(
+    number: int, body: bytes | None, versions: int
+) -> None:
+    """LOG-2, LOG-8: found by the names, whatever number they say; a handle that is open goes on."""
+    store = with_history(versions)
+    table = handle(store)
+    store.put(entry_key(number), store.get(entry_key(2)) if body is None else body)
+    counting = CountingStore(store)
+    expected = LogGapError if body is None else CorruptEntryError
+    with little(), pytest.raises(expected) as caught:
+        LogView.open(counting)
+    named = f"version {versions}" if body is None else entry_key(number)
+    assert named in str(caught.value)
+    assert len(counting.requests) < 1200
+    with little():
+        table.append(rows(1))
+    assert table.version == versions
+
+
+def test_a_log_without_a_gap_is_opened_at_any_length() -> None:
+    """LOG-5: the same requests as before the numbers were doubted."""
+    store = with_history(700)
+    counting = CountingStore(store)
+    assert LogView.open(counting).head.version == 699
+    asked = [key for verb, key in counting.requests if verb == "get"]
+    assert all(asked.count(entry_key(version)) == 1 for version in range(700))
+
+
+def test_a_hint_with_a_far_number_costs_requests_alone() -> None:
+    """LOG-6."""
+    for number in FAR:
+        store = with_history(5)
+        checkpoint = f"_log/checkpoints/{number:020d}.{'ab' * 16}.json"
+        hint = {"table": "ab" * 16, "version": number, "checkpoint": checkpoint}
+        store.put("_log/hint.json", orjson.dumps(hint))
+        with little():
+            assert LogView.open(store).head.version == 4
+            handle(store).verify()
+
+
+def test_nothing_follows_the_last_version() -> None:
+    """KEY-1: asking for what follows it ends, and writing it is refused."""
+    store = with_history(3)
+    assert list(tail_windows(store, VERSION_MAX + 1)) == []
+    assert read_from(store, VERSION_MAX + 1, VERSION_MAX, ["_log/hint.json"])[0] == []
+    head = LogView.open(store).head
+    with pytest.raises(UnsupportedFeatureError, match="none can follow"):
+        check_writable(replace(head, version=VERSION_MAX))
+
+
+@pytest.mark.parametrize("key", [entry_key(1), entry_key(2)])
+def test_an_entry_of_many_gigabytes_is_damage(key: str, tmp_path: Path) -> None:
+    """STO-24: in the log, and as the next one of a handle that is open."""
+    table = tablefmt.create(str(tmp_path), "id BIGINT")
+    table.append([{"id": 1}])
+    (tmp_path / key).touch()
+    os.truncate(tmp_path / key, 20 << 30)
+    with little(), pytest.raises(CorruptEntryError, match="21474836480 bytes are more") as caught:
+        tablefmt.open(str(tmp_path))
+    assert caught.value.key == key
+    if key == entry_key(2):
+        for attempt in (table.refresh, lambda: table.delete("id = 1")):
+            with little(), pytest.raises(CorruptEntryError, match="21474836480 bytes"):
+                attempt()
+
+
+def test_what_is_derived_and_too_long_is_passed_over(tmp_path: Path) -> None:
+    """STO-24, CKP-6: hint, root and block of 20 GB."""
+    table = tablefmt.create(str(tmp_path), "id BIGINT")
+    for number in range(20):
+        table.append([{"id": number}])
+    written = table.checkpoint()
+    for key in ("_log/hint.json", written.path, block_key(0, 15)):
+        assert (tmp_path / key).exists()
+        os.truncate(tmp_path / key, 20 << 30)
+        with little():
+            again = tablefmt.open(str(tmp_path))
+            assert sorted(again.to_arrow()["id"].to_pylist()) == list(range(20))
+
+
+def test_json_that_would_take_much_memory_is_not_parsed() -> None:
+    """STO-25: objects, arrays and texts are counted before; brackets in a text are none."""
+    arrays = b'{"x_":[' + b"[]," * (json_text.CONTAINERS_MAX) + b"0]}"
+    texts = b'{"x_":[' + b'"",' * (json_text.TEXTS_MAX + 1) + b"0]}"
+    assert "objects and arrays" in (amount_problem(arrays) or "")
+    assert "texts" in (amount_problem(texts) or "")
+    assert amount_problem(b'{"x_":"' + b'[{\\"' * json_text.CONTAINERS_MAX + b'"}') is None
+    for body in (arrays, texts):
+        whole = (
+            body[:-1] + b',"checksum":"' + hashlib.sha256(body[:-1]).hexdigest().encode() + b'"}'
+        )
+        with little(100 << 20), pytest.raises(CorruptEntryError, match="more than") as caught:
+            decode(whole, 1)
+        assert (caught.value.rule, caught.value.key) == ("ENT-2", entry_key(1))
+
+
+def test_a_writer_says_that_an_entry_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-25: before it writes; the table stays as it was."""
+    table = new_table(memory())
+    monkeypatch.setattr(json_text, "CONTAINERS_MAX", 500)
+    with pytest.raises(UnsupportedFeatureError, match="objects and arrays, more than 500"):
+        table.append(rows(1), user_metadata={"many": [[] for _ in range(600)]})
+    table.append(rows(2), user_metadata={"few": [[]]})
+    assert ids(table) == [2]
+
+
+def test_a_block_of_line_ends_is_not_split() -> None:
+    """STO-25: 65 KB that would be 67 million entries."""
+    block = gzip.compress(b"\n" * (64 << 20))
+    with little(most=150 << 20), pytest.raises(CorruptEntryError, match="does not hold"):
+        unpack(block, 16)
+
+
+def test_blocks_are_unpacked_one_at_a_time() -> None:
+    """STO-25, HIS-2: what the newest entry does not vouch for ends the reading."""
+    store = with_history(64)
+    bomb = gzip.compress(b"\n".join([b" " * (4 << 20)] * 15 + [b""]) + b"\n")
+    for start in (0, 16, 32, 48):
+        store.put(block_key(start, start + 15), bomb)
+    with little(most=200 << 20):
+        assert read_packed(store, 0, 63, 63) is None
+        assert read_packed(store, 0, VERSION_MAX, VERSION_MAX) is None
+
+
+def test_rows_of_a_file_are_not_listed_beyond_what_a_file_has() -> None:
+    """STO-25: an entry may say any number of rows."""
+    assert len(row_span(5)) == 5
+    assert list(row_span(3, 6)) == [3, 4, 5]
+    for work in (lambda: row_span(ROWS_MAX + 1), lambda: live_mask(None, 1 << 62)):
+        with little(), pytest.raises(CorruptTableError, match="positions end"):
+            work()
