@@ -15,6 +15,7 @@ def single_rules() -> Iterator[Maker]:
     yield from scopes()
     yield from physical_names()
     yield from values_of_files()
+    yield repartitioned_empty()
 
     maker = three("horizon-scope")
     let_go(maker, 2, lambda entry: entry["basis"].update(scope=None))
@@ -69,6 +70,15 @@ def physical_names() -> Iterator[Maker]:
     maker.commit("METADATA", "ALTER", metadata=again)
     why = "A new column gets the physical name of one that was dropped."
     yield maker.broken(why, CORRUPT, (4, "SCH-8"))
+
+
+def repartitioned_empty() -> Maker:
+    """A table that is partitioned by another column, and gets no file."""
+    fields = [*LONG, field(2, "p", "string")]
+    maker = Maker("repartitioned-empty", fields, (2,))
+    maker.append({"x": 1, "p": "a"})
+    maker.commit("OVERWRITE", "OVERWRITE", (), (1,), metadata=schema_of(fields, (1,)))
+    return maker.good("Partitioned by another column, and emptied: no file has its values (ENT-8).")
 
 
 def values_of_files() -> Iterator[Maker]:

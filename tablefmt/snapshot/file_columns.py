@@ -18,7 +18,7 @@ from tablefmt.log.checks import INTEGER_MAX
 from tablefmt.log.names import entry_key
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import AddedFiles, Entry, Metadata
-from tablefmt.model.schema import Field, Primitive, Type, is_nested
+from tablefmt.model.schema import Field, Primitive, Schema, Type, is_nested
 from tablefmt.model.values import decode, has_negative_zero
 
 _COUNTED = frozenset({"nulls", "nans"})
@@ -176,6 +176,15 @@ def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table
     names = {f"partition.{i}" for i in partition_ids}
     other = [n for n in files.column_names if n.startswith("partition.") and n not in names]
     return files.drop_columns(other) if other else files
+
+
+def with_partitions(no_files: pa.Table, schema: Schema, partition_ids: Collection[int]) -> pa.Table:
+    """Return the columns of no files with those of the partitioning, which older files lack."""
+    for field_id in sorted(partition_ids):
+        name, target = f"partition.{field_id}", arrow_type(schema.by_id(field_id).type)
+        if name not in no_files.column_names:
+            no_files = no_files.append_column(name, pa.array([], target))
+    return no_files
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

@@ -23,7 +23,7 @@ from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata, Totals
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas, with_vectors
-from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
+from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds, with_partitions
 from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
 from tablefmt.snapshot.trust import blamed, check_complete, check_distinct
@@ -210,7 +210,7 @@ class Snapshot:
         if any(not s.files.ascending for s in chosen) or not _ascending(chosen):
             files = files.sort_by("id")
         check_distinct(files, self.history)
-        return files
+        return files if files.num_rows else with_partitions(files, self.schema, self.partition_ids)
 
     def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
         known = segment.files.names
