@@ -79,7 +79,10 @@ def print_table(
         for at in range(len(columns))
     ]
     if sys.stdout.isatty():
-        _print_rich(columns, rows, right, head)
+        if _is_wide(columns, rows):
+            _print_records(columns, rows)
+        else:
+            _print_rich(columns, rows, right, head)
         return
     texts = [[cell(value) for value in row] for row in rows]
     lines = [[printable(name) for name in columns], *texts] if head else texts
@@ -90,6 +93,31 @@ def print_table(
             for text, width, to_right in zip(line, widths, right, strict=True)
         ]
         click.echo("  ".join(parts).rstrip())
+
+
+READABLE = 10
+"""Characters of a column, or as many as its values take, below which a table is not readable."""
+
+GAP = 2
+"""Characters between two columns."""
+
+
+def _is_wide(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the columns, side by side in this terminal, would be too narrow to read."""
+    needed = GAP * (len(columns) - 1)
+    for at, name in enumerate(columns):
+        texts = (printable(name), *(cell(row[at]) for row in rows))
+        needed += min(READABLE, max(map(cell_len, texts)))
+    return needed > Console(file=sys.stdout).width
+
+
+def _print_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Each row as a block, a column a line."""
+    for number, row in enumerate(rows, 1):
+        click.echo(f"-- row {number} of {len(rows)}")
+        print_pairs(dict(zip(columns, row, strict=True)))
+    if not rows:
+        click.echo(f"no rows; the columns are {', '.join(map(printable, columns))}")
 
 
 def _print_rich(
