@@ -62,7 +62,7 @@ WORDS: dict[str, str] = {
     "RET-8": "drop",
     "RET-7": "retention short danger refused longer",
     "SCH-4": "id ids last_id schema",
-    "SCH-5": "type spark schema ddl column",
+    "SCH-5": "type spark schema ddl column level deep",
     "SCH-6": "variant nested inside",
     "SCH-7": "default initial lack missing null values absent",
     "SCH-8": "drop column merge_schema replac evol add rename merging schema takes change",

@@ -15,6 +15,7 @@ from tablefmt.model.schema import (
     COLUMNS_MAX,
     COMMENT_MAX,
     DEPTH_MAX,
+    FILE_LEVELS_MAX,
     ID_MAX,
     NAME_BYTES_MAX,
     Array,
@@ -24,6 +25,7 @@ from tablefmt.model.schema import (
     Struct,
     Type,
     all_fields,
+    file_levels,
     is_variant,
     walk,
 )
@@ -35,7 +37,8 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
-            too deep; SCH-4: no ids are left; SCH-6: a variant as the key of a map.
+            too deep; SCH-5: too deep for a file; SCH-4: no ids are left; SCH-6: a variant as the
+            key of a map.
     """
     last = first - 1
 
@@ -72,6 +75,14 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
 
     check_names(fields)
     numbered = tuple(number(f, 1) for f in fields)
+    for field in numbered:
+        levels = 1 + file_levels(field.type)
+        if levels > FILE_LEVELS_MAX:
+            raise SchemaMismatchError(
+                f"column {field.name!r} takes {levels} levels in a Parquet file, and libraries "
+                f"read at most {FILE_LEVELS_MAX} (rule SCH-5); nest fewer lists and maps",
+                [field.name],
+            )
     return Schema(numbered, last)
 
 

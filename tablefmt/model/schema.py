@@ -24,6 +24,9 @@ DEPTH_MAX = 64
 
 NAME_BYTES_MAX = 1024
 
+FILE_LEVELS_MAX = 100
+"""Levels of a Parquet schema that libraries read. Spec: SCH-5."""
+
 COMMENT_MAX = 4000
 """Characters of a comment. Spec: ENT-11."""
 
@@ -171,6 +174,17 @@ def walk(kind: Type) -> Iterator[Type]:
     elif isinstance(kind, Map):
         yield from walk(kind.key)
         yield from walk(kind.value)
+
+
+def file_levels(kind: Type) -> int:
+    """Return how many levels a type takes in the schema of a Parquet file. Spec: DAT-15."""
+    if isinstance(kind, Struct):
+        return 1 + max(file_levels(field.type) for field in kind.fields)
+    if isinstance(kind, Array):
+        return 2 + file_levels(kind.element)
+    if isinstance(kind, Map):
+        return 2 + max(file_levels(kind.key), file_levels(kind.value))
+    return 2 if is_variant(kind) else 1
 
 
 def kind_name(kind: Type) -> str:

@@ -7,6 +7,7 @@ import decimal
 import itertools
 import math
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,34 @@ def test_a_type_that_spark_lacks_is_refused_with_the_one_to_use(
         tablefmt.create(fresh(), schema)
     assert caught.value.columns == (["c.inner.element"] if wrapped else ["c"])
     assert REFUSED[kind] in str(caught.value)
+
+
+def nested_lists(count: int) -> pa.DataType:
+    kind = pa.int64()
+    for _ in range(count):
+        kind = pa.list_(kind)
+    return kind
+
+
+def nested_maps(count: int) -> pa.DataType:
+    kind = pa.int64()
+    for _ in range(count):
+        kind = pa.map_(pa.string(), kind)
+    return kind
+
+
+@pytest.mark.parametrize("nested", [nested_lists, nested_maps])
+def test_columns_are_as_deep_as_files_can_be_read(nested: Callable[[int], pa.DataType]) -> None:
+    """SCH-5: what is written is read, and what no library reads is refused when it is made."""
+    table = tablefmt.create(fresh(), pa.schema([("x", pa.int64()), ("deep", nested(49))]))
+    rows = pa.table({"x": [1, 2], "deep": pa.array([[], None], nested(49))})
+    table.append(rows)
+    assert table.to_arrow().to_pylist() == rows.to_pylist()
+    with pytest.raises(SchemaMismatchError) as caught:
+        tablefmt.create(fresh(), pa.schema([("deep", nested(50))]))
+    assert caught.value.columns == ["deep"]
+    with pytest.raises(SchemaMismatchError):
+        table.append(pa.table({"y": pa.array([None], nested(50))}), merge_schema=True)
 
 
 LOSSY = {
