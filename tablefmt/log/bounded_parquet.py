@@ -24,7 +24,7 @@ take least: 100 of them on 100,000 lines shrink by 300."""
 EXPANDED_FREE = 128 << 20
 """Bytes in memory that any object may take."""
 
-BATCH_BYTES = 256 << 20
+BATCH_BYTES = 128 << 20
 """Bytes that one batch of lines takes, at most: what its pages could give at worst."""
 
 _LINES = 1 << 16
@@ -104,20 +104,24 @@ def read_bounded(
     with pq.ParquetFile(
         source, metadata=footer, page_checksum_verification=True, pre_buffer=False
     ) as file:
+        plain = [name for name in names if name not in pages.texts]
+        columns = file.read_row_groups(chosen, columns=plain).combine_chunks()
         if not pages.texts:
-            return file.read_row_groups(chosen, columns=list(names)).combine_chunks()
-        lines = max(1, min(_LINES, BATCH_BYTES // max(1, pages.largest)))
-        batches, held = [], 0
-        schema = None
-        for batch in file.iter_batches(lines, row_groups=chosen, columns=list(names)):
-            held += batch.nbytes
-            if held > pages.most:
-                raise ValueError(_too_much(held, pages.stored))
-            schema = batch.schema
-            batches.append(batch)
-        if schema is None:
-            return file.read_row_groups(chosen, columns=list(names)).combine_chunks()
-    return pa.Table.from_batches(batches, schema).combine_chunks()
+            return columns
+        held, found = columns.nbytes, dict(zip(plain, columns.columns, strict=True))
+        for name in pages.texts:
+            chunks = []
+            # One column at a time: what a batch takes at worst is known of each.
+            lines = max(1, min(_LINES, BATCH_BYTES // max(1, pages.texts[name])))
+            for batch in file.iter_batches(lines, row_groups=chosen, columns=[name]):
+                held += batch.nbytes
+                if held > pages.most:
+                    raise ValueError(_too_much(held, pages.stored))
+                chunks.append(batch.column(0))
+            if not chunks:
+                return file.read_row_groups(chosen, columns=list(names)).combine_chunks()
+            found[name] = pa.chunked_array(chunks)
+    return pa.table({name: found[name] for name in names}).combine_chunks()
 
 
 def most_expanded(stored: int) -> int:
@@ -142,17 +146,16 @@ class _Pages:
         """
         self.stored = 0
         """Bytes of the column chunks."""
-        self.largest = 0
-        """Bytes of the largest page of texts or bytes, unpacked: no value is longer."""
-        self.texts = 0
-        """Column chunks of texts or bytes."""
+        self.texts: dict[str, int] = {}
+        """Columns of texts or bytes, with the bytes of their largest page, unpacked: no value is
+        longer."""
         kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
         if any(pa.types.is_dictionary(kinds.get(name)) for name in names & kinds.keys()):
             raise ValueError("it has a column of a dictionary's type, which repeats texts")
         columns = [(at, footer.schema.column(at)) for at in range(len(footer.schema))]
         columns = [(at, column) for at, column in columns if _is_of(column.path, names)]
-        if any(column.max_repetition_level for _, column in columns):
-            raise ValueError("it has a column of lists")
+        if any(c.max_repetition_level or c.path not in names for _, c in columns):
+            raise ValueError("it has a column of lists or of structs")
         expanded = 0
         for group in map(footer.row_group, groups):
             for at, column in columns:
@@ -160,8 +163,7 @@ class _Pages:
                 unpacked, largest = _chunk(source, chunk)
                 self.stored += chunk.total_compressed_size
                 if column.physical_type == "BYTE_ARRAY":
-                    self.texts += 1
-                    self.largest = max(self.largest, largest)
+                    self.texts[column.path] = max(self.texts.get(column.path, 0), largest)
                 width = _WIDTHS.get(column.physical_type, column.length)
                 # A dictionary and runs are short, and what is decoded of them is not.
                 expanded += max(unpacked, group.num_rows * width)

@@ -47,6 +47,10 @@ class Slow(CountingStore):
         self._wait("get", key)
         return super().get(key)
 
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self._wait("get", key)
+        return super().get_range(key, start, length)
+
     def get_many(self, keys: Any) -> list[bytes | None]:
         for key in keys:
             self._wait("get", key)

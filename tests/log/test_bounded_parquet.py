@@ -79,10 +79,12 @@ def test_what_is_within_the_bounds_is_read_as_it_was_written(options: Any) -> No
     assert not rows_are(footer, 69_999)
 
 
+WIDE = {f"x{number}": ["b" * MIB] * 7 for number in range(5)}
 CODED = pa.table({"x": pa.array(["b" * MIB]).dictionary_encode().take(pa.array([0] * 200))})
 BOMBS = {
     "one long text": lambda: packed(pa.table({"x": ["a" * (20 * MIB)]})),
     "a text on every line": lambda: packed(CODED, store_schema=False),
+    "a text on every line of many columns": lambda: packed(pa.table(WIDE)),
     "prefixes": lambda: packed(
         pa.table({"x": ["c" * MIB] * 40}),
         use_dictionary=False,

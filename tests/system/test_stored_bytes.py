@@ -1,0 +1,50 @@
+"""Whatever stored bytes say, a reader takes little memory, and gives the right rows or an error.
+
+Spec: STO-24, STO-25.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.system.fuzzed_bytes import ENVIRONMENT, FORGED, SAME
+
+
+def run(seed: int, cases: int, *more: str) -> tuple[int, str]:
+    """Cases in a process of their own: its code, and what it said of those that went wrong."""
+    command = [sys.executable, "-m", "tests.system.fuzzed_bytes", str(seed), str(cases), *more]
+    environment = {**os.environ, **ENVIRONMENT}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    crash = "" if done.returncode in (0, 1) else done.stderr[-2000:]
+    return done.returncode, done.stdout + crash
+
+
+@pytest.mark.soak
+def test_changed_bytes_are_right_rows_or_an_error(first_seed: int) -> None:
+    """STO-24, STO-25: 1 GB, random changes of every kind of object."""
+    assert run(first_seed, 3000) == (0, "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", [*SAME, *FORGED])
+def test_every_kind_of_change_is_right_rows_or_an_error(kind: str) -> None:
+    """STO-24, STO-25: the same cases in every run."""
+    assert run(1, 20, "", kind) == (0, "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("gate", "kind"), [("pages", "side"), ("json", "json"), ("far", "names")])
+def test_a_gate_that_is_left_out_is_missed(gate: str, kind: str) -> None:
+    """What the cases are worth: without one gate they fail."""
+    code, said = run(1, 40, gate, kind)
+    assert code != 0
+    assert "TABLEFMT_TEST_SEED" in said or "Memory" in said
+
+
+def test_a_few_changed_bytes_are_right_rows_or_an_error() -> None:
+    """STO-24, STO-25: a fixed sample at every change."""
+    assert run(1, 12, "", "bytes") == (0, "")
