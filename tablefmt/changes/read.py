@@ -164,7 +164,7 @@ class Changes(BatchSource):
         """The rows of the range, and then of every commit as it lands, for ever. Spec: INC-8.
 
         The columns are those of the moment: a later batch may have others. While nothing is new,
-        one small request is made every `poll` seconds.
+        one small request is made every `poll` seconds, and two more every 5 seconds.
 
         Args:
             poll: how long to wait, seconds.
@@ -205,6 +205,6 @@ class Changes(BatchSource):
             self.view.refresh()
             while self.view.head.version <= seen:
                 self._environment.sleep(wait)
-                self.view.refresh()
+                self.view.refresh(waits=True)
             window = self._again(bounds)
             seen = max(seen, window.last_version)

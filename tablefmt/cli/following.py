@@ -62,6 +62,7 @@ def landing(
         sleep: waits so many seconds.
 
     Raises:
+        ChangesExpiredError: entries after the last one were given up.
         TableReplacedError: after its last entry: the table was dropped, or its log is another one.
             CorruptTableError, StoreError: what a look finds.
     """
@@ -75,7 +76,7 @@ def landing(
             raise end
         sleep(pause)
         try:
-            view.refresh()
+            view.refresh(waits=True)
         except TableReplacedError as error:
             # What ended it is an entry too.
             end = error

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tablefmt.errors import TableReplacedError, VersionNotFoundError
+from tablefmt.errors import (
+    ChangesExpiredError,
+    TablefmtError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
 from tablefmt.log.codec import digest
 from tablefmt.log.gaps import newest_entry, oldest_of
 from tablefmt.log.reader import read_tail
@@ -19,6 +24,10 @@ from tablefmt.store.protocol import Store
 ENTRY_SECONDS_MIN = 3600.0
 """An entry stays in the log for at least twice as long, unless somebody says that nothing is under
 way (RET-9): whoever heard of the head within half of it cannot have missed one that is gone."""
+
+
+WAITED_SECONDS = 5.0
+"""Who waits for the next entry looks so often whether the log still is where it waits (INC-8)."""
 
 
 class Contact:
@@ -40,6 +49,7 @@ class Contact:
         self._store = store
         now = self.now()
         self.began_at = self.heard_at = now if asked is None else _dated(asked, now)
+        self._seen_at = now.elapsed
 
     def now(self) -> Moment:
         """Return what the clocks say."""
@@ -69,22 +79,30 @@ class Contact:
         now = self.now()
         return max(seconds_between(moment, now), was_set_back(moment, now))
 
-    def entries_after(self, store: Store, version: int, known: str) -> list[StoredEntry]:
+    def entries_after(
+        self, store: Store, version: int, known: str, *, waits: bool = False
+    ) -> list[StoredEntry]:
         """All entries above the head that is known; one request if there is none.
 
         Args:
             store: the table's root.
             version: of the head.
             known: the digest of its entry.
+            waits: somebody asks again and again. Every WAITED_SECONDS, two requests more show
+                whether the entry that is waited for was given up.
 
         Raises:
+            ChangesExpiredError: LOG-8, some of them were given up, and `waits`.
             TableReplacedError: LOG-8, some of them were given up; RET-9, the head is not there any
                 more. As `read_tail`.
         """
         stale, now = self.is_stale, self.now()
         try:
             fresh = read_tail(store, version + 1)
-            if stale:
+            waited = waits and now.elapsed - self._seen_at >= WAITED_SECONDS
+            if fresh or waited:
+                self._seen_at = now.elapsed
+            if stale or (waited and not fresh):
                 # What follows may be what another one who was late put there.
                 last = version + len(fresh)
                 newest, body = newest_entry(store, last, last)
@@ -93,9 +111,9 @@ class Contact:
                 if newest > last + 1:
                     fresh += read_tail(store, last + 1)
                     if version + len(fresh) < newest:
-                        raise _behind(version, oldest_of(newest, body), newest)
+                        raise _behind(version, oldest_of(newest, body), newest, waits)
         except VersionNotFoundError as error:
-            raise _behind(version, error.oldest, error.latest) from None
+            raise _behind(version, error.oldest, error.latest, waits) from None
         self.heard(now)
         return fresh
 
@@ -116,7 +134,9 @@ def _put_back(version: int) -> TableReplacedError:
     )
 
 
-def _behind(version: int, oldest: object, newest: object) -> TableReplacedError:
+def _behind(version: int, oldest: object, newest: object, waits: bool) -> TablefmtError:
+    if waits and isinstance(oldest, int):
+        return ChangesExpiredError(version + 1, oldest + 1)
     return TableReplacedError(
         f"what is known here ends at version {version}, and the log was expired since: versions "
         f"{oldest} to {newest} are kept",

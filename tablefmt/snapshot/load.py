@@ -274,16 +274,21 @@ class LogView:
         self._note(stored)
         self._read = read
 
-    def refresh(self) -> list[StoredEntry]:
+    def refresh(self, *, waits: bool = False) -> list[StoredEntry]:
         """Go to the newest version: one request if nothing is new. Returns what was new.
 
+        Args:
+            waits: the caller asks again and again: it is told soon if what it waits for was given
+                up (INC-8), which takes two requests more every few seconds.
+
         Raises:
+            ChangesExpiredError: entries after the newest that is known were given up, and `waits`.
             TableReplacedError: the log that was read is not there any more.
             CorruptTableError: any rule of replay.
         """
         head = self.head
         asked = self.store, head.version, head.digest
-        fresh = [] if head.ended else self.contact.entries_after(*asked)
+        fresh = [] if head.ended else self.contact.entries_after(*asked, waits=waits)
         if fresh:
             same_table(head, fresh[0])
         self._catch_up()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.changes.follow import with_cursors
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import ChangesExpiredError, InvalidRangeError
 from tablefmt.log.names import entry_key
 from tablefmt.store.wrap import CountingStore
 from tests.changes.histories import History
@@ -89,6 +89,35 @@ def test_whoever_goes_on_from_a_cursor_loses_and_doubles_nothing(stop: int) -> N
     rest = history.table.changes(after_version=cursor).to_arrow().to_pylist()
     whole = history.table.changes(after_version=0, ending_version=head).to_arrow().to_pylist()
     assert dealt + rest == whole
+
+
+def test_who_waits_is_told_soon_that_what_comes_next_was_given_up() -> None:
+    """INC-8, INC-7: within seconds, and not by silence until entries stay no longer."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1))
+    follower = behind(table, store)
+    contact = follower.context.view.contact
+    began, looks = contact.clock(), itertools.count()
+    contact.clock = lambda: began
+
+    def sleep(_seconds: float) -> None:
+        look = next(looks)
+        assert look < 3, "it waits for ever"
+        if look == 0:
+            for number in range(2, 6):
+                table.append(rows(number))
+            table.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)
+        contact.clock = lambda: began + 2.5 * look
+
+    object.__setattr__(follower.context.environment, "sleep", sleep)
+    following = follower.changes(after_version=0).follow()
+    assert described(next(following)) == ([("insert", 1)], 1)
+    with pytest.raises(ChangesExpiredError) as told:
+        next(following)
+    assert told.value.requested == 2
+    assert next(looks) == 3
+    follower.changes(after_version=told.value.earliest_version - 1)
 
 
 @pytest.mark.parametrize("poll", [0, -1, float("nan"), float("inf"), "1", None, True])

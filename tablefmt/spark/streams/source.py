@@ -19,8 +19,6 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.log.codec import digest
-from tablefmt.log.names import entry_key
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.snapshot.load import LogView
@@ -42,9 +40,6 @@ PASSED_OVER_US = 3_600_000_000
 """Between the first version without rows and the last after which it does so too: half of what is
 the least that entries are kept (RET-9)."""
 
-COMPARED_SECONDS = 60.0
-"""How long a stream that finds nothing new believes that the log is still the one it was."""
-
 _NOTHING = FileSet((), whole=False)
 
 
@@ -64,7 +59,6 @@ class StreamSource:
         self._until: int | None = None
         self._clear: tuple[Position, int] | None = None
         """A position, and the version up to which nothing follows it."""
-        self._compared_at = view.contact.clock()
         self._verified = -1
         """The newest version of which this log has the entry that offsets rely on."""
 
@@ -131,7 +125,7 @@ class StreamSource:
             UnsupportedFeatureError, SchemaMismatchError: as `StreamFiles.commits`: there is nothing
             before the commit that stops the stream.
         """
-        self._look()
+        self.view.refresh(waits=True)
         began = self._begin() if start is None else start.began
         position = began if start is None else start.position
         self._check(start, position)
@@ -182,28 +176,6 @@ class StreamSource:
         return chosen
 
     # Where it is
-
-    def _look(self) -> None:
-        """Take in what is new.
-
-        Raises:
-            TableReplacedError: nothing is, and the newest entry is not the one that it was.
-        """
-        contact = self.view.contact
-        fresh, now = self.view.refresh(), contact.clock()
-        if not fresh:
-            if now - self._compared_at < COMPARED_SECONDS:
-                return
-            head = self.view.head
-            (body,) = self.view.store.get_many([entry_key(head.version)])
-            if body is None or digest(body) != head.digest:
-                raise TableReplacedError(
-                    f"entry {head.version}, the newest that the stream has seen, is not in the log "
-                    "any more: another log is at this place, or none; begin the stream with a new "
-                    "checkpoint",
-                    rule="STR-5",
-                )
-        self._compared_at = now
 
     def _passed(self, position: Position) -> int:
         """The version up to which nothing follows a position, as far as was looked."""
