@@ -62,7 +62,8 @@ def log(
     with until_stopped():
         newest = dump(store, as_json=as_json, since=since, until=until, limit=limit)
         if follow:
-            view = LogView.open(store)
+            # Where the table was dropped meanwhile, that entry is printed too.
+            view = LogView.open(store, ended=True)
             for landed in landing(view, newest, pause, SYSTEM.sleep):
                 pairs = ((each.entry, view.metadata_at(each.version)) for each in landed)
                 chosen = (pair for pair in pairs if _is_at_or_after(pair[0], since))

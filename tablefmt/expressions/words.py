@@ -167,6 +167,9 @@ class _Walk:
         word, kept = token.text.upper(), self._kept_before()
         if word in _NEVER or kept == "IS" or (kept, word) in _PAIRS:
             return False
+        if kept == "NOT" and self.before.get(self.at - 1):
+            # `a NOT BETWEEN -1 AND 1`: NOT comes behind a value.
+            return False
         if (word == "INTERVAL" and self._begins_interval()) or (
             word in ("ROWS", "RANGE") and self._inside() == "OVER"
         ):

@@ -27,7 +27,7 @@ way (RET-9): whoever heard of the head within half of it cannot have missed one 
 
 
 WAITED_SECONDS = 5.0
-"""Who waits for the next entry looks so often whether the log still is where it waits (INC-8)."""
+"""Who follows a log, and finds nothing new, looks so often whether it can go on there (INC-8)."""
 
 
 class Contact:
@@ -88,7 +88,7 @@ class Contact:
             store: the table's root.
             version: of the head.
             known: the digest of its entry.
-            waits: somebody asks again and again. Every WAITED_SECONDS, two requests more show
+            waits: somebody follows the log (INC-8). Every WAITED_SECONDS, two requests more show
                 whether the entry that is waited for was given up.
 
         Raises:

@@ -117,7 +117,7 @@ def test_who_waits_is_told_soon_that_what_comes_next_was_given_up() -> None:
         next(following)
     assert told.value.requested == 2
     assert next(looks) == 3
-    follower.changes(after_version=told.value.earliest_version - 1)
+    table.changes(after_version=told.value.earliest_version - 1)
 
 
 @pytest.mark.parametrize("poll", [0, -1, float("nan"), float("inf"), "1", None, True])

@@ -21,7 +21,15 @@ EXPECTED: dict[str, dict[str, Any]] = {
     if folder.is_dir()
 }
 GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
-BROKEN = [name for name, expected in EXPECTED.items() if "error" in expected]
+BROKEN = [
+    name for name, expected in EXPECTED.items() if "error" in expected and name != "data-page"
+]
+"""Without the one whose damage only the checksum of a page shows: these readers do not look at it."""
+
+BEYOND_DUCKDB = {"encodings", "levels", "names-apart"}
+"""Golden tables that DuckDB's reader or its way to Arrow cannot take: encodings of files, columns that
+nest deep, and two names that fold to one by another version of Unicode."""
+BEYOND_POLARS = {"encodings"}
 
 ODD = 'od\'d "name" [*]; --'
 """Of columns and folders."""

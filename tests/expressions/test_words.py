@@ -188,3 +188,10 @@ def test_a_near_name_is_suggested(tmp_path: Any) -> None:
             match=f"did you mean {name}",
         ):
             call()
+
+
+@pytest.mark.parametrize("value", ["-1", "+ 1D", "- x"])
+def test_words_behind_a_negated_value_are_no_names(value: str) -> None:
+    """SQL-8: whatever sign the next value begins with."""
+    for text in (f"a NOT BETWEEN {value} AND 3", f"NOT a BETWEEN {value} AND 3"):
+        assert parse_tree(text) == parse_tree(text.replace(value, "(" + value + ")")), text
