@@ -277,12 +277,7 @@ class LogView:
     def refresh(self, *, waits: bool = False) -> list[StoredEntry]:
         """Go to the newest version: one request if nothing is new. Returns what was new.
 
-        Args:
-            waits: the caller asks again and again: it is told soon if what it waits for was given
-                up (INC-8), which takes two requests more every few seconds.
-
-        Raises:
-            ChangesExpiredError: entries after the newest that is known were given up, and `waits`.
+        Raises: as `Contact.entries_after`, which says what `waits` is.
             TableReplacedError: the log that was read is not there any more.
             CorruptTableError: any rule of replay.
         """

@@ -24,11 +24,11 @@ GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
 BROKEN = [
     name for name, expected in EXPECTED.items() if "error" in expected and name != "data-page"
 ]
-"""Without the one whose damage only the checksum of a page shows: these readers do not look at it."""
+"""Without the one whose damage only a page's checksum shows: these readers do not look at it."""
 
 BEYOND_DUCKDB = {"encodings", "levels", "names-apart"}
-"""Golden tables that DuckDB's reader or its way to Arrow cannot take: encodings of files, columns that
-nest deep, and two names that fold to one by another version of Unicode."""
+"""Golden tables that DuckDB cannot take: an encoding of files, columns that nest deep, two names
+that fold to one by another version of Unicode."""
 BEYOND_POLARS = {"encodings"}
 
 ODD = 'od\'d "name" [*]; --'

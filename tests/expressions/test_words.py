@@ -194,4 +194,6 @@ def test_a_near_name_is_suggested(tmp_path: Any) -> None:
 def test_words_behind_a_negated_value_are_no_names(value: str) -> None:
     """SQL-8: whatever sign the next value begins with."""
     for text in (f"a NOT BETWEEN {value} AND 3", f"NOT a BETWEEN {value} AND 3"):
-        assert parse_tree(text) == parse_tree(text.replace(value, "(" + value + ")")), text
+        tree = parse_tree(text)
+        assert tree.find(exp.Between) is not None, text
+        assert {column.name for column in tree.find_all(exp.Column)} <= {"a", "x"}, text
