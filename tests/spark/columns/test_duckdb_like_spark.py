@@ -275,5 +275,5 @@ def test_columns_refuse_values_that_do_not_fit(taker: Any, kind: str, text: str)
     """SQL-3."""
     with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE"):
         taker([(kind, text)])
-    with pytest.raises(InvalidPredicateError):
+    with pytest.raises(SchemaMismatchError, match="column 'c'"):
         stored(kind, text)
