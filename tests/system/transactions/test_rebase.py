@@ -294,11 +294,11 @@ def test_a_winners_side_file_that_cannot_be_read_now_is_asked_for_again(
     class Failing(ForwardingStore):
         left = 2
 
-        def get(self, key: str) -> bytes:
+        def get_range(self, key: str, start: int, length: int) -> bytes:
             if key.startswith("deletes/") and self.left:
                 self.left -= 1
                 raise StoreError("busy", retryable=True)
-            return super().get(key)
+            return super().get_range(key, start, length)
 
     failing = Failing(store)
     txn = behind(table, failing).transaction().delete("id = 1")
