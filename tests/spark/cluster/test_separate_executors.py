@@ -71,6 +71,7 @@ def test_a_session_stopped_in_a_write_leaves_no_version(clustered: dict[str, Any
     assert clustered["stopped_session"] == STOPPED
 
 
+@pytest.mark.soak
 def test_a_session_stopped_in_a_write_by_format_leaves_no_version(tmp_path: Path) -> None:
     """The same where Spark calls Python, though Spark raises a failure of its own clean-up."""
     found = answers(start("local[2]", tmp_path, "stopped_format"))["stopped_format"]

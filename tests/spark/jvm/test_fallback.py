@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 import tablefmt.spark
 
 # In a process of its own: the classes are compiled once a JVM.
@@ -53,6 +55,7 @@ spark.stop()
 """
 
 
+@pytest.mark.soak
 def test_a_lacking_class_means_the_other_plane_the_same_answers_and_one_warning(
     spark: Any, uri: str
 ) -> None:

@@ -14,6 +14,7 @@ from tests.places import ROOT
 from tests.spark.s3 import cluster_job
 
 
+@pytest.mark.soak
 def test_a_job_whose_task_fails_once_leaves_one_copy_of_every_row(
     spark: Any, s3_server: Any
 ) -> None:
