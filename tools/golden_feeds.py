@@ -161,6 +161,16 @@ def kinds_of_entries() -> Maker:
         delete={14: ([0, 1, 2], [])},
         lineage=lineage_of((1, 13, 0, 3, [1])),
     )
+    _ask_of_every_kind(maker)
+    return maker.finish(
+        "What every kind of entry did to rows: marks, lineage, files that go whole, equal rows of "
+        "a restore, marks on files of the same entry, and a file that comes back by its path "
+        "(INC-3, INC-5, INC-6)."
+    )
+
+
+def _ask_of_every_kind(maker: Watched) -> None:
+    """Ask for ranges by version and by time, and for some that are none."""
     head = len(maker.documents) - 1
     for version in range(head + 1):
         maker.ask(starting_version=version, ending_version=version)
@@ -181,11 +191,6 @@ def kinds_of_entries() -> Maker:
     maker.refuse("InvalidRangeError", after_version=3, ending_version=2)
     maker.refuse("InvalidRangeError", after_version=3, starting_version=4)
     maker.refuse("InvalidRangeError")
-    return maker.finish(
-        "What every kind of entry did to rows: marks, lineage, files that go whole, equal rows of "
-        "a restore, marks on files of the same entry, and a file that comes back by its path "
-        "(INC-3, INC-5, INC-6)."
-    )
 
 
 def columns() -> Maker:

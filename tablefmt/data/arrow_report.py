@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 
+class _HasRows(Protocol):
+    def to_arrow(self) -> pa.Table: ...
+
+
 class ArrowReport:
-    """The half of a report that other libraries read."""
+    """The half of a report that other libraries read; `to_arrow` is the report's own."""
 
     __slots__ = ()
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows of the report."""
-        raise NotImplementedError
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self: _HasRows, requested_schema: Any = None) -> Any:
         """Return the rows of the report as a stream, in a PyCapsule."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)

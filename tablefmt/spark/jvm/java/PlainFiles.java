@@ -57,15 +57,7 @@ public final class PlainFiles {
     if (end >= 0 && !isFolder(name.substring(0, end))) {
       return false;
     }
-    try {
-      return attributes(name).isRegularFile();
-    } catch (NoSuchFileException missing) {
-      return true;
-    } catch (IOException unknown) {
-      return false;
-    } catch (InvalidPathException unknown) {
-      return false;
-    }
+    return is(name, false);
   }
 
   private boolean isFolder(String name) {
@@ -73,15 +65,16 @@ public final class PlainFiles {
     if (known == null) {
       int end = name.lastIndexOf('/');
       known = Boolean.valueOf(
-          (end < 0 || isFolder(name.substring(0, end))) && isDirectory(name));
+          (end < 0 || isFolder(name.substring(0, end))) && is(name, true));
       folders.put(name, known);
     }
     return ((Boolean) known).booleanValue();
   }
 
-  private boolean isDirectory(String name) {
+  private boolean is(String name, boolean folder) {
     try {
-      return attributes(name).isDirectory();
+      BasicFileAttributes found = attributes(name);
+      return folder ? found.isDirectory() : found.isRegularFile();
     } catch (NoSuchFileException missing) {
       return true;
     } catch (IOException unknown) {
