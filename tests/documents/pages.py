@@ -1,0 +1,84 @@
+"""README and the pages of the site: their blocks of code, and how each kind of block is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.places import ROOT
+
+README = ROOT / "README.md"
+SITE = ROOT / "tools" / "docs" / "pages"
+FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
+ANSWER = re.compile(r"^(?P<expression>\S.*?)  # -> (?P<answer>.+)$", re.MULTILINE)
+
+RUN = {"python", "bash", "sql"}
+"""Languages of blocks that are run."""
+
+SHOWN = {"sh", "text"}
+"""`sh` sets an environment up; `text` shows something that needs another program. Not run."""
+
+ELSEWHERE = {"guide/pyspark.md": "tests/spark/connect/test_examples.py"}
+"""Pages that need a Spark Connect server, with the test that runs them."""
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, and the line on which the text begins."""
+
+    language: str
+    text: str
+    line: int
+
+
+def pages() -> list[Path]:
+    """Return README and every page of the site."""
+    return [README, *sorted(SITE.rglob("*.md"))]
+
+
+def name_of(page: Path) -> str:
+    """Return what a page is called in messages."""
+    return page.relative_to(SITE if SITE in page.parents else ROOT).as_posix()
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Yield the fenced blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    for match in FENCED.finditer(text):
+        yield Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+
+
+def checked(text: str) -> str:
+    """Return the program with every `expression  # -> answer` as an assertion, on one line."""
+    return ANSWER.sub(
+        lambda m: f"_found = repr({m['expression']}); assert _found == {m['answer']!r}, _found",
+        text,
+    )
+
+
+def statements(block: str) -> list[tuple[str, list[str]]]:
+    """Return the statements of a block of SQL, each with the rows that stand below it."""
+    found: list[tuple[str, list[str]]] = []
+    text: list[str] = []
+    for line in block.splitlines():
+        if line.startswith("-- "):
+            found[-1][1].append(line.removeprefix("-- "))
+        elif line.strip():
+            text.append(line)
+        if line.endswith(";"):
+            found.append(("\n".join(text).removesuffix(";"), []))
+            text.clear()
+    assert not text, text
+    return found
+
+
+def sql_as_python(block: str) -> str:
+    """Return a block of SQL as Python; a query has to give the rows that stand below it."""
+    program = []
+    for text, rows in statements(block):
+        program.append(f"_rows = spark.sql({text!r}).collect()")
+        if rows:
+            program.append("_rows = [' | '.join(map(str, row)) for row in _rows]")
+            program.append(f"assert _rows == {rows!r}, _rows")
+    return "\n".join(program)

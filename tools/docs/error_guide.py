@@ -1,0 +1,275 @@
+"""What the troubleshooting page says of each error: one entry for each `kind`.
+
+`tablefmt.errors` has the classes and their tree. This module says, for people, why an error comes
+and what to do. A test checks that no `kind` is missing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tablefmt import errors
+
+
+class Advice(NamedTuple):
+    """What to know about errors of one `kind`."""
+
+    kind: str
+    cause: str
+    action: str
+
+
+GROUPS: dict[str, tuple[Advice, ...]] = {
+    "Another commit was first": (
+        Advice(
+            "concurrent_modification",
+            "Another commit landed first, and the two cannot both be in the table. This class is "
+            "the base of the seven that follow; catch it to catch them all.",
+            "Nothing was committed. Read the table again and run the operation again. "
+            "`error.explain()` names the other commit, the rule and what both touched.",
+        ),
+        Advice(
+            "concurrent_append",
+            "The other commit added rows that may match what this operation read.",
+            "Run the operation again: it then sees the new rows. If it happens often, narrow the "
+            "condition, or partition by a column that separates the writers.",
+        ),
+        Advice(
+            "concurrent_delete_read",
+            "The other commit deleted or updated a row that this operation read.",
+            "Run the operation again. If two jobs change the same rows all the time, run them one "
+            "after the other.",
+        ),
+        Advice(
+            "concurrent_delete_delete",
+            "Both operations remove the same rows or rewrite the same files.",
+            "Run the operation again. Do not cluster partitions that others update at the time.",
+        ),
+        Advice(
+            "concurrent_write",
+            "The table has `conflictGranularity` set to `transaction`, and both operations touched "
+            "the same partition.",
+            "Run the operation again, or set `conflictGranularity` to `row`.",
+        ),
+        Advice(
+            "metadata_changed",
+            "The other commit changed columns, properties or partitioning.",
+            "Open the table again, fit the rows to the new schema, and write again.",
+        ),
+        Advice(
+            "protocol_changed",
+            "The other commit created, replaced or upgraded the table.",
+            "Open the table that is there now, and start over from it.",
+        ),
+        Advice(
+            "concurrent_transaction",
+            "Another writer used the same application id, pipe or streaming query at this time.",
+            "Run only one writer under one application id. If you started a job twice, the other "
+            "run has done the work: run it again, and it takes what is left.",
+        ),
+    ),
+    "The commit has an open or a negative outcome": (
+        Advice(
+            "commit_unknown",
+            "The store gave no answer to the last request, so the commit may be in the table.",
+            "Call `table.resolve(error.transaction, error.version)`. A `Commit` means that it is "
+            "in the table; `None` means that it never will be. No file is deleted meanwhile.",
+        ),
+        Advice(
+            "commit_rejected",
+            "The store refused the write, the deadline passed, or the clock of this machine is "
+            "more than 10 minutes ahead of the store's.",
+            "Nothing is in the table. Fix the permission, the disk, the clock or the deadline that "
+            "the message names, and run the operation again.",
+        ),
+    ),
+    "The question does not fit the table": (
+        Advice(
+            "table_not_found",
+            "There is no table at this address, or it was dropped. `error.found` says what else is "
+            "there, for example a Delta table.",
+            "Check the address. Create the table with `tablefmt.create` or `tablefmt.write`.",
+        ),
+        Advice(
+            "table_exists",
+            "`create`, or `write` with mode `error`, met a table.",
+            "Open it with `tablefmt.open`, append with `tablefmt.write`, or pass `exist_ok=True` "
+            "to `create` if the definition is the same.",
+        ),
+        Advice(
+            "foreign_table",
+            "The folder holds a table of another format, or data files of another program.",
+            "Create the table in a folder of its own. To copy rows, read them with a reader of "
+            "that format and pass them to `tablefmt.write`.",
+        ),
+        Advice(
+            "version_not_found",
+            "The version or the time lies outside the history, or retention removed it.",
+            "Ask for a version from `error.oldest` to `error.latest`.",
+        ),
+        Advice(
+            "changes_expired",
+            "Retention removed versions whose changes you asked for.",
+            "Start at `error.earliest_version`, or read a full snapshot once. "
+            '`changes(..., expired="snapshot")` does the second for you. To keep changes for '
+            "longer, raise `deletedFileRetentionDuration`.",
+        ),
+        Advice(
+            "invalid_range",
+            "A version, a time or a range makes no sense: it ends before it begins, has two "
+            "beginnings, or holds text that is no time.",
+            "The message names the argument, its value and what was expected. The class is also a "
+            "`ValueError`.",
+        ),
+        Advice(
+            "invalid_argument",
+            "Another argument or option makes no sense: an unknown mode, a wrong type, two options "
+            "that exclude each other.",
+            "The message names the argument, its value and what was expected. Pass another value. "
+            "The class is also a `ValueError`.",
+        ),
+        Advice(
+            "invalid_predicate",
+            "A condition or an expression cannot be parsed, or names a column that does not exist.",
+            "Correct the text at the place that the message names. Use Spark's SQL dialect.",
+        ),
+    ),
+    "The rows do not fit": (
+        Advice(
+            "schema_mismatch",
+            "Columns are missing, unknown or of a type that the table's type cannot hold; or a "
+            "schema or a property is invalid.",
+            "`error.columns` names the columns. Pass `merge_schema=True` (Spark: `mergeSchema`) to "
+            "add new columns.",
+        ),
+        Advice(
+            "constraint_violation",
+            "A row breaks NOT NULL or a CHECK, or the table is append-only.",
+            "`error.constraint` and `error.row` name the constraint and one row. Correct the rows, "
+            "or drop the constraint with `table.alter.drop_constraint`.",
+        ),
+        Advice(
+            "merge_cardinality",
+            "Several source rows of a MERGE would change the same target row.",
+            "`error.keys` shows up to ten of them. Make the keys of the source unique first.",
+        ),
+        Advice(
+            "idempotence",
+            "An application version was used before, for other rows. A streaming query reports it "
+            "if somebody put its checkpoint folder back.",
+            "Use a new application id, or the next number. Give a stream with an old checkpoint a "
+            "new checkpoint folder and a new target.",
+        ),
+        Advice(
+            "transaction_state",
+            "The transaction has ended, or holds an operation that cannot share a commit.",
+            "Begin a new transaction. One transaction holds several appends, or one other "
+            "operation.",
+        ),
+    ),
+    "The store or a feature is missing": (
+        Advice(
+            "store",
+            "The store refused or did not answer: credentials, bucket, network, disk.",
+            "The message says which. `error.retryable` is true if the same request may succeed "
+            "later without a change.",
+        ),
+        Advice(
+            "unsafe_store",
+            "The store does not create objects atomically, so two writers could overwrite each "
+            "other's commits.",
+            "Use a store that honours `If-None-Match: *` on PUT. See [S3 and other "
+            "stores](guide/stores.md).",
+        ),
+        Advice(
+            "unsupported_feature",
+            "The table needs a newer tablefmt, or the call needs something that this version, its "
+            "environment or this session does not have.",
+            "`error.features` names it. The message says what to do instead: an extra to install, "
+            "another call, an upgrade.",
+        ),
+    ),
+    "The table is damaged": (
+        Advice(
+            "corrupt_table",
+            "Stored bytes are not what was written. This class is the base of those that follow.",
+            "Stop writing to the table. Run `tablefmt verify URI --deep`, and restore the objects "
+            "that it names from a copy.",
+        ),
+        Advice(
+            "corrupt_entry",
+            "An entry of the log is cut, changed, or breaks a rule of the format.",
+            "Restore the object that the message names from a copy of the store. Never edit or "
+            "delete an entry by hand.",
+        ),
+        Advice(
+            "log_gap",
+            "An entry is missing between two that exist.",
+            "Restore entry `error.missing` from a copy. Somebody or some life-cycle rule deletes "
+            "objects below `_log/`: stop it.",
+        ),
+        Advice(
+            "lost_checkpoint",
+            "A checkpoint is damaged, and the entries that it stands for have expired.",
+            "Restore the object that the message names from a copy.",
+        ),
+        Advice(
+            "corrupt_data",
+            "A data file is missing, has another length, or fails its checksums.",
+            "Restore the file from a copy. If there is none, `tablefmt verify URI --deep` names "
+            "the files, and `table.restore` goes back to a version without them.",
+        ),
+        Advice(
+            "table_replaced",
+            "Another table is at this address than the one that was opened, or the log was put "
+            "back to an older state.",
+            "Open the table again. For a stream or a pipe, use a new checkpoint or a new name.",
+        ),
+    ),
+    "The base class": (
+        Advice(
+            "tablefmt",
+            "`TablefmtError` is the base of every error that tablefmt raises on purpose.",
+            "Catch it to catch them all; `error.kind` tells them apart.",
+        ),
+    ),
+}
+"""Groups in the order of the page: what the reader does next decides the group."""
+
+
+def advice() -> dict[str, Advice]:
+    """Return the advice by `kind`; each kind stands once."""
+    listed = [item for items in GROUPS.values() for item in items]
+    found = {item.kind: item for item in listed}
+    assert len(found) == len(listed), "a kind stands twice"
+    return found
+
+
+def classes() -> dict[str, type[errors.TablefmtError]]:
+    """Return the error classes of the package by `kind`."""
+    found: dict[str, type[errors.TablefmtError]] = {}
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.TablefmtError):
+            found[value.kind] = value
+    return found
+
+
+def sections() -> str:
+    """Return the sections of the troubleshooting page, as Markdown."""
+    known = classes()
+    lines: list[str] = []
+    for group, items in GROUPS.items():
+        lines += [f"## {group}", ""]
+        for item in items:
+            name = known[item.kind].__name__
+            lines += [
+                f"### {name} {{ #{item.kind} }}",
+                "",
+                f"`kind`: `{item.kind}` · [reference](reference/errors.md#tablefmt.errors.{name})",
+                "",
+                f"**Cause.** {item.cause}",
+                "",
+                f"**What to do.** {item.action}",
+                "",
+            ]
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""Hooks of the documentation site: pages that lie elsewhere, tables made from data, no network.
+
+mkdocs calls these functions by name. `pages/` has the guides. The specification and the pages of
+`.github/` stay where they are and are added here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "tools" / "docs" / "pages"
+sys.path.insert(0, str(ROOT / "tools"))
+
+from docs import conflict_tables, error_guide  # noqa: E402
+
+PROJECT = {
+    ".github/CONTRIBUTING.md": "project/CONTRIBUTING.md",
+    ".github/CHANGELOG.md": "project/CHANGELOG.md",
+    "benchmarks/README.md": "project/benchmarks.md",
+    "spec/vectors/entry-text.json": "spec/vectors/entry-text.json",
+}
+"""Pages from outside `spec/`, and their names in the site."""
+
+GUIDES = ("guide/", "from/", "troubleshooting", "limits", "glossary")
+"""Pages that a search shows before the reference and the specification."""
+
+MARKERS: dict[str, Callable[[], str]] = {
+    "<!-- conflicts: transaction -->": conflict_tables.transaction_tables,
+    "<!-- conflicts: file and row -->": conflict_tables.file_and_row_tables,
+    "<!-- errors -->": error_guide.sections,
+}
+"""Each marker of a page is replaced by what its function renders."""
+
+LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\ssrc=["']?(?:https?:)?//"""
+    r"""|<link\b[^>]*\brel=["']?(?:stylesheet|preconnect|preload|icon)[^>]*href=["']?(?:https?:)?//"""
+    r"""|<link\b[^>]*href=["']?(?:https?:)?//[^>]*\brel=["']?(?:stylesheet|preconnect|preload|icon)"""
+)
+"""Assets that a browser would fetch from the network when somebody reads a page."""
+
+
+def sources() -> dict[str, Path]:
+    """Return the pages from outside `pages/`: name in the site to file in the repository."""
+    found = {name: ROOT / path for path, name in PROJECT.items()}
+    for pattern in ("*.md", "matrices/*.md", "decisions/*.md", "examples/*.md"):
+        for path in sorted((ROOT / "spec").glob(pattern)):
+            found[path.relative_to(ROOT).as_posix()] = path
+    return found
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Add the specification and the project's pages; mkdocs reads them where they are."""
+    for name, path in sources().items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    files.append(File.generated(config, "spec/decisions/index.md", content=decisions()))
+    return files
+
+
+def decisions() -> str:
+    """Return a page that lists the decisions."""
+    lines = ["# Decisions", "", "Why the design is as it is, in the order of the decisions.", ""]
+    for path in sorted((ROOT / "spec" / "decisions").glob("*.md")):
+        heading = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        lines.append(f"- [{heading}]({path.name})")
+    return "\n".join(lines)
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
+    """Fill in the markers, and mend links of pages that lie elsewhere in the repository."""
+    page.meta.setdefault("search", {"boost": 2 if page.file.src_uri.startswith(GUIDES) else 1})
+    for marker, render in MARKERS.items():
+        if marker in markdown:
+            markdown = markdown.replace(marker, render())
+    path = sources().get(page.file.src_uri)
+    return markdown if path is None else with_links(markdown, page.file.src_uri, path)
+
+
+def with_links(markdown: str, name: str, path: Path) -> str:
+    """Point links at pages of the site; a link to a file outside of it becomes its path."""
+    known = {place.resolve(): uri for uri, place in sources().items()}
+    known |= {page: page.relative_to(PAGES).as_posix() for page in PAGES.rglob("*.md")}
+    up = "../" * name.count("/")
+
+    def mended(match: re.Match[str]) -> str:
+        target = match[2]
+        if "://" in target:
+            return match[0]
+        place = (path.parent / target).resolve()
+        if place not in known:
+            raise PluginError(f"{path}: the site has no page for the link {target}")
+        return f"{match[1]}{up}{known[place]}{match[3]}"
+
+    return LINK.sub(mended, markdown)
+
+
+def on_post_page(output: str, *, page: Any, config: Any) -> str:
+    """Refuse a page that would fetch an asset from the network."""
+    found = FETCHED.search(output)
+    if found:
+        raise PluginError(f"{page.file.src_uri} fetches from the network: {found[0]!r}")
+    return output
