@@ -1,0 +1,63 @@
+"""Golden tables with blocks: entries many at a time (HIS)."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+
+from golden.checkpoints import checkpoint
+from golden.feeds import Watched
+from golden.maker import LONG, Json, Maker
+
+LENGTH = 16
+"""Entries of a block."""
+
+
+def blocks() -> Iterator[Maker]:
+    """Blocks that are right, and blocks that no reader may believe."""
+    maker = _long("history")
+    whys = "Two blocks hold what the entries say: a reader may take either (HIS-1, HIS-2)."
+    yield maker.finish(whys)
+
+    maker = _long("history-flipped")
+    name = _name(16, 31)
+    raw = maker.objects[name]
+    maker.objects[name] = raw[:200] + bytes([raw[200] ^ 1]) + raw[201:]
+    why = "A bit of a block differs: the entries say what they are (HIS-2)."
+    yield maker.finish(why, remarks=[[16, "HIS-2"]])
+
+    maker, other = _long("history-other"), _long("history-of-another-table")
+    maker.objects[name] = other.objects[name]
+    why = "A block of another log, which is sound in itself (HIS-2)."
+    yield maker.finish(why, remarks=[[16, "HIS-2"]])
+
+    maker = _long("history-run")
+    maker.objects[_name(1, 16)] = maker.objects.pop(_name(0, 15))
+    why = "A block that begins at no multiple of its length (HIS-1)."
+    yield maker.finish(why, remarks=[[1, "HIS-1"]])
+
+
+def _long(name: str) -> Watched:
+    """34 versions, of which three bring rows; a checkpoint and blocks up to version 31."""
+    maker = Watched(name, LONG)
+    for version in range(1, 34):
+        if version in (2, 20, 33):
+            row: Json = {"x": version}
+            told = (("insert", row),)
+            maker.commit("INSERT", "WRITE", (maker.file([row]),), told=told)
+        else:
+            application = {"id": "a", "version": version, "digest": None}
+            maker.commit("INSERT", "WRITE", application=application)
+        if version == 32:
+            checkpoint(maker)
+    for first in (0, LENGTH):
+        bodies = [maker.objects[maker.key(first + at)] + b"\n" for at in range(LENGTH)]
+        maker.objects[_name(first, first + LENGTH - 1)] = gzip.compress(b"".join(bodies), mtime=0)
+    maker.ask(starting_version=0)
+    maker.ask(after_version=5, ending_version=30)
+    maker.ask(content="net", after_version=16)
+    return maker
+
+
+def _name(first: int, last: int) -> str:
+    return f"_log/history/{first:020d}-{last:020d}.jsonl.gz"

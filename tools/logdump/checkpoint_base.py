@@ -1,0 +1,122 @@
+"""Checkpoints of a log whose beginning was removed, from spec/ alone.
+
+Spec: ENT-13, LOG-8, CKP-2, CKP-3, CKP-5.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdump.rows import common, join, positions, size
+from logdump.rules import files_of, parse, side_columns
+from logdump.schemas import check_metadata
+from logdump.shapes import Json, Refusal, require
+
+Load = Callable[[str], bytes]
+
+
+def standing(raw: dict[int, bytes], load: Load, roots: Iterable[str], oldest: int) -> Json | None:
+    """The state that a log stands on whose entries are not all there; None where no checkpoint is
+    sound, or entries between it and `oldest` are missing.
+
+    `{"version", "root", "files"}`, the files as `Replay` has them, by id. `roots` are the names in
+    `_log/checkpoints/`; those that the newest horizon names come first.
+    """
+    names = [{"path": f"_log/checkpoints/{name}"} for name in sorted(roots, reverse=True)]
+    for named in [*_named(raw), *names]:
+        try:
+            return _state(named, raw, load, oldest)
+        except (Refusal, OSError, KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _named(raw: dict[int, bytes]) -> list[Json]:
+    """The checkpoints of the newest horizon with `log`."""
+    for version in sorted(raw, reverse=True):
+        entry, refusals = parse(raw[version])
+        horizon = entry.get("horizon") if entry and not refusals else None
+        log = horizon.get("log") if isinstance(horizon, dict) else None
+        if isinstance(log, dict):
+            return list(log.get("checkpoints", ()))
+    return []
+
+
+def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
+    root = load(named["path"])
+    if "sha256" in named:
+        root = _checked(load, named["path"], named["size"], named["sha256"])
+    document, refusals = parse(root)
+    require(document is not None and not refusals, "CKP-2", "is no root")
+    assert document is not None
+    version = int(named["path"].rsplit("/", 1)[-1][:20])
+    same = document["version"] == version == named.get("version", version) and version in raw
+    require(same, "CKP-5", "is of another version, or of one that is not there")
+    whole = set(range(version, oldest + 1)) <= raw.keys()
+    require(whole, "LOG-8", "is followed by entries that are not there")
+    digest = hashlib.sha256(raw[version]).hexdigest()
+    require(document["digest"] == digest, "CKP-5", "is of another log")
+    fields = check_metadata(document["metadata"], None)
+    files: dict[int, Json] = {}
+    for part in document["segments"]:
+        files |= _segment(part, load, document["metadata"]["partition_by"], fields)
+    for part in document["deletes"]:
+        _take_out(part, load, files)
+    require(len(files) == document["totals"]["files"], "CKP-3", "lacks files")
+    return {"version": version, "root": document, "files": dict(sorted(files.items()))}
+
+
+def _checked(load: Load, path: str, length: int, sha256: str) -> bytes:
+    body = load(path)
+    same = len(body) == length and hashlib.sha256(body).hexdigest() == sha256
+    require(same, "CKP-3", f"{path} is not what is said of it")
+    return body
+
+
+def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> dict[int, Json]:
+    """The live files of a segment: all lines but those that are gone."""
+    table = pq.read_table(io.BytesIO(_checked(load, part["path"], part["size"], part["sha256"])))
+    gone = positions(part["gone"])
+    lines = [i for i in range(table.num_rows) if not common([(i, i + 1)], gone)]
+    if not lines:
+        return {}
+    table = table.take(pa.array(lines))
+    ids, added = (table[name].to_pylist() for name in ("id", "added"))
+    if "updated" in table.column_names:
+        # Files of entries that say nothing of it lie beside others (ADD-1).
+        at = table.column_names.index("updated")
+        table = table.set_column(at, "updated", table["updated"].fill_null(False))
+    sink = io.BytesIO()
+    pq.write_table(table.drop_columns(["id", "added"]), sink)
+    columns = side_columns(sink.getvalue())
+    found = files_of(columns, fields, by, [])
+    for file, identity, version in zip(found, ids, added, strict=True):
+        partition = {fields[str(i)]["name"]: file["partition"][str(i)] for i in by}
+        file |= {"id": identity, "added": version, "partition": partition}
+    return dict(zip(ids, found, strict=True))
+
+
+def _take_out(part: Json, load: Load, files: dict[int, Json]) -> None:
+    """Rows that are gone from live files; what is said of others means nothing."""
+    table = pq.read_table(io.BytesIO(_checked(load, part["path"], part["size"], part["sha256"])))
+    for line in table.to_pylist():
+        file: Any = files.get(line["file"])
+        if file is None:
+            continue
+        gone = [(first, end) for first, end in file["gone"]]
+        for name in ("deleted", "updated"):
+            if line[name] is not None:
+                gone += positions(_text(line[name]))
+        gone = join(sorted(gone))
+        file |= {"deleted": size(gone), "gone": [[*run] for run in gone]}
+
+
+def _text(packed: bytes) -> str:
+    return base64.b64encode(packed).decode()

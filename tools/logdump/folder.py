@@ -1,0 +1,126 @@
+"""Where a table's objects are got from, for logdump: fsspec, and names as spec/ has them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import struct
+import zlib
+
+import fsspec
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+
+from logdump.shapes import Json
+
+ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
+
+
+LENGTHS = (
+    (r"_log/hint\.json", 4096),
+    (r"_log/\d{20}\.json", 64 << 20),
+    (r"_log/checkpoints/[^/]*\.json", 256 << 20),
+    (r"_log/history/.*", 65 << 20),
+    (r"_log/(checkpoints/parts|side)/.*|(?!_log/).*", 2 << 30),
+    (r".*", 64 << 20),
+)
+"""Bytes of an object at most, by its name (STO-24). The first that fits counts."""
+
+
+def longest(name: str) -> int:
+    """Return how many bytes an object of that name may have."""
+    return next(most for form, most in LENGTHS if re.fullmatch(form, name, re.DOTALL))
+
+
+class NotRegularError(OSError):
+    """A link, a folder or a pipe has the name of an object (STO-8)."""
+
+
+class Folder:
+    """The objects of a table, got by name."""
+
+    def __init__(self, uri: str, options: Json | None) -> None:
+        uri = re.sub(r"^s3[an]://", "s3://", uri)
+        if "://" in uri:
+            self.store, root = fsspec.core.url_to_fs(uri, **(options or {}))
+        else:
+            self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
+        self.root = root.rstrip("/")
+        self.on_disk = isinstance(self.store, LocalFileSystem)
+        self.barred: set[int] = set()
+        """Versions whose name is taken by what is no regular file (STO-8)."""
+
+    def get(self, name: str) -> bytes:
+        """The bytes of an object. OSError: the name is taken by what is none (STO-8)."""
+        if self.on_disk:
+            self._check_regular(name)
+        path, most = f"{self.root}/{name}", longest(name)
+        # One byte more than it may have tells an object that is too long (STO-24).
+        long = self.store.size(path) > most
+        data: bytes = self.store.cat_file(path, end=most + 1) if long else self.store.cat_file(path)
+        return data
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder below `_log/`."""
+        try:
+            paths = self.store.ls(f"{self.root}/_log/{folder}", False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [path.rsplit("/", 1)[-1] for path in paths]
+
+    def entries(self) -> dict[int, bytes]:
+        """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
+        self.store.invalidate_cache()
+        try:
+            names = [path.rsplit("/", 1)[-1] for path in self.store.ls(f"{self.root}/_log", False)]
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        listed = {int(name[:20]) for name in names if ENTRY_NAME.match(name)}
+        queue = sorted({0, *(n + step for n in listed for step in (-1, 0, 1))})
+        found: dict[int, bytes] = {}
+        for version in queue:
+            try:
+                if 0 <= version <= MAX_VERSION:
+                    found[version] = self.get(f"_log/{version:020d}.json")
+                    if version == queue[-1]:
+                        queue.append(version + 1)
+            except NotRegularError:
+                self.barred.add(version)
+                found[version] = b""
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return found
+
+    def _check_regular(self, name: str) -> None:
+        """Refuse links on the way to a file of the table, and what is no file."""
+        path = self.root
+        *folders, last = name.split("/")
+        for folder in folders:
+            path = f"{path}/{folder}"
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                raise NotRegularError(f"{path} is a link")
+        if not stat.S_ISREG(os.lstat(f"{path}/{last}").st_mode):
+            raise NotRegularError(f"{name} is no regular file")
+
+    def problems(self, file: Json) -> list[str]:
+        """What is wrong with the object of a live data file."""
+        path = file["path"]
+        try:
+            raw = self.get(path)
+            rows = pq.read_metadata(io.BytesIO(raw)).num_rows
+        except FileNotFoundError:
+            return [f"added {path!r}, which is missing"]
+        except (OSError, ValueError) as error:
+            return [f"added {path!r}, which is not Parquet: {error}"]
+        if file["footer"] not in (None, _end_checksum(raw)):
+            return [f"added {path!r}, whose end has another checksum (ADD-7)"]
+        same = (len(raw), rows) == (file["size"], file["rows"])
+        return [] if same else [f"added {path!r}, which has {len(raw)} bytes and {rows} rows"]
+
+
+def _end_checksum(raw: bytes) -> int:
+    """The CRC-32 of the end of a Parquet file (ADD-7)."""
+    footer: int = struct.unpack("<I", raw[-8:-4])[0] + 8
+    return zlib.crc32(raw[-max(footer, 65536) :])

@@ -1,0 +1,330 @@
+"""What the specification demands of one entry, from spec/ alone.
+
+Bytes to JSON, then names, fields, paths and files. A broken rule is a `Refusal`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+
+from logdump.cursors import BACK, DERIVED, check_cursors
+from logdump.schemas import METADATA, newer_in
+from logdump.shapes import (
+    Json,
+    Refusal,
+    ascending,
+    different,
+    fits,
+    map_of,
+    natural,
+    positive,
+    require,
+    strangers,
+    time,
+)
+from logdump.values import check_bounds, decode, encode
+
+MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
+MAX_CONTAINERS, MAX_TEXTS = 1 << 20, 1 << 22
+"""Objects and arrays, and texts with names among them, that are parsed (STO-25)."""
+TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
+HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
+SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
+ROOT_PATH = re.compile(r"_log/checkpoints/\d{20}\.[0-9a-f]{32}\.json\Z", re.ASCII)
+DELETES_PATH = re.compile(r"deletes/[0-9a-f]{32}\.parquet\Z")
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+FLOATS = re.compile(
+    r"/add/(partition|lower|upper)/[^/]*/\[\]\Z|/metadata/schema/fields/\[\]/(default|initial)\Z"
+    r"|/basis/scope/partitions/\[\]/\[\]\Z|/segments/\[\]/bounds/[^/]*/(lower|upper)\Z"
+)
+FIELD_ID = re.compile(r"[1-9]\d*\Z", re.ASCII)
+TIMELESS = {"MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER"}
+CLASSES = {*TIMELESS, "INSERT", "OVERWRITE", "UPDATE", "METADATA", "PROTOCOL"}
+ISOLATIONS = {"WriteSerializable", "Serializable"}
+GRANULARITIES = {"row", "file", "transaction"}
+TOTALS = ("files", "rows", "bytes", "next_id", "metadata_version")
+PER_FILE = ("partition", "lower", "upper", "nulls", "nans")
+OPEN = {"", "operation", "basis", "add", "delete", "lineage", "update", "application"}
+
+
+Remarks = list[tuple[str, str]]
+
+
+# --- bytes to JSON (ENT-1, ENT-2) ----------------------------------------------------------------
+
+
+def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]]]:
+    """Give the JSON object in the bytes if there is one, and refusals.
+
+    Any JSON text will do: its checksum is over the bytes as they are (ENT-1).
+    """
+    refusals: list[tuple[str, str]] = []
+
+    def json_object(pairs: list[tuple[str, Any]]) -> Json:
+        keys = [key for key, _ in pairs]
+        twice = [key for key, count in Counter(keys).items() if count > 1]
+        refusals.extend(("ENT-1", f"repeats the key {key!r}") for key in twice)
+        return dict(pairs)
+
+    if len(raw) > MAX_ENTRY_BYTES:
+        return None, [("ENT-2", "is larger than 64 MiB")]
+    tail = TAIL.search(raw[-TAIL_BYTES:])
+    if tail is None:
+        refusals.append(("ENT-1", "does not end with its checksum"))
+    elif hashlib.sha256(raw[:-TAIL_BYTES]).hexdigest().encode() != tail[1]:
+        refusals.append(("ENT-1", "has a checksum that differs from that of its bytes"))
+    try:
+        bare, texts = JSON_STRING.subn('""', raw.decode("utf-8"))
+        if texts > MAX_TEXTS or bare.count("[") + bare.count("{") > MAX_CONTAINERS:
+            return None, [*refusals, ("STO-25", "holds more values than may be parsed")]
+        deepest = depth = 0
+        for bracket in re.findall(r"[\[\]{}]", bare):
+            depth += 1 if bracket in "[{" else -1
+            deepest = max(deepest, depth)
+        if deepest > MAX_NESTING:
+            return None, [*refusals, ("ENT-2", "is nested deeper than 128 levels")]
+        orjson.loads(raw)  # stricter than json: no NaN, no infinite number, no lone surrogates
+        entry = json.loads(raw, object_pairs_hook=json_object)
+    except ValueError as error:
+        return None, [*refusals, ("ENT-1", f"is not valid JSON: {error}")]
+    if not isinstance(entry, dict):
+        return None, [*refusals, ("ENT-1", "is not a JSON object")]
+    refusals += [("ENT-2", f"holds {n}, beyond signed 64 bits") for n in wide_integers(entry)]
+    return entry, refusals
+
+
+def wide_integers(value: Any, place: str = "") -> list[int]:
+    """Integers beyond signed 64 bits, but those where a column may be of floats (VAL-1)."""
+    if type(value) is int:
+        beyond = not -(2**63) <= value < 2**63
+        return [value] if beyond and not FLOATS.match(place) else []
+    if isinstance(value, dict):
+        return [n for key, v in value.items() for n in wide_integers(v, f"{place}/{key}")]
+    if isinstance(value, list):
+        return [n for v in value for n in wide_integers(v, f"{place}/[]")]
+    return []
+
+
+# --- fields (ENT-3 to ENT-8, KEY-2, ADD-1) -------------------------------------------------------
+
+
+OPERATION = {"class": CLASSES, "metrics": map_of(int), "name": str, "parameters": dict}
+BASIS = {
+    "read_version": (None, natural),
+    "isolation": ISOLATIONS,
+    "granularity": GRANULARITIES,
+    "blind": bool,
+    "scope": (None, {"partitions": [list]}, {"predicate": str}),
+    "predicate?": str,
+}
+SUMS = {**dict.fromkeys(TOTALS, natural), "deleted?": positive, "oldest?": positive}
+KEPT = {"path": ROOT_PATH, "sha256": HEX64, "size": positive, "version": natural}
+LOG = {
+    "checkpoints": lambda value: fits(value, [KEPT]) and len(value) >= 2,
+    "previous": HEX64,
+    "version": positive,
+}
+SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
+COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
+COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
+COLUMNS |= {
+    "updated?": [bool],
+    "keys?": [(None, str)],
+    "footer?": [(None, natural)],
+    "written?": list,
+}
+TEXTS = [(None, str)]
+DELETE = {"file": [positive], "rows": [positive], "deleted": TEXTS, "updated": TEXTS}
+LINEAGE: dict[str, Any] = {
+    "output": [natural],
+    "input": [positive],
+    "start": [natural],
+    "rows": [positive],
+}
+LINEAGE |= {"dropped": TEXTS}
+UPDATE = {"keys": different, "set": (None, ascending(positive))}
+ENTRY: dict[str, tuple[str, Any]] = {
+    "format": ("ENT-3", int),
+    "table": ("ENT-3", HEX32),
+    "version": ("ENT-3", natural),
+    "timestamp": ("ENT-3", time),
+    "time_version": ("ENT-3", time),
+    "transaction": ("ENT-3", HEX32),
+    "previous": ("ENT-3", (None, HEX64)),
+    "operation": ("ENT-4", OPERATION),
+    "basis": ("ENT-5", BASIS),
+    "totals": ("ENT-6", SUMS),
+    "protocol?": ("ENT-7", {"reader": ascending(str), "writer": ascending(str)}),
+    "metadata?": ("ENT-8", METADATA),
+    "add?": ("ADD-1", ({"side": SIDE}, COLUMNS)),
+    "remove?": ("ENT-3", lambda value: value and ascending(int)(value)),
+    "delete?": ("DEL-1", ({"side": {**SIDE, "path": DELETES_PATH}}, DELETE)),
+    "lineage?": ("LIN-1", LINEAGE),
+    "update?": ("ENT-9", UPDATE),
+    "application?": ("ENT-3", {"id": str, "version": int, "digest": (None, str)}),
+    "derived_from?": ("ENT-15", DERIVED),
+    "cursors?": ("ENT-16", [BACK]),
+    "horizon?": ("ENT-13", {"version": positive, "log?": LOG}),
+    "ends?": ("ENT-14", lambda value: value is True),
+    "user_metadata?": ("ENT-3", dict),
+}
+KNOWN = {key: shape for key, (_, shape) in ENTRY.items()} | {"checksum": HEX64}
+KNOWN["horizon?"] = {"version": positive, "log?": {**LOG, "checkpoints": [KEPT]}}
+KNOWN["metadata?"] = {**METADATA, "constraints?": dict, "comment?": str}
+LISTED = (
+    ("operation", "class", CLASSES),
+    ("basis", "isolation", ISOLATIONS),
+    ("basis", "granularity", GRANULARITIES),
+)
+
+
+def check_names(entry: Json) -> None:
+    """Refuse what a newer version wrote, by name, before anything is taken for damage (VER-2)."""
+    newer = strangers(entry, KNOWN, "", OPEN) + newer_in(entry.get("metadata"))
+    for place, name, listed in LISTED:
+        value = entry[place].get(name) if isinstance(entry.get(place), dict) else None
+        if isinstance(value, str) and value not in listed:
+            newer.append(f"{name} {value:.100}")
+    require(not newer, "VER-2", f"needs a newer version, for it has {sorted(newer)}")
+    protocol = entry.get("protocol")
+    named = protocol.get("reader") if isinstance(protocol, dict) else None
+    unknown = [n for n in (named if isinstance(named, list) else ()) if isinstance(n, str)]
+    unknown = [name for name in unknown if name != "logExpiry"]
+    require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
+
+
+def check_fields(entry: Json, version: int) -> None:
+    """Refuse an entry whose own fields break a rule, whatever came before it."""
+    number = entry.get("format")
+    higher = type(number) is int and number > 1
+    require(not higher, "ENT-3", f"needs a newer version, for it is of format {number}")
+    require(number == 1 and type(number) is int, "ENT-3", f"is of the format {number!r:.40}")
+    check_names(entry)
+    for key, (rule, shape) in ENTRY.items():
+        name = key.rstrip("?")
+        needed = name == key or (version == 0 and name in ("protocol", "metadata"))
+        require(name in entry or not needed, "ENT-3", f"lacks the field {name}")
+        sound = name not in entry or fits(entry[name], shape)
+        require(sound, rule, f"has a wrong field {name}: {entry.get(name)!r:.150}")
+    require(entry["version"] == version, "ENT-3", f"says that it is version {entry['version']}")
+    for name, rule in (("add", "ADD-6"), ("delete", "DEL-3")):
+        columns = {*PER_FILE, *(key.rstrip("?") for key in (*COLUMNS, *DELETE))}
+        group = entry.get(name, {}).keys()
+        both = "side" in group and columns & group
+        require(not both, rule, f"has `{name}` in a side file, and in the entry")
+    both = {"partitions", "predicate"} <= (entry["basis"]["scope"] or {}).keys()
+    require(not both, "ENT-5", "has a scope of partitions, and of a condition")
+    check_cursors(entry)
+    first = entry["previous"] is None
+    require(first == (version == 0), "ENT-3", "has null for previous, or version 0 has not")
+    creates = not first or entry["operation"]["class"] == "PROTOCOL"
+    require(creates, "ENT-4", "creates the table, and is not of the class PROTOCOL")
+    require(not (first and "ends" in entry), "ENT-14", "creates the table, and drops it")
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that is not relative, normalised and inside `data/` (KEY-2)."""
+    parts = path.split("/")
+    bad = any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\\" for c in path)
+    inside = parts[0] == "data" and len(parts) > 1 and not {"", ".", ".."} & set(parts)
+    sound = inside and not bad and len(path.encode()) <= 1024
+    require(sound, "KEY-2", f"adds the path {path!r:.200}, which no table may hold")
+
+
+def files_of(
+    add: Json, fields: dict[str, Json], partition_by: list[int], remarks: Remarks
+) -> list[Json]:
+    """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4).
+
+    Bounds and counts that cannot be are remarks: a reader takes them for unknown.
+    """
+    groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
+    arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
+    arrays += [add[name] for name in ("footer", "updated", "keys", "written") if name in add]
+    count = len(add["path"])
+    require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
+    ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
+    require(ids, "ADD-1", "has columns that are not keyed by field ids")
+    keys = set(groups["partition"])
+    require(keys == {str(i) for i in partition_by}, "ADD-1", f"has partition values for {keys}")
+    files = []
+    for i, path in enumerate(add["path"]):
+        check_path(path)
+        size, rows = add["size"][i], add["rows"][i]
+        require(size > 0, "ADD-1", f"adds the file {path!r} of no bytes")
+        own: Json = {
+            name: {key: a[i] for key, a in group.items()} for name, group in groups.items()
+        }
+        for key, value in own["partition"].items():
+            decoded = decode(value, fields[key]["type"])
+            require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")
+            if isinstance(decoded, float) and isinstance(value, int | float):
+                own["partition"][key] = decoded
+        remarks += _implausible(own, rows, path, fields)
+        own["written"] = written = add["written"][i] if "written" in add else None
+        require(written is None or natural(written), "ADD-9", f"says {written!r:.40} for a version")
+        own["footer"] = add["footer"][i] if "footer" in add else None
+        files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
+    return files
+
+
+def check_partition(values: list[Any], kinds: list[Any]) -> None:
+    """Refuse a partition of a scope whose values its columns cannot have (ENT-5)."""
+    for value, kind in zip(values, kinds, strict=True):
+        try:
+            zero = repr(decode(value, kind)) == "-0.0"
+        except Refusal as refusal:
+            raise Refusal("ENT-5", f"has a scope that {refusal.args[1]}") from None
+        require(not zero, "VAL-2", "has a scope with a partition of negative zero")
+
+
+def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Remarks:
+    """What a file's counts and bounds cannot be, so that they say nothing (PRN-6).
+
+    Values of other types are refused.
+    """
+    counts = [v for group in ("nulls", "nans") for v in own[group].values()]
+    for value in counts:
+        decode(value, "long")
+    bounds = [(own["lower"].get(key), own["upper"].get(key), key) for key in fields]
+    for *pair, key in bounds:
+        for value in pair:
+            decode(value, fields[key]["type"])
+    try:
+        sound = all(v is None or 0 <= v <= rows for v in counts)
+        require(sound, "ADD-1", f"counts that cannot be of the {rows} rows of {path!r}")
+        for lower, upper, key in bounds:
+            check_bounds(lower, upper, fields[key]["type"])
+    except Refusal as refusal:
+        return [refusal.args]
+    return []
+
+
+def side_columns(raw: bytes) -> Json:
+    """The `add` columns in a side file, its values encoded as in an entry (ADD-6)."""
+    try:
+        table = pq.read_table(io.BytesIO(raw))
+    except (OSError, ValueError) as error:
+        raise Refusal("ADD-6", f"has a side file that is not Parquet: {error}") from None
+    add: Json = {}
+    for name in table.column_names:
+        group, _, key = name.partition(".")
+        values = encode(table[name])
+        if key:
+            plain = group not in PER_FILE and {group, f"{group}?"} & COLUMNS.keys()
+            require(not plain, "ADD-6", f"has a side file with a column {name!r:.100}")
+            add.setdefault(group, {})[key] = values
+        else:
+            add[name] = values
+    newer = strangers(add, COLUMNS, "add", OPEN)
+    require(not newer, "VER-2", f"needs a newer version, for its side file has {newer}")
+    require(fits(add, COLUMNS), "ADD-6", "has a side file with other columns")
+    return add
