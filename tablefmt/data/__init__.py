@@ -1,1 +1,1 @@
-"""Data files: writing, reading, and what their footers say. The only users of Parquet."""
+"""Data files: writing, reading, and their footers. The only package that uses Parquet."""

@@ -1,4 +1,4 @@
-"""Reports that speak Arrow's stream protocol, so that pandas, polars and DuckDB take them."""
+"""Reports that implement the Arrow C stream interface, for pandas, polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class _HasRows(Protocol):
 
 
 class ArrowReport:
-    """The half of a report that other libraries read; `to_arrow` is the report's own."""
+    """Base of reports that other libraries can read. Subclasses provide `to_arrow`."""
 
     __slots__ = ()
 
     def __arrow_c_stream__(self: _HasRows, requested_schema: Any = None) -> Any:
-        """Return the rows of the report as a stream, in a PyCapsule."""
+        """Return the rows of the report as an Arrow C stream, in a PyCapsule."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)

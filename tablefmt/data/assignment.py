@@ -1,6 +1,6 @@
-"""New values of columns, as Spark's ANSI store assignment takes them. Spec: SQL-3, SQL-5.
+"""New column values under Spark's ANSI store assignment. Spec: SQL-3, SQL-5.
 
-A struct that is set in parts is put together here, from what the parts come to and what was there.
+A struct that is set field by field is assembled here from its new and its old fields.
 """
 
 from __future__ import annotations
@@ -36,41 +36,43 @@ from tablefmt.model.schema_views import nullable_field
 
 @dataclass(frozen=True, slots=True)
 class NewValue:
-    """What becomes of one column, or of one field of a struct that is set in parts."""
+    """The new value of a column, or of one field of a struct that is set field by field."""
 
     field: Field
     value: Translated
-    """Of the field's type, or a nested column whose values are fitted by the names of fields. With
-    `parts`, all that they look at; of a column, the column itself too."""
+    """A value of the field's type, or a nested column whose values are matched by field name. With
+    `parts`, its columns are all columns that the parts read, plus the old column.
+    """
     parts: tuple[NewValue, ...] = ()
-    """Fields that are set; the others stay."""
+    """The fields that are set. The other fields keep their values."""
     old: str | None = None
-    """The handle of a column that is set in parts; None: it is NULL in all rows there are."""
+    """Handle of a column that is set field by field; None if it is NULL in all rows."""
     over: bool = False
-    """Fields that the value's structs lack stay too."""
+    """True if fields that the value's structs lack keep their old values too."""
     path: str = ""
     """The column's name, or the path of the field."""
     given: Translated | None = None
-    """The value before it was cast to the field's type; None: it is of that type."""
+    """The value before the cast to the field's type; None if it already has that type."""
 
     @property
     def is_computed(self) -> bool:
-        """Neither NULL nor a column as it stands."""
+        """True if the value is neither NULL nor an unchanged column."""
         return self.value.type is not None and self.value.column is None
 
 
 def new_values(
     assignments: Sequence[Assignment], relations: tuple[Relation, ...], now_us: int
 ) -> list[NewValue]:
-    """The assignments, checked and typed.
+    """Return the assignments, checked and typed.
 
     Args:
-        assignments: as of `assigned`.
-        relations: what expressions may name; first the table, if a column is set in parts.
-        now_us: as of `translate`.
+        assignments: as returned by `assigned`.
+        relations: the relations that expressions may name; the table must be first if a struct is
+            set field by field.
+        now_us: as for `translate`.
 
     Raises:
-        SchemaMismatchError: a value of a type that the column does not take.
+        SchemaMismatchError: the column does not accept a value of this type.
         InvalidPredicateError, UnsupportedFeatureError: as `translate`.
     """
     values = []
@@ -102,7 +104,7 @@ def _new_value(
 
 
 def _with_old(new: NewValue, relation: Relation) -> NewValue:
-    """With the handle of the column of which something stays."""
+    """Add the handle of the old column, parts of which are kept."""
     for at, column in enumerate(relation.schema.fields):
         if column.id == new.field.id:
             handle = relation.handle(at)
@@ -114,18 +116,18 @@ def _with_old(new: NewValue, relation: Relation) -> NewValue:
 def computed(
     engine: Callable[[], Engine], rows: pa.Table, values: Sequence[NewValue]
 ) -> dict[int, pa.ChunkedArray]:
-    """By field id, the new value of each row.
+    """Return the new value of each row, by field id.
 
     Args:
-        engine: asked for only if there is something to compute.
+        engine: called only if an expression needs it.
         rows: columns by their handles.
-        values: what to compute.
+        values: the values to compute.
 
     Raises:
-        InvalidPredicateError: a value that has no result.
-        SchemaMismatchError: SQL-3, a value that does not fit its column.
-        ConstraintViolationError: DAT-3, a struct set in parts has no value where it must; DAT-14,
-            text that is too long.
+        InvalidPredicateError: an expression has no result for a row.
+        SchemaMismatchError: SQL-3, a value does not fit its column.
+        ConstraintViolationError: DAT-3, a struct that is set field by field has NULL in a NOT NULL
+            field; DAT-14, a text is too long.
     """
     leaves = list(_leaves(values))
     known, computable = {}, []
@@ -158,9 +160,9 @@ def computed(
 
 
 def _check_fit(engine: Callable[[], Engine], rows: pa.Table, leaf: NewValue) -> None:
-    """Refuse a value that has a result, which does not fit the column. Raises SchemaMismatchError.
+    """Refuse a value that has a result but does not fit the column. Raises SchemaMismatchError.
 
-    Only looked at when the statement has failed: it works the value out by itself again.
+    Runs only after the statement failed, because it evaluates the value again.
     """
     if leaf.given is None:
         return
@@ -171,10 +173,13 @@ def _check_fit(engine: Callable[[], Engine], rows: pa.Table, leaf: NewValue) -> 
     try:
         evaluate(engine, rows, [leaf.value])
     except InvalidPredicateError:
+        if pa.types.is_floating(given.type) and pa.types.is_integer(arrow_type(leaf.field.type)):
+            # A fraction is cut off, and is no reason: the message names a value beyond the type.
+            given = pc.trunc(given)
         cast_column(given, replace(leaf.field, name=leaf.path))
         raise SchemaMismatchError(
             f"column {leaf.path!r}: a value of type {leaf.given.type} does not fit "
-            f"{leaf.field.type}; nothing was written",
+            f"{leaf.field.type}. Nothing was written; cast the value or widen the column.",
             [leaf.path],
         ) from None
 
@@ -194,7 +199,9 @@ def _whole(
     rows: int,
     path: str,
 ) -> pa.ChunkedArray:
-    """The values of a field. A struct whose field is set is one, though it was NULL (SQL-5)."""
+    """Return the values of a field. Setting a field of a NULL struct makes the struct non-NULL
+    (SQL-5).
+    """
     if not new.parts:
         return known[new.field.id]
     assert isinstance(new.field.type, Struct)
@@ -202,7 +209,7 @@ def _whole(
     parts = {part.field.id: part for part in new.parts}
     columns = []
     for at, field in enumerate(new.field.type.fields):
-        # NULL wherever the struct is, whatever lies below.
+        # The field is NULL wherever the struct is, whatever its storage holds.
         before = None if old is None else pc.struct_field(old, [at])
         inner = f"{path}.{field.name}"
         if field.id in parts:
@@ -213,8 +220,8 @@ def _whole(
             column = before
         if not field.nullable and column.null_count:
             raise ConstraintViolationError(
-                f"field {inner} is NOT NULL, and NULL in {column.null_count} of the new rows; "
-                "nothing was written"
+                f"field {inner} is NOT NULL, but {column.null_count} of the new rows have NULL. "
+                "Nothing was written; give these rows a value."
             )
         columns.append(column)
     aligned = pa.Table.from_arrays(columns, list(map(str, range(len(columns)))))
@@ -236,8 +243,8 @@ def _stored(field: Field, text: str, value: Translated) -> Translated:
     stored = store_assigned(Typed(value.sql, value.type, arrow=value.arrow), field.type)
     if stored is None:
         raise SchemaMismatchError(
-            f"column {field.name!r} is {field.type} and does not take {text[:200]!r}, which is "
-            f"{value.type}; cast it",
+            f"column {field.name!r} of type {field.type} does not accept {text[:200]!r} of type "
+            f"{value.type}. Cast the value.",
             [field.name],
         )
     return replace(value, sql=stored.sql, type=field.type, column=None, arrow=stored.arrow)

@@ -1,7 +1,7 @@
-"""What a data file's footer says about its columns. No data is read. Pure.
+"""Column bounds from the footer of a data file, without reading data. Pure.
 
-Everything is exact, or a bound rounded outwards, or left out: a bound that is not there keeps a
-file in a scan, a bound that is wrong loses rows. Spec: PRN-11 .. PRN-14 (spec/pruning.md).
+Every bound is exact, rounded outwards, or left out. A missing bound keeps a file in a scan; a wrong
+bound loses rows. Spec: PRN-11 .. PRN-14 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tablefmt.model.schema import (
 from tablefmt.model.values import encode_value, lower_bound, upper_bound
 
 STATS_COLUMNS = 32
-"""Columns with bounds unless the property `statsColumns` says otherwise."""
+"""Columns with bounds unless the property `statsColumns` sets others."""
 
 STATS_PROPERTY = "statsColumns"
 
@@ -41,18 +41,18 @@ _EXACT = decimal.Context(prec=80)
 _log = logging.getLogger(__name__)
 
 Convert = Callable[[Any, bool], Any]
-"""A raw footer value, and whether it is an upper bound, to a value of the column; None: unknown."""
+"""Converts a raw footer value, given whether it is an upper bound; returns None if unknown."""
 
 
 def stats_columns(schema: Schema, properties_value: str | None = None) -> list[Field]:
-    """The columns that files keep bounds for, in the schema's order. Spec: PRN-11.
+    """Return the columns that files keep bounds for, in the schema's order. Spec: PRN-11.
 
     Args:
-        properties_value: The property `statsColumns`: names with commas between, backticks around
-            names that hold one; empty for none. None: the first `STATS_COLUMNS` flat columns.
+        properties_value: the property `statsColumns`: names separated by commas, backticks around
+            names with a comma; empty for no column. None: the first `STATS_COLUMNS` flat columns.
 
     Raises:
-        SchemaMismatchError: a name that is not there, or a nested column.
+        SchemaMismatchError: a name is not in the schema, or names a nested column.
     """
     if properties_value is None:
         return [f for f in schema.fields if not is_nested(f.type)][:STATS_COLUMNS]
@@ -60,9 +60,9 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
     for name in split_names(properties_value):
         field = schema.find(name)
         if field is None or is_nested(field.type):
-            reason = "is not there" if field is None else "is nested and has no bounds"
+            reason = "does not exist" if field is None else "is nested and has no bounds"
             raise SchemaMismatchError(
-                f"property {STATS_PROPERTY}: column {name!r} {reason}; there are "
+                f"property {STATS_PROPERTY}: column {name!r} {reason}. Name some of the columns "
                 f"{', '.join(repr(f.name) for f in schema.fields[:50] if not is_nested(f.type))}",
                 [name],
             )
@@ -71,10 +71,10 @@ def stats_columns(schema: Schema, properties_value: str | None = None) -> list[F
 
 
 def stats_of(metadata: Metadata) -> list[Field]:
-    """The columns that files written under this metadata have bounds of.
+    """Return the columns with bounds in files that are written under this metadata.
 
-    A value that names what is no such column is passed over (PTY-1): writers of before did not
-    refuse it, and the table has to stay writable.
+    An invalid property value is ignored (PTY-1). Earlier writers accepted such values, and the
+    table must stay writable.
     """
     try:
         return stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
@@ -83,7 +83,7 @@ def stats_of(metadata: Metadata) -> list[Field]:
 
 
 def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismatchError | None:
-    """Why these properties name columns that can have no bounds; None if they do not."""
+    """Return the error for properties that name columns without bounds; None if there is none."""
     try:
         stats_columns(schema, properties.get(STATS_PROPERTY))
     except SchemaMismatchError as error:
@@ -92,7 +92,7 @@ def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismat
 
 
 def split_names(text: str) -> list[str]:
-    """Names of columns with commas between, backticks around those that hold one."""
+    """Split a list of column names at commas. Backticks may enclose a name with a comma."""
     names = [quoted.replace("``", "`") or plain.strip() for quoted, plain in _NAME.findall(text)]
     return [name for name in names if name]
 
@@ -100,17 +100,17 @@ def split_names(text: str) -> list[str]:
 def file_bounds(
     metadata: pq.FileMetaData, schema: Schema, fields: Sequence[Field]
 ) -> dict[str, Any]:
-    """Bounds and null counts of one file, from its footer.
+    """Return bounds and null counts of one file, from its footer.
 
     Args:
-        metadata: The footer, as pyarrow, parquet-mr or another writer made it.
-        schema: The table's schema; not needed beyond `fields`.
-        fields: Flat top-level columns, as of `stats_columns`. A column is found by its physical
-            name; nothing is known of one that carries the Parquet field id of another.
+        metadata: the footer, as pyarrow, parquet-mr or another writer made it.
+        schema: the table's schema; not used beyond `fields`.
+        fields: flat top-level columns, as `stats_columns` returns them. A column is found by its
+            physical name. A column with another field's Parquet field id gets no bounds.
 
     Returns:
-        `lower.<id>`, `upper.<id>` and `nulls.<id>` as JSON values of VAL-1; what is unknown is
-        left out. Bounds leave NaN out and are never NaN. Spec: PRN-12 .. PRN-14.
+        `lower.<id>`, `upper.<id>` and `nulls.<id>` as JSON values of VAL-1. Unknown values are left
+        out. Bounds ignore NaN and are never NaN. Spec: PRN-12 .. PRN-14.
     """
     places = _leaf_places(metadata)
     parquet = metadata.schema
@@ -127,11 +127,11 @@ def file_bounds(
 
 
 def _leaf_places(metadata: pq.FileMetaData) -> dict[str, tuple[int, int | None]]:
-    """The leaf index of every flat top-level column, and its Parquet field id, by name."""
+    """Return leaf index and Parquet field id of every flat top-level column, by name."""
     try:
         schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
-        _log.debug("a footer's schema is not readable, so the file gets no bounds: %s", error)
+        _log.debug("unreadable schema in a footer; the file gets no bounds: %s", error)
         return {}
     places: dict[str, tuple[int, int | None]] = {}
     place = 0
@@ -153,7 +153,7 @@ def _leaves(kind: pa.DataType) -> int:
 def _merge(
     bounds: dict[str, Any], field: Field, groups: list[Any], place: int, convert: Convert | None
 ) -> None:
-    """Add what all row groups together say about one column."""
+    """Add the bounds and null count of one column over all row groups."""
     nulls: int | None = 0
     lower: Any = None
     upper: Any = None
@@ -181,7 +181,7 @@ def _merge(
     if known and lower is not None:
         kind = kind_name(field.type)
         if is_float(field.type):
-            # The two zeros are equal, so either may be a bound of the other. Spec: PRN-13.
+            # The two zeros are equal, so a bound must include both. Spec: PRN-13.
             lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
         bounds[f"lower.{field.id}"] = encode_value(lower_bound(lower), kind)
         upper = upper_bound(upper)
@@ -190,7 +190,7 @@ def _merge(
 
 
 def _converter(kind: Type, column: Any) -> Convert | None:
-    """How raw footer values of that column become values of `kind`; None if they cannot."""
+    """Return how to convert raw footer values of a column to `kind`; None if impossible."""
     physical = column.physical_type
     logical = str(column.logical_type)
     if isinstance(kind, Decimal):
@@ -264,10 +264,10 @@ def _timestamp_converter(physical: str, logical: str) -> Convert | None:
 
 
 def nan_counts(table: pa.Table, fields: Sequence[Field]) -> dict[int, int]:
-    """How many NaN each float or double column of `fields` holds, by field id.
+    """Return the NaN count of each float or double column of `fields`, by field id.
 
     Args:
-        table: Columns have their physical names; one that is not there is left out.
+        table: columns by physical name. Missing columns are left out.
     """
     names = set(table.column_names)
     floats = [f for f in fields if is_float(f.type) and f.physical in names]
@@ -276,6 +276,6 @@ def nan_counts(table: pa.Table, fields: Sequence[Field]) -> dict[int, int]:
 
 def _nans(values: pa.ChunkedArray) -> int:
     if values.null_count:
-        # What lies beneath a NULL may be one.
+        # The storage under a NULL may hold NaN.
         values = values.drop_null()
     return sum(int(np.count_nonzero(np.isnan(each.to_numpy()))) for each in values.chunks)

@@ -1,4 +1,4 @@
-"""CHECK constraints over Arrow rows that are about to be written. Spec: DAT-13."""
+"""CHECK constraints over Arrow rows before they are written. Spec: DAT-13."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from tablefmt.model.entry import Metadata
 
 
 class Checks:
-    """The constraints of a table, ready to be asked. Not to be shared between threads."""
+    """The compiled constraints of a table. Not thread-safe."""
 
     def __init__(self, metadata: Metadata) -> None:
-        """Raises UnsupportedFeatureError: a condition that cannot be evaluated here, by name."""
+        """Compile all constraints. Raises UnsupportedFeatureError if one needs Spark, with its
+        name.
+        """
         self._metadata = metadata
         self._tests = {name: _test(name, metadata) for name in metadata.constraints}
 
     def check(self, rows: pa.Table) -> None:
-        """Refuse rows of which one makes a condition FALSE; NULL passes, as in SQL.
+        """Refuse the rows if a condition is FALSE for one of them. NULL passes, as in SQL.
 
         Args:
-            rows: as data files have them: physical names.
+            rows: rows as data files store them, with physical names.
 
         Raises:
             ConstraintViolationError: names the constraint and shows a row.
-            InvalidPredicateError: a condition has no result for a row (an overflow, …).
+            InvalidPredicateError: a condition has no result for a row, such as an overflow.
         """
         for name, test in self._tests.items():
             failing = _chosen(rows, test)
@@ -46,8 +48,8 @@ def _test(name: str, metadata: Metadata) -> RowFilter:
         rows = select_rows(broken_by, metadata.schema).rows
     except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
-            f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}); write with "
-            "Spark, or drop the constraint",
+            f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}). Write with "
+            "Spark, or drop the constraint.",
             error.features,
         ) from None
     assert rows is not None, "a condition was given"

@@ -1,6 +1,6 @@
-"""The checksum of a data file's end: its footer, and all of a small file. Spec: ADD-7.
+"""Checksum of a data file's footer bytes, and of all of a small file. Spec: ADD-7.
 
-Page checksums leave footers and the headers of pages out.
+Page checksums cover neither footers nor page headers.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from tablefmt.log.bounded_parquet import FOOTER_BYTES_MAX
 from tablefmt.store.protocol import Store
 
 END_BYTES = 64 << 10
-"""Covered at least, if the file is that long: what one request brings anyway."""
+"""Least number of bytes covered, if the file is that long: one request fetches them anyway."""
 
 _AFTER = 8
-"""Bytes after a footer's metadata: its length, and the magic number."""
+"""Bytes after the footer's metadata: its length, and the magic number."""
 
 
 def footer_checksum(end: bytes) -> int | None:
-    """CRC-32 of a file's last END_BYTES, or of its footer if that is longer.
+    """Return the CRC-32 of a file's last END_BYTES, or of its footer if that is longer.
 
     Args:
         end: the whole file, or its last END_BYTES or more.
 
     Returns:
-        None if `end` does not hold the whole footer.
+        The checksum, or None if `end` does not hold the whole footer.
     """
     length = footer_length(end)
     if not _AFTER < length <= len(end):
@@ -34,19 +34,19 @@ def footer_checksum(end: bytes) -> int | None:
 
 
 class End:
-    """The last bytes of a file, at least those that ADD-7 covers, as far as they are there."""
+    """The footer bytes of a file: at least those that ADD-7 covers, as far as they exist."""
 
     __slots__ = ("beyond", "body", "start")
 
     def __init__(self, start: int, body: bytes, size: int) -> None:
         self.start = start
-        """The place of the first byte in the file; 0: it is whole."""
+        """Offset of the first byte in the file; 0 if the whole file is here."""
         self.beyond = start + len(body) > size
-        """Whether the file is longer than the log says."""
+        """True if the file is longer than the log says."""
         self.body = body
 
     def is_sound(self, size: int, expected: int | None) -> bool:
-        """Whether the file has this length and, where it is known, this checksum."""
+        """Return whether the file has this length and, if it is known, this checksum."""
         if self.beyond or self.start + len(self.body) != size:
             return False
         return expected is None or footer_checksum(self.body) == expected
@@ -55,10 +55,12 @@ class End:
 def read_ends(
     store: Store, files: Sequence[tuple[str, int]], whole: int = END_BYTES
 ) -> list[End | None]:
-    """The ends of files, None for those that are missing; one round, two where a footer is long.
+    """Return the footer bytes of files; None for missing files.
+
+    Takes one round trip, or two if a footer is long.
 
     Args:
-        store: where they are.
+        store: the store with the files.
         files: path, and length in bytes by the log.
         whole: files up to this length are read whole.
 
@@ -66,7 +68,7 @@ def read_ends(
         StoreError: the store cannot answer.
     """
     starts = [0 if size <= whole else max(0, size - END_BYTES) for _, size in files]
-    # One byte more than there should be tells a file that is longer.
+    # One byte beyond the expected end shows whether the file is longer.
     ranges = [(p, start, size + 1 - start) for (p, size), start in zip(files, starts, strict=True)]
     bodies = store.get_ranges(ranges)
     again = []
@@ -87,9 +89,9 @@ def read_ends(
 
 
 def footer_length(end: bytes) -> int:
-    """Return how long the footer says it is, with what comes after it; no longer than one may be.
+    """Return the length that the footer declares, with its trailer, up to the limit for footers.
 
-    What is shorter than it says is damage, told by who reads it.
+    The reader of the footer detects one that is shorter than declared.
     """
     length = int.from_bytes(end[-_AFTER:-4], "little") + _AFTER
     return min(length, FOOTER_BYTES_MAX)

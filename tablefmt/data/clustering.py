@@ -1,7 +1,7 @@
-"""Live rows of data files written again in another order, whatever fits into memory of them.
+"""Clustering: rewrites live rows of data files in another order, within bounded memory.
 
-A sample says what ranges there are, every row goes to its range, each range is sorted by itself.
-Spec: CMP-5, CMP-6.
+A sample determines ranges of the order. Every row goes to its range, and each range is sorted on
+its own. Spec: CMP-5, CMP-6.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Field, is_float
 
 RANGE_BYTES = 64 << 20
-"""Arrow data of a range, about: it is sorted in memory."""
+"""Approximate Arrow data of one range, which is sorted in memory."""
 
 SPOOL_BYTES = 128 << 20
-"""Arrow data of rows that wait for their range to be sorted; more are on disk."""
+"""Arrow data of rows in memory that wait for their range to be sorted. More rows go to disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """How rows are written in another order. A value that travels to other processes."""
+    """Description of a rewrite in another order. A value that can be sent to other processes."""
 
     rewriting: Rewriting
     by: tuple[Field, ...]
     curve: str
 
     def sample(self, files: pa.Table, step: int) -> pa.Table:
-        """Every so manieth live row of files, the columns that the order goes by.
+        """Return every `step`-th live row of files, with the columns of the order.
 
         Args:
-            files: as `read_files` takes them.
-            step: from 1 on.
+            files: as for `read_files`.
+            step: 1 or more.
         """
         schema = self.rewriting.metadata.schema
         shape = pa.schema([(field.physical, arrow_type(field.type)) for field in self.by])
@@ -57,8 +57,10 @@ class Clustering:
         return pa.Table.from_batches(parts, shape)
 
     def write(self, files: pa.Table, prefix: str, rows_max: int | None = None) -> AddedFiles | None:
-        """Write the live rows of files in order. Arguments, answer and errors as of
-        `Rewriting.in_order`; StoreError too if the disk of temporary files is full.
+        """Write the live rows of files in order.
+
+        Arguments, result and errors are those of `Rewriting.in_order`. Also raises StoreError if
+        the disk for temporary files is full.
         """
         rows = int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
         sample = self.sample(files, sample_step(rows))
@@ -72,7 +74,7 @@ class Clustering:
         return self.write_rows(chain([first], batches), order, prefix, partition, rows_max)
 
     def rows(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The live rows of files, as data files hold them."""
+        """Return the live rows of files in the form of data files."""
         schema = self.rewriting.metadata.schema
         batches = read_files(self.rewriting.store, files, schema, schema.fields)
         return physical_batches(batches, schema)
@@ -85,7 +87,7 @@ class Clustering:
         partition: dict[str, Any],
         rows_max: int | None = None,
     ) -> AddedFiles | None:
-        """Write rows in order. Arguments as of `Rewriting.write`; errors as of `write`."""
+        """Write rows in order. Arguments as for `Rewriting.write`; errors as for `write`."""
         nan: set[int] = set()
         floats = [field for field in self.rewriting.stats if is_float(field.type)]
         with RangeSpool(order.count, SPOOL_BYTES) as spool:
@@ -99,8 +101,9 @@ class Clustering:
     def put_apart(
         self, files: pa.Table, order: RowOrder, together: int
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The live rows of files by ranges of the order, so many of them at once; each number is
-        given once, rising.
+        """Yield the live rows of files by groups of `together` ranges of the order.
+
+        Each group number appears once, in ascending order.
         """
         with RangeSpool(-(-order.count // together), SPOOL_BYTES) as spool:
             for batch in self.rows(files):
@@ -109,7 +112,7 @@ class Clustering:
 
 
 def sample_step(rows: int) -> int:
-    """One row in how many an order of so many rows is learnt from."""
+    """Return the sampling step for learning the order of `rows` rows."""
     return max(1, rows // SAMPLE_ROWS)
 
 

@@ -1,7 +1,8 @@
-"""Curves through a grid: numbers for points, such that near numbers are near points. Pure.
+"""Space-filling curves: map points of a grid to numbers so that close numbers are close points.
+Pure.
 
-Z-order puts the bits of the coordinates in turn. Hilbert's curve turns the grid as it goes, so that
-two numbers in a row are always neighbours (J. Skilling, Programming the Hilbert curve, 2004).
+Z-order interleaves the bits of the coordinates. Hilbert's curve rotates the grid at each level, so
+consecutive numbers are always adjacent points (J. Skilling, Programming the Hilbert curve, 2004).
 Spec: CMP-5.
 """
 
@@ -15,23 +16,23 @@ from numpy.typing import NDArray
 Codes = NDArray[np.uint64]
 
 CODE_BITS = 64
-"""Of a number on a curve, for all coordinates together."""
+"""Bits of a number on a curve, for all coordinates together."""
 
 AXIS_BITS = 16
-"""Most bits of a coordinate: what a sample tells apart."""
+"""Most bits of a coordinate: the resolution of a sample."""
 
 
 def axis_bits(axes: int) -> int:
-    """Bits of each of so many coordinates, up to CODE_BITS of them."""
+    """Return the bits of each of `axes` coordinates, up to CODE_BITS in total."""
     return min(AXIS_BITS, CODE_BITS // axes)
 
 
 def z_order(axes: Sequence[Codes], bits: int) -> Codes:
-    """The place on the Z-curve of points.
+    """Return the position of points on the Z-curve.
 
     Args:
         axes: the coordinates, each below 2 ** bits. len(axes) * bits is at most CODE_BITS.
-        bits: of a coordinate.
+        bits: bits of a coordinate.
     """
     codes = np.zeros(len(axes[0]), np.uint64)
     one = np.uint64(1)
@@ -42,7 +43,7 @@ def z_order(axes: Sequence[Codes], bits: int) -> Codes:
 
 
 def hilbert(axes: Sequence[Codes], bits: int) -> Codes:
-    """The place on Hilbert's curve of points. Arguments as of `z_order`."""
+    """Return the position of points on Hilbert's curve. Arguments as for `z_order`."""
     turned = [axis.copy() for axis in axes]
     for bit in reversed(range(1, bits)):
         _turn(turned, bit)
@@ -55,7 +56,7 @@ def hilbert(axes: Sequence[Codes], bits: int) -> Codes:
 
 
 def _turn(axes: list[Codes], bit: int) -> None:
-    """Turn the cubes of the next level as the bit says in which of them a point is."""
+    """Rotate the cubes of the next level; the bit selects the cube that holds a point."""
     below = _below(bit)
     first = axes[0]
     for at, axis in enumerate(axes):

@@ -1,8 +1,8 @@
-"""How the values of a column are best written down in Parquet, by a sample of them. Pure.
+"""Choice of the Parquet encoding of a column, from a sample of its values. Pure.
 
-A dictionary is best where values come again. Where most are different it takes more room than they
-do, and Arrow, which begins with one in any case, gives it up too late: just the columns that every
-query reads, keys, amounts and times, would be slow. Spec: DAT-17.
+A dictionary suits repeated values. For mostly distinct values it is larger than the values, and
+Arrow, which always begins with one, drops it too late. Keys, amounts and times, which every query
+reads, would then be slow. Spec: DAT-17.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 LEAST_ROWS = 4096
-"""Files with fewer rows are written as Arrow does by itself: to look would take longer."""
+"""Files with fewer rows keep Arrow's defaults, because sampling would take longer."""
 
 SAMPLE_ROWS = 8192
-"""Values looked at of each column, spread over the rows of one row group."""
+"""Sampled values of each column, spread over the rows of one row group."""
 
 DIFFERENT = 0.5
-"""Of the sample: where more values are different, there is no dictionary."""
+"""Share of the sample: with more distinct values, the column gets no dictionary."""
 
 RUN_ROWS, BLOCK_ROWS = 4096, 32
-"""Neighbours looked at, and how many of them DELTA_BINARY_PACKED gives one width."""
+"""Consecutive rows in the sample, and rows for which DELTA_BINARY_PACKED uses one bit width."""
 
 WORTH = 0.8
-"""Of the bits of a plain value: what a difference takes at most where differences are written."""
+"""Share of a plain value's bits: differences are written only if they need at most this much."""
 
 DELTA, LENGTHS = "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY"
 
 
 @dataclass(slots=True)
 class Encodings:
-    """What Arrow's writer is told of the leaves of columns, by their paths."""
+    """Arrow writer settings for the leaf columns, by their paths."""
 
     dictionaries: list[str] = field(default_factory=list)
-    """With a dictionary, as long as that is small."""
+    """Columns with a dictionary, as long as it is small."""
     others: dict[str, str] = field(default_factory=dict)
-    """Without one: Parquet's name of the encoding."""
+    """Columns with another encoding: Parquet's name of the encoding."""
     plain: list[str] = field(default_factory=list)
-    """Without one, as they are."""
+    """Columns with plain encoding."""
 
 
 def choose_encodings(rows: pa.Table, group_rows: int) -> Encodings | None:
-    """What suits these rows; None: whatever Arrow does by itself.
+    """Return the encodings for these rows; None for Arrow's defaults.
 
     Args:
-        rows: of one file; columns by physical name, decimals up to 18 digits to be integers.
-        group_rows: of a row group.
+        rows: rows of one file; columns by physical name. Decimals up to 18 digits become integers.
+        group_rows: rows of a row group.
     """
     if rows.num_rows < LEAST_ROWS:
         return None
     group = rows.slice(0, group_rows)
     chosen = Encodings()
     for column in group.schema:
-        # What has a dot in its name could be taken for a part of another column.
+        # Arrow could read a dot in a name as a path into another column.
         if pa.types.is_nested(column.type) or "." in column.name:
             chosen.dictionaries += leaves(column.name, column.type)
         elif not _is_mostly_different(group[column.name]):
@@ -71,7 +71,7 @@ def choose_encodings(rows: pa.Table, group_rows: int) -> Encodings | None:
 
 
 def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The paths of a column's Parquet columns."""
+    """Yield the paths of a column's Parquet columns."""
     if pa.types.is_struct(kind):
         for part in kind:
             yield from leaves(f"{path}.{part.name}", part.type)
@@ -103,7 +103,9 @@ def _encoding(column: pa.ChunkedArray) -> str | None:
 
 
 def _integers(values: pa.Array) -> NDArray[np.signedinteger[Any]] | None:
-    """The numbers that stand in the file for values, none of them NULL; None: no integers."""
+    """Return the integers that Parquet stores for the values, without NULL; None if not
+    integers.
+    """
     kind = values.type
     if pa.types.is_decimal128(kind):
         if kind.precision > 18:
@@ -124,13 +126,13 @@ def _integers(values: pa.Array) -> NDArray[np.signedinteger[Any]] | None:
 
 
 def difference_bits(numbers: NDArray[np.signedinteger[Any]]) -> float:
-    """What a number takes if the differences of neighbours are written, on average."""
+    """Return the average bits per number if differences of consecutive numbers are written."""
     with np.errstate(over="ignore"):
         differences = np.diff(numbers)
     whole = len(differences) // BLOCK_ROWS * BLOCK_ROWS
     if not whole:
         return float(8 * numbers.itemsize)
     blocks = differences[:whole].reshape(-1, BLOCK_ROWS)
-    # They overflow as Parquet's do.
+    # The subtraction overflows in the same way as Parquet's.
     spans = (blocks.max(axis=1) - blocks.min(axis=1)).view(f"u{numbers.itemsize}")
     return float(np.ceil(np.log2(spans.astype(np.float64) + 1)).mean())

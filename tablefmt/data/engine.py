@@ -1,6 +1,6 @@
-"""Expressions carried out by DuckDB over Arrow rows; the extra `sql` installs it.
+"""SQL expressions over Arrow rows, executed by DuckDB; the extra `sql` installs it.
 
-Rows go in and come out in Arrow's types; instants go in without their zone. Spec: SQL-1.
+Rows enter and leave as Arrow types. Timestamps with a zone enter as UTC without one. Spec: SQL-1.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from tablefmt.model.schema import Type
 from tablefmt.store.private_folders import PrivateFolder
 
 MEMORY_BYTES = 512 << 20
-"""What an engine may hold by default; beyond it goes to disk."""
+"""Default memory limit of an engine; beyond it, DuckDB uses temporary files."""
 
 
 _MEMORY_LEAST = 32 << 20
 
 
 class Engine:
-    """A connection for one statement, without a way to files, extensions and settings. Not to be
-    shared between threads.
+    """A connection for one statement, without access to files, extensions or settings.
 
-    Engines of one limit share one instance, and so what that limit allows: to open one takes tens
-    of milliseconds.
+    Not thread-safe. Engines of one limit share one DuckDB instance and its memory limit, because
+    opening an instance takes tens of milliseconds.
     """
 
     def __init__(self, memory_limit: int = MEMORY_BYTES) -> None:
-        """Open it.
+        """Open the engine.
 
         Args:
             memory_limit: bytes that DuckDB may hold.
@@ -49,27 +48,28 @@ class Engine:
             UnsupportedFeatureError: DuckDB is not installed.
         """
         self._error = _duckdb().Error
-        # A process that was forked has none of the threads of an engine it inherits.
+        # A forked process lacks the threads of an inherited engine.
         self.process = current_process().pid
         root = _opened(max(memory_limit, _MEMORY_LEAST) >> 20, self.process)
         self._connection = root.cursor()
         _engines.add(self)
 
     def close(self) -> None:
-        """Let go of the connection. The engine is of no use afterwards."""
+        """Close the connection. The engine cannot be used afterwards."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def evaluate(self, rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.ChunkedArray]:
-        """The value of each expression for every row, in order, as `arrow_type` of its type.
+        """Return the value of each expression for every row, in order, as `arrow_type` of its type.
 
         Args:
-            rows: columns by their handles, those used at least.
+            rows: columns by their handles; at least the columns that the expressions use.
             expressions: none of type NULL.
 
         Raises:
-            InvalidPredicateError: a value for which it has no result: overflow, division by zero, …
+            InvalidPredicateError: an expression has no result, such as overflow or division by
+                zero.
         """
         used = sorted(set().union(*(each.columns for each in expressions)))
         chosen = rows.select(used) if used else pa.table({"none": [0]})
@@ -88,14 +88,14 @@ class Engine:
         return columns
 
     def query(self, text: str, **tables: pa.Table) -> pa.Table:
-        """The rows of a query over Arrow tables. Raises as `evaluate`."""
+        """Return the rows of a query over Arrow tables. Raises as `evaluate`."""
         try:
             for name, table in tables.items():
                 self._connection.register(name, without_zones(table))
             rows: pa.Table = self._connection.sql(text).to_arrow_table()
         except self._error as error:
             if isinstance(error, _duckdb().FatalException | _duckdb().InternalException):
-                # The whole instance is of no use from now on: the next statement gets another.
+                # The whole instance is now unusable. The next statement opens another.
                 _opened.cache_clear()
             raise InvalidPredicateError(f"cannot be evaluated: {_first_line(error)}") from None
         finally:
@@ -110,13 +110,13 @@ _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @dataclass(slots=True)
 class LazyEngine:
-    """Opens an engine when the first expression needs it, one for each thread that does."""
+    """Opens an engine for each thread when its first expression needs one."""
 
     memory_limit: int = MEMORY_BYTES
     _of_thread: threading.local = field(default_factory=threading.local)
 
     def __call__(self) -> Engine:
-        """The engine, in a thread the same one each time. Raises as `Engine`."""
+        """Return the engine of this thread, always the same one. Raises as `Engine`."""
         engine: Engine | None = getattr(self._of_thread, "engine", None)
         if engine is None or engine.process != current_process().pid:
             engine = self._of_thread.engine = Engine(self.memory_limit)
@@ -124,13 +124,13 @@ class LazyEngine:
 
 
 def as_ours(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
-    """A column of the engine's as `arrow_type(kind)`."""
+    """Return a column of the engine as `arrow_type(kind)`."""
     target = arrow_type(kind)
     return column if column.type == target else column.cast(target)
 
 
 def without_zones(table: pa.Table) -> pa.Table:
-    """Instants as wall clocks of UTC, top-level columns alone: what the engine computes with."""
+    """Return top-level timestamps as UTC wall clock, the form that the engine computes with."""
     for at, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type) and column.type.tz is not None:
             plain = table.column(at).cast(pa.timestamp("us"))
@@ -139,7 +139,7 @@ def without_zones(table: pa.Table) -> pa.Table:
 
 
 def now_us() -> int:
-    """The time of a statement, µs UTC."""
+    """Return the time of a statement, in µs since 1970 UTC."""
     return time.time_ns() // 1000
 
 
@@ -148,13 +148,14 @@ _CLOSED = (
     "enable_external_access = false",
     "lock_configuration = true",
 )
-"""No text reaches a variable of Python's, a file, an extension, or these settings. Spec: SQL-6."""
+"""Settings that keep SQL text from Python variables, files, extensions and settings. Spec: SQL-6.
+"""
 
 
 @lru_cache(maxsize=4)
 def _opened(memory_mb: int, process: int | None) -> Any:
-    # Two instances must not share a folder: their files have the same names. DuckDB's own would be
-    # open to other users of the machine.
+    # Two instances must not share a folder, because their files have the same names. Other users
+    # could read DuckDB's default folder.
     folder = PrivateFolder("tablefmt-sql-")
     opened = _duckdb().connect(
         ":memory:",
@@ -165,10 +166,10 @@ def _opened(memory_mb: int, process: int | None) -> Any:
             "autoload_known_extensions": "false",
         },
     )
-    # In this order: the folder cannot be set any more once there is no access to files.
+    # The order matters: without access to files, the folder cannot be set any more.
     for setting in _CLOSED:
         opened.execute(f"SET {setting}")
-    # While the interpreter goes down, its threads would find nothing to stop them.
+    # Close before the interpreter exits, while DuckDB's threads can still be stopped.
     atexit.register(_close, opened, process, folder)
     return opened
 
@@ -176,11 +177,11 @@ def _opened(memory_mb: int, process: int | None) -> Any:
 def _close(opened: Any, process: int | None, folder: PrivateFolder) -> None:
     if current_process().pid != process:
         return
-    # What still holds an engine now, a module or a thread, would do so until the library that made
-    # it is gone.
+    # A module or a thread that still holds an engine would keep it until the DuckDB library is
+    # unloaded.
     for engine in list(_engines):
         if engine.process == process:
-            # One that a thread is using refuses to close.
+            # An engine in use by a thread refuses to close.
             with contextlib.suppress(_duckdb().Error):
                 engine.close()
     _opened.cache_clear()
@@ -189,7 +190,7 @@ def _close(opened: Any, process: int | None, folder: PrivateFolder) -> None:
 
 
 def check_engine() -> None:
-    """Say what is missing before any work is done.
+    """Raise if DuckDB is missing, before any work is done.
 
     Raises:
         UnsupportedFeatureError: DuckDB is not installed.
@@ -202,8 +203,9 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise UnsupportedFeatureError(
-            "expressions and conditions beyond comparisons of a column with constants, and MERGE, "
-            "need DuckDB: pip install 'tablefmt[sql]'",
+            "this expression needs DuckDB, which is not installed: only comparisons of a "
+            "column with "
+            "constants work without it, and MERGE does not. Run: pip install 'tablefmt[sql]'",
             ["sql:duckdb"],
         ) from None
     return duckdb

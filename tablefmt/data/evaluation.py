@@ -1,6 +1,6 @@
-"""Expressions worked out over Arrow rows: by Arrow's own functions where these are enough.
+"""Evaluation of expressions over Arrow rows, by Arrow's own functions where they suffice.
 
-They are at hand, and DuckDB takes a tenth of a second and more to load and open. Spec: SQL-1.
+Arrow is already loaded. DuckDB takes a tenth of a second or more to load and open. Spec: SQL-1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NO_RESULT = (pa.ArrowException, RecursionError, OverflowError)
 
 
 def check_carried_out(expressions: Sequence[Translated]) -> None:
-    """Say what is missing before any work is done.
+    """Raise if an expression needs DuckDB and it is missing, before any work is done.
 
     Raises:
-        UnsupportedFeatureError: one of them needs DuckDB, and it is not installed.
+        UnsupportedFeatureError: an expression needs DuckDB, and it is not installed.
     """
     if any(each.arrow is None for each in expressions):
         check_engine()
@@ -34,15 +34,15 @@ def check_carried_out(expressions: Sequence[Translated]) -> None:
 def evaluate(
     engine: Callable[[], Engine], rows: pa.Table, expressions: Sequence[Translated]
 ) -> list[pa.ChunkedArray]:
-    """The value of each expression for every row, in order, as `arrow_type` of its type.
+    """Return the value of each expression for every row, in order, as `arrow_type` of its type.
 
     Args:
-        engine: asked for only if it is needed.
-        rows: columns by their handles, those used at least.
+        engine: called only if it is needed.
+        rows: columns by their handles; at least the columns that the expressions use.
         expressions: none of type NULL.
 
     Raises:
-        InvalidPredicateError: a value for which there is no result: overflow, division by zero, …
+        InvalidPredicateError: an expression has no result, such as overflow or division by zero.
         UnsupportedFeatureError: the engine is needed and not installed.
     """
     columns = by_arrow(rows, expressions)
@@ -50,7 +50,7 @@ def evaluate(
 
 
 def by_arrow(rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.ChunkedArray] | None:
-    """The same without the engine; None if that has to be asked."""
+    """Return the same values by Arrow alone; None if the engine is needed."""
     columns = []
     for each in expressions:
         if each.arrow is None:
@@ -59,7 +59,7 @@ def by_arrow(rows: pa.Table, expressions: Sequence[Translated]) -> list[pa.Chunk
         try:
             columns.append(_column(_value(each.arrow, rows), arrow_type(each.type), rows.num_rows))
         except _NO_RESULT:
-            # Perhaps of a branch that is not taken.
+            # The error may come from a branch that SQL does not evaluate.
             return None
     return columns
 
@@ -89,14 +89,14 @@ class RowTest:
 
     schema: Schema
     condition: Translated
-    """Over one relation: the schema, with the prefix `t`."""
+    """The condition over one relation: the schema, with the prefix `t`."""
     engine: LazyEngine = field(default_factory=LazyEngine)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Whether it is TRUE, for each row. Columns have physical names.
+        """Return for each row whether the condition is TRUE. Columns have physical names.
 
         Raises:
-            InvalidPredicateError: it has no result for a row.
+            InvalidPredicateError: the condition has no result for a row.
         """
         columns = {}
         for at, column in enumerate(self.schema.fields):

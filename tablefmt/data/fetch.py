@@ -1,7 +1,7 @@
-"""Data files as Arrow's scanner gets them: what it will read is there before it asks.
+"""Data files as input of Arrow's scanner, prefetched before the scanner reads.
 
-A remote store is asked for many files at once, and for the next of them while Arrow decodes; files
-of a local disk are handed on open. Spec: DAT-4, DAT-5, ADD-7.
+Many files of a remote store are fetched in parallel, and the next ones while Arrow decodes. Files
+of a local disk are passed on open. Spec: DAT-4, DAT-5, ADD-7.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from tablefmt.data.checksum import END_BYTES, End
-from tablefmt.log.bounded_parquet import footer_of
+from tablefmt.log.bounded_parquet import check_end, footer_of
 from tablefmt.store.buffers import lent, reader_of
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
 WHOLE_BYTES = 1 << 20
-"""Remote files up to this length are fetched whole: a second round trip takes longer than that."""
+"""Remote files up to this length are fetched whole, because a second round trip takes longer."""
 
 PORTION_BYTES = 64 << 20
-"""Of remote files, held at once before Arrow decodes them; as much again is on its way."""
+"""Bytes of remote files that are held before Arrow decodes them. As many again are being fetched.
+"""
 
 PART_BYTES = 8 << 20
-"""Most that one request brings: long ranges come as several, side by side."""
+"""Most bytes of one request. Longer ranges are split into parallel requests."""
 
 GAP_BYTES = 1 << 20
-"""Ranges of one file that are no further apart are fetched as one."""
+"""Ranges of one file with at most this gap are fetched as one."""
 
 _Item = TypeVar("_Item")
 
 
 class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
-    """A file system for Arrow that holds data files of one table, by their keys."""
+    """Arrow file system with the data files of one table, by their keys."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -47,25 +48,26 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         self._ranges: dict[str, RangedFile] = {}
 
     def hold(self, path: str, size: int, end: End) -> None:
-        """Add a file, of which the end is there."""
+        """Add a file whose footer bytes are fetched. Raises ValueError: its footer is damaged."""
+        check_end(end.body)
         self._files[path] = (size, end)
 
     def is_whole(self, path: str) -> bool:
-        """Whether all of a file is there."""
+        """Return whether all bytes of a file are fetched."""
         return self._files[path][1].start == 0
 
     def footer(self, path: str) -> pq.FileMetaData:
-        """Of a file. Raises what Arrow does for one that is none."""
+        """Return the footer of a file. Raises Arrow's errors for an invalid footer."""
         return footer_of(self._files[path][1].body)
 
     def promise(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
-        """Say which ranges of a file will be read; for remote files that are not whole."""
+        """Announce the ranges of a file that will be read, for remote files that are not whole."""
         size, end = self._files[path]
         self._ranges[path] = RangedFile(self._store, path, size, end, ranges)
         return self._ranges[path]
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """What is there of it, with whatever brings the rest."""
+        """Open a file: fetched bytes come from memory, the rest from the store."""
         size, end = self._files[path]
         if end.start == 0:
             return reader_of(end.body)
@@ -77,26 +79,26 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         return held.opened()
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Let go of what was fetched of files."""
+        """Release the fetched bytes of files."""
         for path in paths:
             if path in self._ranges:
                 self._ranges[path].drop()
 
     def get_type_name(self) -> str:
-        """Arrow asks for one."""
+        """Return the type name that Arrow requires."""
         return "tablefmt"
 
     def normalize_path(self, path: str) -> str:
-        """Keys stay as they are."""
+        """Return the key unchanged."""
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo]:
-        """By the log."""
+        """Return the file information from the log."""
         kind = pyarrow.fs.FileType.File
         return [pyarrow.fs.FileInfo(path, kind, size=self._files[path][0]) for path in paths]
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("data files are read, and nothing else")
+        raise NotImplementedError("this file system is read-only")
 
     copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
     delete_root_dir_contents = get_file_info_selector = move = open_append_stream = _refuse
@@ -104,10 +106,10 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class RangedFile:
-    """A remote file, of which some ranges are promised: they come many at once, when first needed.
+    """A remote file with announced ranges, which are fetched many at once when first needed.
 
-    A range that is read to its end is let go. What was not promised is fetched by itself. Safe
-    between threads.
+    A range is released once it is read to its end. Other ranges are fetched one by one.
+    Thread-safe.
     """
 
     def __init__(
@@ -126,11 +128,11 @@ class RangedFile:
 
     @property
     def promised(self) -> int:
-        """Bytes."""
+        """Bytes in the announced ranges."""
         return sum(self._lengths)
 
     def missing(self, first: int = 0, most: int = PORTION_BYTES) -> list[int]:
-        """Parts from one on that were never there, about as long as `most` together at most."""
+        """Return parts from `first` on that were never fetched, of about `most` bytes in total."""
         chosen: list[int] = []
         length = 0
         for at in range(first, len(self._starts)):
@@ -143,23 +145,25 @@ class RangedFile:
         return chosen
 
     def wanted(self, parts: Iterable[int]) -> list[Range]:
-        """What to ask the store for."""
+        """Return the ranges of these parts, for the store."""
         return [(self._path, self._starts[at], self._lengths[at]) for at in parts]
 
     def give(self, parts: Iterable[int], bodies: Iterable[bytes | None]) -> None:
-        """What the store answered. KeyNotFoundError: the file is not there any more."""
+        """Accept the store's answer. KeyNotFoundError: the file no longer exists."""
         for at, body in zip(parts, bodies, strict=True):
             if body is None:
                 raise KeyNotFoundError(self._path)
             self._bodies[at] = body
 
     def drop(self) -> None:
-        """Let go of all that was fetched."""
+        """Release all fetched bytes."""
         with self._lock:
             self._bodies = [None] * len(self._bodies)
 
     def piece(self, start: int, stop: int) -> bytes | memoryview:
-        """Bytes from `start` on, not beyond `stop`; at least one unless the file is cut short."""
+        """Return bytes from `start`, at most up to `stop`; at least one unless the file is
+        truncated.
+        """
         if start >= self._end.start:
             return memoryview(self._end.body)[start - self._end.start : stop - self._end.start]
         at = bisect_right(self._starts, start) - 1
@@ -179,19 +183,19 @@ class RangedFile:
         return piece
 
     def opened(self) -> pa.NativeFile:
-        """For Arrow."""
+        """Return an open file for Arrow."""
         return pa.PythonFile(lent(_Reader(self)), mode="r")
 
 
 class _Reader(io.RawIOBase):
-    """One reader of a file, at a place of its own."""
+    """One reader of a file, with its own position."""
 
     def __init__(self, file: RangedFile) -> None:
         self._file = file
         self._at = 0
 
     def read(self, length: int = -1) -> bytes:
-        """The next bytes; fewer at the end."""
+        """Return the next bytes; fewer at the end."""
         size = self._file.size
         stop = size if length < 0 else min(size, self._at + length)
         pieces: list[bytes | memoryview] = []
@@ -204,26 +208,28 @@ class _Reader(io.RawIOBase):
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of any file."""
+        """Move to a position, and return it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
         self._at = base + offset
         return self._at
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
 def open_data_file(store: Store, path: str, size: int) -> pa.NativeFile:
-    """One data file of that length, read as Arrow asks. Raises KeyNotFoundError, StoreError."""
+    """Open one data file of that length, read as Arrow requests. Raises KeyNotFoundError,
+    StoreError.
+    """
     opened = store.open_file(path)
     if opened is not None:
         return opened
@@ -235,13 +241,13 @@ def open_data_file(store: Store, path: str, size: int) -> pa.NativeFile:
 
 
 def in_parts(ranges: Iterable[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
-    """First byte and length of what to ask for, ascending: near ranges as one, long ones in parts.
+    """Yield first byte and length of the requests, ascending: close ranges joined, long ones split.
 
     Pure.
 
     Args:
-        ranges: first byte and length of each, in any order.
-        stop: what lies from here on is not asked for.
+        ranges: first byte and length of each range, in any order.
+        stop: bytes from here on are not requested.
     """
     joined: list[list[int]] = []
     for start, length in sorted(ranges):
@@ -257,12 +263,12 @@ def in_parts(ranges: Iterable[tuple[int, int]], stop: int) -> Iterator[tuple[int
 def column_ranges(
     footer: pq.FileMetaData, groups: Iterable[int], names: frozenset[str] | None
 ) -> list[tuple[int, int]]:
-    """First byte and length of the chunks of top-level columns in row groups.
+    """Return first byte and length of the chunks of top-level columns in row groups.
 
     Args:
-        footer: of the file.
+        footer: footer of the file.
         groups: row groups, from 0.
-        names: of the columns; None: all.
+        names: names of the columns; None for all.
     """
     columns = footer.schema.to_arrow_schema()
     ends = list(accumulate(_leaves(field.type) for field in columns))
@@ -273,7 +279,7 @@ def column_ranges(
         for leaf in range(end - _leaves(field.type), end)
     ]
     if ends and ends[-1] != footer.num_columns:
-        # A shape of another writer's that is not understood here: everything, then.
+        # Another writer used a layout that is not understood here, so read everything.
         leaves = list(range(footer.num_columns))
     ranges = []
     for group in groups:
@@ -288,7 +294,7 @@ def column_ranges(
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """Parquet columns that a column of this type is made of."""
+    """Return the number of Parquet columns for a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if kind.num_fields == 0:
@@ -297,7 +303,10 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 def ahead(items: Callable[[], Iterator[_Item]]) -> Iterator[_Item]:
-    """The same items; the next one is made while one is used. It is let go with the iterator."""
+    """Yield the items; make the next one while the caller uses one.
+
+    The prefetched item is released with the iterator.
+    """
     remaining = items()
     pool = ThreadPoolExecutor(1, thread_name_prefix="tablefmt-read")
     try:

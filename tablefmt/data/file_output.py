@@ -1,8 +1,8 @@
-"""One Parquet file, as the engines that read it do best with it.
+"""Writer of one Parquet file, in a layout that suits its readers.
 
-Rows come in row groups of which an engine skips those that its condition rules out; decimals of up
-to 18 digits are integers, as Spark and Delta write them. There is no page index: no checksum would
-cover all of it, and the one engine that skips pages by it would not notice (decision 0021).
+Row groups are small enough for engines to skip. Decimals of up to 18 digits are integers, as Spark
+and Delta write them. There is no page index, because no checksum would cover all of it. The one
+engine that skips pages by it would not notice damage (decision 0021).
 
 Spec: DAT-1, DAT-5, DAT-9, DAT-15, DAT-16, ADD-1, ADD-7.
 """
@@ -23,18 +23,21 @@ from tablefmt.model.schema import Field, Schema, is_float, is_nested, walk
 from tablefmt.store.protocol import Store
 
 GROUP_ROWS = 128 << 10
-"""Most rows of a row group: what a reader of one row decodes, and what two readers share."""
+"""Most rows of a row group: a reader of one row decodes this many. Two readers can share a file by
+row groups.
+"""
 
 GROUP_BYTES = 128 << 20
-"""Most bytes of Arrow data of a row group, as far as rows are alike."""
+"""Approximate limit of a row group in bytes of Arrow data, assuming rows of similar width."""
 
 DICTIONARY_BYTES = 128 << 10
-"""Most bytes of a column's dictionary in a row group. Values that are mostly different take less
-room, and less time, without one; by Arrow's own bound of 1 MiB a whole row group would fit."""
+"""Most bytes of a column's dictionary in a row group. Mostly distinct values are smaller and faster
+without one. Arrow's own limit of 1 MiB would fit a whole row group.
+"""
 
 TINY_BYTES = 2048
-"""Below this a file has no compression and no dictionaries: to begin them takes longer than they
-save."""
+"""Smaller files have no compression and no dictionaries: their setup takes longer than they save.
+"""
 
 
 def write_file(
@@ -45,18 +48,18 @@ def write_file(
     stats: Sequence[Field],
     compression: str,
 ) -> dict[str, Any]:
-    """Write rows as one file; durable when it returns.
+    """Write rows as one file; durable on return.
 
     Args:
-        store: where to.
-        key: the file's.
-        rows: at least one; columns by physical name, cast and checked.
-        schema: what they are written under.
-        stats: columns to keep bounds of.
-        compression: a codec of Parquet's, by Arrow's name for it.
+        store: the store to write to.
+        key: the file's key.
+        rows: at least one row; columns by physical name, cast and checked.
+        schema: the schema of the rows.
+        stats: columns to keep bounds for.
+        compression: a Parquet codec, by Arrow's name for it.
 
     Returns:
-        The file's row of ADD-1's columns, partition values left out.
+        The file's row of ADD-1's columns, without partition values.
 
     Raises:
         StoreError: the store refused it.
@@ -74,9 +77,9 @@ def write_file(
 def _encoded(
     rows: pa.Table, statistics: bool | list[str], compression: str
 ) -> tuple[bytes, pq.FileMetaData]:
-    # What the whole buffers take is known sooner, and is no less.
+    # The total buffer size is cheaper to compute, and never smaller than nbytes.
     tiny = rows.get_total_buffer_size() <= TINY_BYTES or rows.nbytes <= TINY_BYTES
-    # The bytes of a BytesIO are had without a copy; a few are had faster from Arrow.
+    # BytesIO gives its bytes without a copy. For few bytes, Arrow's sink is faster.
     sink = pa.BufferOutputStream() if tiny else io.BytesIO()
     footers: list[pq.FileMetaData] = []
     length = group_rows(rows.num_rows, TINY_BYTES if tiny else rows.nbytes)
@@ -89,7 +92,7 @@ def _encoded(
 
 
 class _Layout(TypedDict, total=False):
-    """Of Arrow's writer: some of its settings."""
+    """Some of the settings of Arrow's writer."""
 
     compression: str | dict[str, str]
     use_dictionary: bool | list[str]
@@ -102,13 +105,13 @@ def writer_settings(
     statistics: bool | list[str],
     footers: list[pq.FileMetaData],
 ) -> dict[str, Any]:
-    """What Arrow's writer is told of every data file.
+    """Return the settings of Arrow's writer for every data file.
 
     Args:
-        chosen: as of `choose_encodings`.
-        codec: by Arrow's name for it.
-        statistics: as of `statistics_of`.
-        footers: gets the file's when the writer closes.
+        chosen: as `choose_encodings` returns them.
+        codec: the codec, by Arrow's name for it.
+        statistics: as `statistics_of` returns them.
+        footers: receives the file's footer when the writer closes.
     """
     return {
         **_layout(chosen, codec),
@@ -122,7 +125,7 @@ def writer_settings(
 
 
 def _layout(chosen: Encodings | None, codec: str) -> _Layout:
-    """What is written how: a column of differences holds nothing that could be compressed."""
+    """Return the encodings and codecs. A column of packed differences is not compressible."""
     if chosen is None:
         return {"compression": codec, "use_dictionary": codec != "none"}
     every = [*chosen.dictionaries, *chosen.others, *chosen.plain]
@@ -135,15 +138,15 @@ def _layout(chosen: Encodings | None, codec: str) -> _Layout:
 
 
 def group_rows(rows: int, width: int) -> int:
-    """Rows of each row group (DAT-16), for so many rows of so many bytes of Arrow data. Pure."""
+    """Return rows per row group (DAT-16), for `rows` rows of `width` bytes of Arrow data. Pure."""
     return max(1, min(GROUP_ROWS, rows * GROUP_BYTES // max(width, 1)))
 
 
 def statistics_of(schema: Schema, nans: Mapping[int, int]) -> bool | list[str]:
-    """The columns whose statistics may stand in the file (DAT-9); True for all.
+    """Return the columns that may have statistics in the file (DAT-9); True for all.
 
-    Statistics leave NaN out, and readers that order NaN above all, Spark among them, would drop
-    row groups that hold it.
+    Statistics ignore NaN. Readers that order NaN above all values, such as Spark, would skip row
+    groups that hold it.
     """
     nested = [f for f in schema.fields if is_nested(f.type)]
     hiding = any(is_float(kind) for f in nested for kind in walk(f.type))

@@ -1,4 +1,4 @@
-"""One Parquet file of any length, written row group by row group: never all of it in memory.
+"""Writer of one Parquet file of any length, one row group at a time, in bounded memory.
 
 Spec: DAT-5, DAT-9, DAT-16, ADD-5, ADD-7.
 """
@@ -29,7 +29,7 @@ from tablefmt.store.protocol import Store
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in order, as full row groups and a last one that may be shorter (DAT-16)."""
+    """Yield the rows in order as full row groups; the last one may be shorter (DAT-16)."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -59,23 +59,24 @@ def write_groups(
     may_be_nan: frozenset[int],
     compression: str = "zstd",
 ) -> dict[str, Any]:
-    """Write row groups as one file; durable when it returns. Two of them are in memory at most.
+    """Write row groups as one file; durable on return. At most two are in memory.
 
     Args:
-        store: where to.
-        key: the file's.
-        groups: at least one, as of `row_groups`; columns by physical name, cast and checked.
-        schema: what they are written under.
-        stats: columns to keep bounds of.
-        may_be_nan: ids of columns that are not known to hold no NaN: they get no statistics
-            (DAT-9), and so no bounds, unless all rows are one row group.
-        compression: a codec of Parquet's, by Arrow's name for it.
+        store: the store to write to.
+        key: the file's key.
+        groups: at least one, as `row_groups` yields them; columns by physical name, cast and
+            checked.
+        schema: the schema of the rows.
+        stats: columns to keep bounds for.
+        may_be_nan: ids of columns that may hold NaN. They get no statistics (DAT-9), and so no
+            bounds, unless all rows are one row group.
+        compression: a Parquet codec, by Arrow's name for it.
 
     Returns:
-        The file's row of ADD-1's columns, partition values left out.
+        The file's row of ADD-1's columns, without partition values.
 
     Raises:
-        StoreError: the store refused it. Then nothing is there.
+        StoreError: the store refused it. Then no file is left.
     """
     rest = iter(groups)
     first, second = next(rest), next(rest, None)
@@ -114,7 +115,7 @@ def _all(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Iterato
 
 
 class _Sink(io.RawIOBase):
-    """A stream that remembers how much went through it, and the end: for the checksum (ADD-7)."""
+    """Output stream that counts its bytes and keeps the last ones, for the checksum (ADD-7)."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -124,15 +125,15 @@ class _Sink(io.RawIOBase):
         self.size = 0
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Return the bytes written so far."""
         return self.size
 
     def write(self, body: Any) -> int:
-        """Hand on, and keep the last of it."""
+        """Write the bytes, and keep the last ones."""
         data = bytes(body)
         self._out.write(data)
         self.size += len(data)
@@ -143,9 +144,9 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def keep_all(self) -> None:
-        """From here on comes the footer, however long."""
+        """Keep all bytes from here on: the footer follows, of any length."""
         self._all = True
 
     def end(self) -> bytes:
-        """The last bytes: END_BYTES or more, and the whole footer."""
+        """Return the last bytes: END_BYTES or more, and the whole footer."""
         return b"".join(self._last)

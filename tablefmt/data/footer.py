@@ -1,4 +1,4 @@
-"""Data files that somebody else wrote, described for the log from their footers.
+"""Log descriptions of data files that another program wrote, from their footers.
 
 Spec: ADD-1 .. ADD-4, ADD-7, DAT-3, VAL-2.
 """
@@ -39,7 +39,7 @@ from tablefmt.model.values import encode, encode_value
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 THREADS = 8
-"""Footers read at once: enough to hide a remote store's latency."""
+"""Footers read in parallel: enough to hide a remote store's latency."""
 
 _TAIL = 64 << 10
 
@@ -53,17 +53,17 @@ def describe_files(
     metadata: Metadata,
     stats: Sequence[Field],
 ) -> AddedFiles | None:
-    """The `add` columns of these files, in their order; files without rows are left out.
+    """Return the `add` columns of these files, in their order, without files that have no rows.
 
-    Footers alone are read, and a column where its footer does not decide: a partition column whose
-    values the footer does not prove equal, a NOT NULL column that it does not prove free of NULL.
+    It reads footers only, and a column where its footer is not conclusive. These are a partition
+    column whose values are not proved equal, and a NOT NULL column that is not proved free of NULL.
 
     Args:
-        store: where they are.
+        store: the store with the files.
         keys_and_sizes: keys, and lengths in bytes as the store lists them.
-        metadata: schema and partitioning they were written under; their columns have the table's
-            types and physical names.
-        stats: columns to keep bounds of.
+        metadata: schema and partitioning of the files; columns have the table's types and physical
+            names.
+        stats: columns to keep bounds for.
 
     Raises:
         ConstraintViolationError: DAT-3, NULL in a NOT NULL column; ADD-4, a file with rows of two
@@ -80,7 +80,7 @@ def describe_files(
 
 
 class _Describer:
-    """Describes one file after the other; safe to call from several threads."""
+    """Describes one file at a time. Thread-safe."""
 
     def __init__(self, store: Store, metadata: Metadata, stats: Sequence[Field]) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class _Describer:
         self._partitions = [metadata.schema.by_id(i) for i in metadata.partition_by]
 
     def row(self, key_and_size: tuple[str, int]) -> dict[str, Any] | None:
-        """One file's row of ADD-1's columns; None if it holds no rows."""
+        """Return one file's row of ADD-1's columns; None if it holds no rows."""
         key, size = key_and_size
         footer, checksum = self._footer(key, size)
         if footer.num_rows == 0:
@@ -110,7 +110,7 @@ class _Describer:
                 length = min(size, footer_length(end))
                 end = self._store.get_range(key, size - length, length)
                 checksum = footer_checksum(end)
-            # A footer is found from the end of a file, so the end alone will do for the file.
+            # Parquet locates the footer from the file's end, so the last bytes suffice.
             return footer_of(end), checksum
         except (OSError, ValueError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
             first = str(error).splitlines()[0]
@@ -122,14 +122,14 @@ class _Describer:
             return value
         values = self._column(row, field)
         if is_float(field.type):
-            # One zero and one NaN (VAL-2).
+            # VAL-2: one zero and one NaN.
             values = pc.add(values, pa.scalar(0.0, values.type))
             values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
         distinct = pc.unique(values)
         if len(distinct) != 1:
             raise ConstraintViolationError(
                 f"data file {row['path']} holds rows of {len(distinct)} partitions of column "
-                f"{field.name!r} (rule ADD-4); nothing was written"
+                f"{field.name!r}, expected one (rule ADD-4). Nothing was written."
             )
         return encode(distinct, field.type)[0]
 
@@ -153,14 +153,14 @@ class _Describer:
             values = self._column(row, column)
             if not column.nullable and values.null_count:
                 raise ConstraintViolationError(
-                    f"column {field.name!r} is NOT NULL, and {values.null_count} of "
-                    f"{len(values)} rows of a data file are NULL there; nothing was written"
+                    f"column {field.name!r} is NOT NULL, but {values.null_count} of "
+                    f"{len(values)} rows of data file {row['path']} have NULL. Nothing was written."
                 )
             check_nested_nulls(values, column.type, field.name)
 
 
 def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
-    """The one value of all rows, encoded, if the footer proves it; else `_UNKNOWN`."""
+    """Return the one value of all rows, encoded, if the footer proves it; else `_UNKNOWN`."""
     place = _place(footer, field)
     if place is None or is_float(field.type):
         return _UNKNOWN
@@ -184,7 +184,7 @@ def _footer_value(footer: pq.FileMetaData, field: Field) -> Any:
 
 
 def _place(footer: pq.FileMetaData, field: Field) -> int | None:
-    """The leaf index of a flat top-level column."""
+    """Return the leaf index of a flat top-level column."""
     schema = footer.schema
     for at in range(len(schema)):
         column = schema.column(at)
@@ -194,7 +194,7 @@ def _place(footer: pq.FileMetaData, field: Field) -> int | None:
 
 
 def _encoded(raw: Any, kind: Type) -> Any:
-    """A raw footer value of a file that has the table's own types."""
+    """Encode a raw footer value of a file with the table's own types."""
     if raw is None:
         return None
     if isinstance(kind, Decimal):
@@ -206,7 +206,7 @@ def _encoded(raw: Any, kind: Type) -> Any:
 
 
 def _may_break(written: pa.Field, field: Field) -> bool:
-    """Whether a file whose column is `written` can hold NULL where `field` says there is none."""
+    """Return whether a file with the column `written` can hold NULL where `field` forbids it."""
     if written.nullable and not field.nullable:
         return True
     return _type_may_break(written.type, field.type)

@@ -1,4 +1,4 @@
-"""Arrow tables as frames of libraries that are not there in every installation."""
+"""Conversions of Arrow tables to data frames of optional libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tablefmt.errors import UnsupportedFeatureError
 
 
 def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
-    """A pandas frame; `arguments` are of pyarrow's to_pandas.
+    """Return a pandas DataFrame; `arguments` go to pyarrow's to_pandas.
 
     Raises:
         UnsupportedFeatureError: pandas is not installed.
@@ -23,7 +23,7 @@ def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
 
 
 def to_polars(rows: pa.Table) -> Any:
-    """A polars DataFrame; columns that polars keeps as Arrow does are not copied.
+    """Return a polars DataFrame. Columns with the same memory layout are not copied.
 
     Raises:
         UnsupportedFeatureError: polars is not installed.
@@ -36,8 +36,8 @@ def to_polars(rows: pa.Table) -> Any:
 
 
 def missing_extra(extra: str, error: ModuleNotFoundError) -> UnsupportedFeatureError:
-    """What tells how to install a library that is asked for: the extra is called like it."""
+    """Return the error for a missing library. The extra has the library's name."""
     return UnsupportedFeatureError(
-        f"{error.name or extra} is not installed: pip install 'tablefmt[{extra}]'",
+        f"{error.name or extra} is not installed. Run: pip install 'tablefmt[{extra}]'",
         [f"extra:{extra}"],
     )

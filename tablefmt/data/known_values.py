@@ -1,7 +1,7 @@
-"""Files as one Arrow dataset, with what is known of all rows of a file without its pages.
+"""Files as one Arrow dataset, with constant columns that are known without reading pages.
 
-A column that a file lacks has one value in all of its rows: that of its partition, which the log
-has, or the column's initial value. Spec: DAT-4, DAT-8, DAT-12, SCH-7.
+A column that a file lacks has one value in all its rows: its partition value from the log, or the
+column's initial value. Spec: DAT-4, DAT-8, DAT-12, SCH-7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tablefmt.model.schema import Field, Schema, is_float
 from tablefmt.store.buffers import lent
 
 THREADS = 16
-"""Footers read at once."""
+"""Footers read in parallel."""
 
 _CHECKED = ds.ParquetFragmentScanOptions(
     page_checksum_verification=True, pre_buffer=True, **THRIFT_LIMITS
@@ -34,11 +34,11 @@ _CHECKED = ds.ParquetFragmentScanOptions(
 _PLAIN = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
 
 Known = Mapping[str, pa.Scalar]
-"""By physical name, the value of a column in all rows of a file; NULL is one."""
+"""The value of a column in all rows of a file, by physical name. It may be NULL."""
 
 
 def columns_read(files: pa.Table) -> list[str]:
-    """The columns of a table of files that reading them looks at; `vector`, if any, is not said."""
+    """Return the columns of a table of files that reading needs, apart from `vector`."""
     plain = ("path", "size", "rows", "footer", "deleted")
     return [n for n in files.column_names if n in plain or n.startswith("partition.")]
 
@@ -46,18 +46,18 @@ def columns_read(files: pa.Table) -> list[str]:
 def dataset_of(
     data: DataFiles, files: pa.Table, schema: Schema, unlooked: Collection[str] = ()
 ) -> ds.FileSystemDataset:
-    """The files as an Arrow dataset over physical names.
+    """Return the files as an Arrow dataset over physical names.
 
-    A partition value that the log has is taken from there, whether or not the file has the column;
-    but NULL, and a float's, of which the log keeps less (VAL-2), only where the file lacks it. What
-    else a file lacks is the column's initial value, or NULL; narrower values are cast (DAT-12).
+    A partition value from the log replaces the file's column. A NULL, and a float, which the log
+    keeps less exactly (VAL-2), apply only if the file lacks the column. Other missing columns have
+    their initial value, or NULL. Narrower values are cast (DAT-12).
 
     Args:
         data: the bytes of the files.
-        files: `path` and `size`, and `partition.<id>` of the columns that they are partitioned by.
-        schema: the snapshot's.
-        unlooked: physical names of columns that no condition looks at; those of text may be read
-            as codes.
+        files: `path` and `size`, and `partition.<id>` of the partition columns.
+        schema: the snapshot's schema.
+        unlooked: physical names of columns that no condition reads; text columns among them may be
+            dictionary-decoded.
     """
     filesystem = pyarrow.fs.PyFileSystem(lent(data))
     initial = {
@@ -90,25 +90,27 @@ def dataset_of(
         return kind.make_fragment(path, filesystem, _guarantee(known), file_size=size)
 
     described = (*(files[name].to_pylist() for name in ("path", "size", "rows")), exact, floats)
-    # Where nothing depends on what a file lacks, no file is looked at here.
+    # If no value depends on missing columns, no footer is read here.
     with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
         fragments = list((pool.map if looks else map)(fragment, *described))
     return ds.FileSystemDataset(fragments, file_schema(schema), _PLAIN, filesystem)
 
 
 def _text_columns(schema: Schema, unlooked: frozenset[str]) -> frozenset[str]:
-    """Columns of text that may be read as codes."""
+    """Return text columns that may be read as dictionary codes."""
     return frozenset(
         field.name
         for field in file_schema(schema)
-        # Arrow would take a dot for the way into a struct.
+        # Arrow would read a dot as a path into a struct.
         if field.name in unlooked and pa.types.is_string(field.type) and "." not in field.name
     )
 
 
 def _coded(columns: Sequence[str]) -> ds.ParquetFileFormat:
-    """Of files of which Arrow reads these columns as codes, and looks the text up in its threads
-    when it makes them what the schema says."""
+    """Return a format that reads these columns as dictionary codes.
+
+    Arrow's threads decode the text when they cast to the schema.
+    """
     if not columns:
         return _PLAIN
     return ds.ParquetFileFormat(
@@ -118,18 +120,18 @@ def _coded(columns: Sequence[str]) -> ds.ParquetFileFormat:
 
 
 def known_values(fragment: ds.Fragment) -> dict[str, object]:
-    """The values that `dataset_of` knows of a file, by physical name."""
+    """Return the values that `dataset_of` knows for a file, by physical name."""
     return dict(ds.get_partition_keys(fragment.partition_expression))
 
 
 def is_known(files: pa.Table, field: Field) -> bool:
-    """Whether the log has the value of a column for these files, as one of its partition values."""
+    """Return whether the log has a column's value for these files as a partition value."""
     name = f"partition.{field.id}"
     return name in files.column_names and files[name].type == arrow_type(field.type)
 
 
 def _values(files: pa.Table, columns: Sequence[Field]) -> list[dict[str, pa.Scalar]]:
-    """Of every file the partition values."""
+    """Return the partition values of every file."""
     known: list[dict[str, pa.Scalar]] = [{} for _ in range(files.num_rows)]
     for column in columns:
         for at, value in enumerate(files[f"partition.{column.id}"]):
@@ -138,5 +140,5 @@ def _values(files: pa.Table, columns: Sequence[Field]) -> list[dict[str, pa.Scal
 
 
 def _guarantee(known: Known) -> pc.Expression:
-    """What is true of every row."""
+    """Return the expression that is true for every row of the file."""
     return reduce(operator.and_, [pc.field(name) == value for name, value in known.items()])

@@ -1,5 +1,6 @@
-"""What other engines have to know of data files before they read them: that their ends are what was
-written, and which columns each one has. Spec: ADD-7, DAT-4, DAT-5.
+"""Facts about data files that other engines need before reading: verified footers, and columns.
+
+Spec: ADD-7, DAT-4, DAT-5.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.checksum import End, read_ends
-from tablefmt.data.damage import DAMAGE, check_file, described, is_no_answer
+from tablefmt.data.damage import DAMAGE, check_file, check_masks, described, is_no_answer
 from tablefmt.data.known_values import is_known
 from tablefmt.errors import CorruptDataError, StoreError
 from tablefmt.log.bounded_parquet import footer_of
@@ -24,10 +25,10 @@ from tablefmt.model.schema import Field
 from tablefmt.store.protocol import Store
 
 GROUP_FILES = 256
-"""Files whose ends are in memory at once."""
+"""Files whose footer bytes are in memory at once."""
 
 THREADS = 4
-"""Footers read at once."""
+"""Footers decoded in parallel."""
 
 _File = tuple[str, int, int, int | None]  # evaluated at run time in 3.10
 """Path, size, rows, and the checksum of the footer if the log has it."""
@@ -35,17 +36,17 @@ _File = tuple[str, int, int, int | None]  # evaluated at run time in 3.10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlikeFiles:
-    """Files that a reader treats alike."""
+    """Files that a reader can treat alike."""
 
     files: pa.Table
-    """The log's columns of them."""
+    """The log's columns of the files."""
     columns: pa.Schema
-    """What they hold, with their physical names."""
+    """The columns of the files, with physical names."""
     known: dict[int, pa.Scalar]
-    """By field id: the value, or NULL, that the log has of a column that they lack (DAT-8)."""
+    """Values, or NULL, that the log has for columns that the files lack, by field id (DAT-8)."""
 
     def lacked(self, column: Field) -> pa.Scalar:
-        """The value that all rows have in a column that these files lack: DAT-4, DAT-8, SCH-7."""
+        """Return the constant value of a column that these files lack: DAT-4, DAT-8, SCH-7."""
         if column.id in self.known:
             return self.known[column.id]
         if column.initial is None:
@@ -54,25 +55,26 @@ class AlikeFiles:
 
 
 KeepEnd = Callable[[str, int, bytes], None]
-"""Takes the path and the length of a file, and its last bytes, which were checked."""
+"""Receives the path and the length of a file, and its verified footer bytes."""
 
 
 def alike_files(
     store: Store, files: pa.Table, columns: Sequence[Field], keep: KeepEnd | None = None
 ) -> list[AlikeFiles]:
-    """The files, sorted by what columns they have; each one's end is what was written.
+    """Return the files grouped by their columns, with verified footer bytes.
 
     Args:
-        store: where they are.
-        files: `path`, `size`, `rows`, perhaps `footer`, and the partition values.
-        columns: those that will be read.
-        keep: is told of every end.
+        store: the store with the files.
+        files: `path`, `size`, `rows`, optionally `footer`, and the partition values.
+        columns: the columns that will be read.
+        keep: called with the footer bytes of every file.
 
     Raises:
-        CorruptDataError: DAT-5, ADD-7, a file is missing, of another length or number of rows, or
-            its end is not what was written.
+        CorruptDataError: DAT-5, ADD-7: a file is missing, has another length or row count, or its
+            footer bytes do not match the checksum.
         StoreError: the store gives no answer.
     """
+    check_masks(files)
     layouts: dict[pa.Schema, int] = {}
     of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files, keep)]
     groups = []
@@ -85,7 +87,7 @@ def alike_files(
 
 
 def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Files of which no row is gone, and the others."""
+    """Return the files without deleted rows, and the others."""
     if "vector" not in files.column_names:
         return files, files.slice(0, 0)
     whole = pc.is_null(files["vector"])
@@ -116,12 +118,12 @@ def _ends(store: Store, group: Sequence[_File]) -> Sequence[End | None]:
     except StoreError as error:
         if is_no_answer(store, error):
             raise
-        # A link or a folder: one by one they tell which it is.
+        # One of the files is a link or a folder. Checking them one by one finds it.
         return [None] * len(group)
 
 
 def _layout(body: bytes, file: _File) -> pa.Schema | None:
-    """The columns by a footer; None if it is not that of the file."""
+    """Return the columns by a footer; None if the footer is not that of the file."""
     try:
         footer = footer_of(body)
         if footer.num_rows != file[2]:
@@ -145,7 +147,7 @@ def _damage(store: Store, file: _File) -> CorruptDataError:
 def _by_values(
     files: pa.Table, lacking: Sequence[Field]
 ) -> Iterator[tuple[pa.Table, dict[int, pa.Scalar]]]:
-    """Files with the values that the log has of columns that they lack."""
+    """Yield files with the log's values of the columns that they lack."""
     if not lacking:
         yield files, {}
         return

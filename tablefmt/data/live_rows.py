@@ -1,7 +1,7 @@
-"""Rows of data files with their positions, without those that are gone. Spec: DEL-1, DEL-4.
+"""Live rows of data files, with their positions. Spec: DEL-1, DEL-4.
 
-Arrow's scanner tells no positions and drops rows that a filter refuses, so here the filter only
-chooses row groups; what it says of a row is computed as a column.
+Arrow's scanner reports no positions and drops rows that fail a filter. So the filter only selects
+row groups here, and its result per row is computed as a column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tablefmt.model.positions import live_mask
 _KEEP = "\0keep"
 
 FEW = 8
-"""Of a file with fewer than one live row in so many, row groups without any are not read."""
+"""If fewer than one row in FEW is live, row groups without live rows are not read."""
 
 
 def live_batches(
@@ -39,18 +39,18 @@ def live_batches(
     located: bool = True,
     most_bytes: int | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The place of a file, and rows of it that are not gone and for which `pushed` is true.
+    """Yield the index of a file, and its live rows for which `pushed` is true.
 
     Args:
-        files: the files, every one with a path of its own.
-        rows: how many each holds.
-        widths: of each, bytes of a row of `names`, as of `row_bytes`.
-        vectors: the packed positions of each that are gone, or None.
-        names: the columns wanted.
+        files: the files, each with its own path.
+        rows: row count of each file.
+        widths: bytes of a row of `names` in each file, as `row_bytes` returns them.
+        vectors: packed positions of the deleted rows of each file, or None.
+        names: the columns to return.
         pushed: the filter, None for all rows.
-        readahead: files that are decoded before their rows are asked for: memory for latency.
-        located: POSITION comes after the columns.
-        most_bytes: decoded ahead of whoever asks for rows, at most; by default PIECE_BYTES.
+        readahead: files that are decoded ahead: memory for latency.
+        located: add the column POSITION at the end.
+        most_bytes: most bytes decoded ahead of the consumer; by default PIECE_BYTES.
 
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
@@ -101,10 +101,10 @@ def passing_batches(
     readahead: int = READAHEAD,
     most_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
+    """Yield rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
     parts = whole_parts(files, rows)
     if pushed is not None and len(list(islice(pieces(parts, widths, most_bytes), 2))) > 1:
-        # In one piece Arrow looks by itself at what can pass.
+        # For a single piece, Arrow selects the row groups itself.
         parts = passing_parts(files, pushed)
     for run in pieces(parts, widths, most_bytes):
         some = replace_fragments(files, [fragment for fragment, _ in run])
@@ -112,25 +112,25 @@ def passing_batches(
 
 
 class _Cursor:
-    """Where the rows of one file, as they come, are in it."""
+    """Position of a scan within one file, as its rows arrive."""
 
     def __init__(self, place: int, spans: Spans, chosen: NDArray[np.bool_]) -> None:
         self.place = place
         if sum(count for _, count in spans) > len(chosen):
-            raise ValueError("there are more rows than the log says")
+            raise ValueError("the file has more rows than the log says")
         self._spans = spans
         self._chosen = _joined([chosen[first : first + count] for first, count in spans])
         self._at = 0
 
     def take(self, count: int) -> NDArray[np.bool_]:
-        """Of the next rows, which are chosen; not to be changed."""
+        """Return which of the next rows are live. The caller must not modify the result."""
         self._at += count
         if self._at > len(self._chosen):
-            raise ValueError("there are more rows than the log says")
+            raise ValueError("the file has more rows than the log says")
         return self._chosen[self._at - count : self._at]
 
     def positions(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Of the rows taken last, those `kept`."""
+        """Return the positions of the rows in `kept`, among the rows taken last."""
         start = self._at - len(kept)
         return self._positions[start : self._at][kept]
 
@@ -139,9 +139,9 @@ class _Cursor:
         return _joined([np.arange(first, first + count) for first, count in self._spans])
 
     def finish(self) -> None:
-        """Every row has come."""
+        """Check that every row has arrived."""
         if self._at < len(self._chosen):
-            raise ValueError("there are fewer rows than the log says")
+            raise ValueError("the file has fewer rows than the log says")
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:

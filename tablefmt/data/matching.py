@@ -1,7 +1,7 @@
-"""Rows of a portion for which a condition is true, decoding no more than it takes to know them.
+"""Rows of a scan task for which a condition is true, with as little decoding as possible.
 
-The columns of the condition come first, and the others only of the row groups that hold a match,
-up to the last one. Where that saves nothing, all columns are decoded at once.
+The condition's columns are decoded first. The other columns follow only for row groups with a
+match, up to the last match. If that saves nothing, all columns are decoded at once.
 
 Spec: DAT-4, DEL-4, PRN-10.
 """
@@ -24,40 +24,44 @@ from tablefmt.data.scanner import POSITION, READAHEAD
 from tablefmt.model.schema import Schema
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
-"""Rows looked at first; then twice as many each time, up to the second."""
+"""Rows of the first window. Each window is twice as large as the one before, up to the second
+number.
+"""
 
 WORTH = 0.8
-"""Of the values that all columns at once have: what the condition first decodes at most, if it is
-to be faster. A second look has a price of its own."""
+"""Condition-first must decode at most this share of the values of a full decode to be faster. The
+second pass has a cost of its own.
+"""
 
 PLAIN_ROWS = 1 << 14
-"""Up to so many, the first rows of a file are read without Arrow's scanner: it decodes whole row
-groups."""
+"""Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
+groups.
+"""
 
 Test = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Says of each row whether it is wanted; never null. Columns have physical names."""
+"""Returns for each row whether it matches; never null. Columns have physical names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFilter:
-    """Which rows are wanted, over physical names.
+    """A condition on rows, over physical names.
 
-    Parquet statistics leave NaN out, and Arrow takes a row group with equal bounds for a constant;
-    so what is pushed into the scan may be wider than what is wanted (PRN-10).
+    Parquet statistics ignore NaN, and Arrow takes a row group with equal bounds for a constant. So
+    the pushed filter may be wider than the condition (PRN-10).
     """
 
     pushed: pc.Expression | None
-    """Passes every row that is wanted, in spite of the statistics."""
+    """Passes every matching row, whatever the statistics say."""
     exact: pc.Expression | Test | None = None
-    """Applied to what the scan gives; None if `pushed` is exact already."""
+    """Applied to the scan's output; None if `pushed` is already exact."""
     reads: tuple[str, ...] = ()
-    """Physical names of the columns that `exact` looks at."""
+    """Physical names of the columns that `exact` reads."""
     pushed_reads: frozenset[str] | None = None
-    """Physical names of the columns that `pushed` looks at; None: unknown."""
+    """Physical names of the columns that `pushed` reads; None: unknown."""
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """Physical names of the columns that it looks at; None: unknown."""
+        """Physical names of the columns that the condition reads; None: unknown."""
         if self.pushed is not None and self.pushed_reads is None:
             return None
         return frozenset(self.reads).union(self.pushed_reads or ())
@@ -65,7 +69,7 @@ class RowFilter:
     def needs(
         self, schema: Schema, names: Sequence[str], eager: bool = True, first: int | None = None
     ) -> Needs:
-        """What is read of files for columns of those physical names."""
+        """Return the file columns to read for the given physical names."""
         looked = self.columns
         if looked is None:
             return Needs(schema, None, self.pushed, eager)
@@ -73,11 +77,11 @@ class RowFilter:
         return Needs(schema, looked.union(names), self.pushed, eager, unlooked, first)
 
     def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows wanted of any rows, with all columns that it looks at."""
+        """Return the matching rows of any rows, given all columns that the condition reads."""
         return self.kept(batch if self.pushed is None else batch.filter(self.pushed))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows wanted of what the scan gave."""
+        """Return the matching rows of the scan's output."""
         if self.exact is None:
             return batch
         exact = self.exact
@@ -86,21 +90,24 @@ class RowFilter:
 
 @dataclass(slots=True, eq=False)
 class LookFirst:
-    """Whether the condition is looked at before other columns: portions that follow others on which
-    it saved nothing are spared the trial, twice as many each time."""
+    """Decides whether to decode the condition's columns first.
+
+    After scan tasks without a saving, the following scan tasks skip the trial, twice as many each
+    time.
+    """
 
     rows: int = field(default_factory=lambda: WINDOW_ROWS)
-    """Looked at next."""
+    """Rows of the next window."""
     _spared: int = 0
     _next_spared: int = 1
 
     def is_due(self) -> bool:
-        """Whether it is to be tried on this portion."""
+        """Return whether to try condition-first on this scan task."""
         self._spared -= self._spared > 0
         return not self._spared
 
     def judge(self, paid: bool) -> None:
-        """Take note of whether it saved anything on so many `rows`."""
+        """Record whether condition-first saved anything on `rows` rows."""
         if paid:
             self.rows, self._next_spared = min(2 * self.rows, WINDOW_MOST), 1
         else:
@@ -110,33 +117,33 @@ class LookFirst:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What is read of a portion."""
+    """Description of the rows and columns to read of a scan task."""
 
     schema: Schema
     names: Sequence[str]
-    """Physical names of the columns wanted, those of `condition.reads` first."""
+    """Physical names of the columns to return, those of `condition.reads` first."""
     condition: RowFilter
     readahead: int = READAHEAD
-    """Files that are decoded before their rows are asked for: memory for latency."""
+    """Files that are decoded ahead: memory for latency."""
     first: int | None = None
-    """No more than so many rows will be asked for; None: all."""
+    """Most rows that will be requested; None for all."""
     located: bool = False
-    """Whether POSITION comes after `names`."""
+    """True if POSITION follows `names`."""
     most_bytes: int | None = None
-    """Decoded ahead of whoever asks for rows, at most; None: PIECE_BYTES."""
+    """Most bytes decoded ahead of the consumer; None: PIECE_BYTES."""
     look_first: LookFirst = field(default_factory=LookFirst)
-    """Learns from one portion to the next."""
+    """State that carries over from one scan task to the next."""
 
 
 PlacedBatch = tuple[int, pa.RecordBatch]
-"""The place of a file, and rows of it."""
+"""Index of a file, and rows of it."""
 
 AtOnce = Callable[[Portion, Reading], Iterator[PlacedBatch]]
 """Decodes all columns together."""
 
 
 def matching(portion: Portion, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows wanted, without a place; the columns `names` come first."""
+    """Yield the matching rows without their file; the columns `names` come first."""
     condition = reading.condition
     few = reading.first is not None and reading.first <= PLAIN_ROWS
     if few and condition.pushed is None and condition.exact is None:
@@ -148,7 +155,9 @@ def matching(portion: Portion, reading: Reading) -> Iterator[pa.RecordBatch]:
 
 
 def located(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
-    """The place of a file in the portion, and rows wanted of it; POSITION comes after `names`."""
+    """Yield the index of a file in the scan task, and its matching rows; POSITION follows
+    `names`.
+    """
     return _wanted(portion, replace(reading, located=True), _live)
 
 
@@ -164,7 +173,7 @@ def _wanted(portion: Portion, reading: Reading, at_once: AtOnce) -> Iterator[Pla
 
 
 def _can_decide(portion: Portion, reading: Reading) -> bool:
-    """Whether it may pay to look at the condition first."""
+    """Return whether decoding the condition first may pay off."""
     looked = reading.condition.columns
     if not looked or portion.is_fetched:
         return False
@@ -172,8 +181,10 @@ def _can_decide(portion: Portion, reading: Reading) -> bool:
 
 
 def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatch, None, int]:
-    """The rows wanted of files from the first one on; returns how many files these are: all, if
-    few row groups hold any."""
+    """Yield the matching rows of files from the first on, and return the number of these files.
+
+    It covers all files if few row groups hold a match.
+    """
     start, paid = 0, True
     counts = portion.files["rows"].to_numpy()
     looked = reading.condition.columns or frozenset[str]()
@@ -193,7 +204,7 @@ def _condition_first(portion: Portion, reading: Reading) -> Generator[PlacedBatc
 
 
 def _positions(portion: Portion, reading: Reading) -> dict[int, NDArray[np.int64]]:
-    """Where the rows wanted are, by the place of the file; only of files that hold one."""
+    """Return the positions of matching rows by file index, for files with a match."""
     pieces: dict[int, list[NDArray[np.int64]]] = {}
     condition = replace(reading, names=reading.condition.reads, located=True)
     for place, batch in _live(portion, condition):
@@ -204,7 +215,7 @@ def _positions(portion: Portion, reading: Reading) -> dict[int, NDArray[np.int64
 
 
 def _filtered(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
-    """The rows of whole files that pass what is pushed; which file they are of is not told."""
+    """Yield the rows of whole files that pass the pushed filter, without their file."""
     rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
     ahead, most = reading.readahead, reading.most_bytes
@@ -213,10 +224,10 @@ def _filtered(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
 
 
 def _live(portion: Portion, reading: Reading) -> Iterator[PlacedBatch]:
-    """The rows that are live and pass what is pushed."""
+    """Yield the live rows that pass the pushed filter."""
     rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
-    # Without a column there would be nothing to count.
+    # A batch without columns has no row count.
     ahead, located = reading.readahead, reading.located or not names
     return live_batches(
         portion.dataset,

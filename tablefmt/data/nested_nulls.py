@@ -1,4 +1,4 @@
-"""NOT NULL inside nested columns, and bytes that are to be variants. Pure. Spec: DAT-3, SCH-6."""
+"""NOT NULL checks in nested columns, and checks of variant bytes. Pure. Spec: DAT-3, SCH-6."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.schema import Array, Map, Struct, Type, is_variant
 
 _VERSION = 1
-"""The low four bits of the first byte of its metadata."""
+"""Value of the low four bits of the first metadata byte."""
 
 
 def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
-    """DAT-3 inside structs, lists and maps; SCH-6."""
+    """Check NOT NULL in structs, lists and maps (DAT-3), and variants (SCH-6)."""
     if is_variant(kind):
         check_nested_nulls(values, VARIANT, name)
         _check_variants(values, name)
     elif isinstance(kind, Struct):
         for column in kind.fields:
-            # By place: Arrow takes a name that begins with a dot for a path.
+            # Access by index: Arrow takes a name that begins with a dot for a path.
             inner = pc.struct_field(values, [values.type.get_field_index(column.name)])
             present = pc.is_valid(values)
             if not column.nullable and pc.sum(pc.and_(pc.is_null(inner), present)).as_py():
                 raise ConstraintViolationError(
-                    f"field {name}.{column.name} is NOT NULL and NULL in the data; nothing was "
-                    "written"
+                    f"field {name}.{column.name} is NOT NULL, but the data has NULL. Nothing "
+                    f"was written; "
+                    "give it a value."
                 )
             check_nested_nulls(inner, column.type, f"{name}.{column.name}")
     elif isinstance(kind, Array):
@@ -45,15 +46,15 @@ def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
 
 
 def _check_variants(values: Any, name: str) -> None:
-    """Raises SchemaMismatchError if a value or its metadata cannot be one, going by their heads."""
+    """Check variants by their first bytes. Raises SchemaMismatchError for an invalid one."""
     present = values.filter(pc.is_valid(values))
     heads = pc.binary_slice(pc.struct_field(present, "metadata"), 0, 1)
     versions = {head[0] & 0x0F if head else None for head in pc.unique(heads).to_pylist()}
     shortest = pc.min(pc.binary_length(pc.struct_field(present, "value"))).as_py()
     if versions - {_VERSION} or shortest == 0:
         raise SchemaMismatchError(
-            f"column {name!r}: the bytes of a value are no VARIANT; make them by parse_json or "
-            "to_variant_object in Spark, or read them from a VARIANT column",
+            f"column {name!r}: a value is not a valid VARIANT. Create variants with parse_json or "
+            "to_variant_object in Spark, or read them from a VARIANT column.",
             [name],
         )
 
@@ -61,5 +62,5 @@ def _check_variants(values: Any, name: str) -> None:
 def _check_elements(inner: Any, nullable: bool, what: str) -> None:
     if not nullable and inner.null_count:
         raise ConstraintViolationError(
-            f"{what} are NOT NULL and NULL in the data; nothing was written"
+            f"{what} are NOT NULL, but the data has NULL. Nothing was written; give them a value."
         )

@@ -1,4 +1,4 @@
-"""Arrow values brought to another type at any depth, fields by name or by place. Pure."""
+"""Conversion of Arrow values to another type at any depth, fields by name or by position. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import pyarrow.compute as pc
 
 from tablefmt.data.plain_values import plain_values
 from tablefmt.model.arrow_types import is_list
+from tablefmt.model.case_folding import folded
 
 
 def relabelled(values: Any, target: pa.DataType) -> Any:
-    """The same values under the field names of `target`, whose fields have the same places.
+    """Return the values under the field names of `target`, whose fields have the same positions.
 
-    Arrow's own cast looks fields up by their names: those that have exchanged them would exchange
-    their values, and those with new ones become NULL.
+    Arrow's own cast matches fields by name. It would exchange the values of swapped names, and give
+    NULL for new names.
 
     Args:
         values: an array or a chunked array.
-        target: its type, but for names, nullability and metadata of fields.
+        target: the same type except for names, nullability and metadata of fields.
     """
     if values.type == target:
         return values
@@ -30,10 +31,11 @@ def relabelled(values: Any, target: pa.DataType) -> Any:
 
 
 def converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) -> pa.Array:
-    """The same values as another type, fields of structs by name, or by place, at any depth.
+    """Return the values as another type, with struct fields matched by name or position at any
+    depth.
 
     Raises:
-        pa.ArrowInvalid: one of them has no equal there.
+        pa.ArrowInvalid: a value has no equal in the target type.
     """
     kind = values.type
     if kind == target and not may_hide_nulls(target):
@@ -63,12 +65,12 @@ def converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) 
 def _converted_struct(
     values: pa.StructArray, target: pa.StructType, mask: pa.Array | None, by_place: bool
 ) -> pa.StructArray:
-    """Fields by name, whatever their order; missing ones are NULL."""
+    """Convert a struct: fields by name in any order; missing fields are NULL."""
     places = places_of_fields(values.type)
     fields = [target.field(i) for i in range(target.num_fields)]
     children = []
     for place, field in enumerate(fields):
-        at = place if by_place else places.get(field.name.casefold())
+        at = place if by_place else places.get(folded(field.name))
         if at is None:
             children.append(nulls(len(values), field.type))
         else:
@@ -81,8 +83,9 @@ def _converted_struct(
 
 @lru_cache(maxsize=256)
 def may_hide_nulls(kind: pa.DataType) -> bool:
-    """Whether there are fields within that are NOT NULL: Spark leaves NULL there in structs that
-    are NULL themselves, and Arrow writes no such column.
+    """Return whether a type has NOT NULL fields inside.
+
+    Spark leaves NULL in such a field of a NULL struct, and Arrow refuses to write that column.
     """
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
@@ -93,14 +96,17 @@ def may_hide_nulls(kind: pa.DataType) -> bool:
 
 
 def nulls(rows: int, shape: pa.DataType) -> pa.Array:
-    """So many NULLs. What is NOT NULL inside has an empty value: else Parquet's writer refuses."""
+    """Return `rows` NULLs.
+
+    NOT NULL fields inside get an empty value, as Parquet's writer requires.
+    """
     if not may_hide_nulls(shape):
         return pa.nulls(rows, shape)
     return pa.array([None], shape).take(pa.nulls(rows, pa.int64()).fill_null(0))
 
 
 def _filled(child: pa.Array, mask: pa.Array) -> pa.Array:
-    """The values with an empty one wherever `mask` is true."""
+    """Return the values with an empty one wherever `mask` is true."""
     empty = pa.array([None], pa.struct([pa.field("x", child.type, nullable=False)])).field(0)
     places = pc.if_else(mask, len(child), pa.array(range(len(child)), pa.int64()))
     return pa.concat_arrays([child, empty]).take(places)
@@ -109,12 +115,12 @@ def _filled(child: pa.Array, mask: pa.Array) -> pa.Array:
 def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
     kind = values.type
     if pa.types.is_integer(kind) and pa.types.is_decimal(target):
-        # Arrow asks for room for every integer of the type; what counts is these.
+        # Arrow checks the range of the integer type instead of these values.
         return values.cast(pa.decimal128(38, 0)).cast(target)
     result = values.cast(target)
     narrows = pa.types.is_floating(kind) and not pa.types.is_float64(target)
     if narrows or (pa.types.is_decimal(kind) and pa.types.is_floating(target)):
-        # Arrow rounds these without a word.
+        # Arrow rounds these values silently.
         same = pc.equal(result.cast(kind), values)
         if pa.types.is_floating(kind):
             same = pc.or_(same, pc.is_nan(values))
@@ -124,14 +130,14 @@ def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Offsets from 0, keys and items of a map array, slices too."""
+    """Return offsets from 0, keys and items of a map array, which may be a slice."""
     offsets = values.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     keys, items = (part.slice(start, end - start) for part in (values.keys, values.items))
-    # Computed even from 0: Arrow takes no slice of offsets beside a mask.
+    # Subtract even 0: Arrow accepts no slice of offsets beside a mask.
     return pc.subtract(offsets, offsets[0]), keys, items
 
 
 def places_of_fields(kind: pa.StructType) -> dict[str, int]:
-    """Places of a struct's fields by their names, case ignored."""
-    return {kind.field(i).name.casefold(): i for i in range(kind.num_fields)}
+    """Return the positions of a struct's fields by casefolded name."""
+    return {folded(kind.field(i).name): i for i in range(kind.num_fields)}

@@ -1,4 +1,4 @@
-"""Structs put over others, as MERGE does it where the source may lack fields. Pure. Spec: MRG-1."""
+"""Struct overlays for MERGE with a source that lacks fields. Pure. Spec: MRG-1."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import pyarrow.compute as pc
 
 from tablefmt.data.cast import cast_column
 from tablefmt.data.nested_nulls import check_nested_nulls
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Struct
 
 
 def overlaid(values: pa.ChunkedArray, old: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
-    """The fields that the values have, and else those that were there, at any depth.
+    """Return the given fields, and the old values of missing fields, at any depth.
 
-    Where the value is NULL, so is what comes of it; unless it lacks fields of the column's, in a
-    struct that was not NULL.
+    A NULL value gives NULL, unless its type lacks fields of the column and the old struct is not
+    NULL.
 
     Args:
-        values: structs, of a type that may lack fields of the column's.
-        old: what was there, in the column's type.
-        column: the table's.
+        values: structs of a type that may lack fields of the column.
+        old: the old values, in the column's type.
+        column: the table's column.
 
     Raises:
         SchemaMismatchError: SCH-5, a value does not fit.
-        ConstraintViolationError: DAT-3.
+        ConstraintViolationError: DAT-3, NULL in a NOT NULL field.
     """
     assert isinstance(column.type, Struct)
     merged = _overlaid(values.combine_chunks(), old.combine_chunks(), column.type)
@@ -39,9 +40,9 @@ def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
         is_null = pc.and_(is_null, old.is_null())
     children = []
     for place, column in enumerate(kind.fields):
-        # NULL wherever the struct is, whatever lies below.
+        # The field is NULL wherever the struct is, whatever its storage holds.
         child = pc.struct_field(old, [place])
-        at = field_places.get(column.name.casefold())
+        at = field_places.get(folded(column.name))
         if at is not None:
             given = pc.struct_field(values, [at])
             if isinstance(column.type, Struct) and pa.types.is_struct(given.type):
@@ -57,10 +58,10 @@ def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
 
 
 def _lacks(given: pa.StructType, target: Struct) -> bool:
-    """Whether it has no such field as one of the column's, in structs inside too."""
+    """Return whether the type lacks a field of the column, at any depth of structs."""
     field_places = _places(given)
     for column in target.fields:
-        at = field_places.get(column.name.casefold())
+        at = field_places.get(folded(column.name))
         if at is None:
             return True
         inner, kind = given.field(at).type, column.type
@@ -70,4 +71,4 @@ def _lacks(given: pa.StructType, target: Struct) -> bool:
 
 
 def _places(kind: pa.StructType) -> dict[str, int]:
-    return {kind.field(at).name.casefold(): at for at in range(kind.num_fields)}
+    return {folded(kind.field(at).name): at for at in range(kind.num_fields)}

@@ -1,7 +1,7 @@
-"""Rows at positions that are known: of each row group that holds some, as much is decoded as lies
-before the last of them. Spec: DAT-4, DEL-1.
+"""Rows at known positions, decoded only up to the last one in each row group.
 
-Arrow's scanner decodes row groups whole, and text as text before any row is left out.
+Arrow's scanner decodes whole row groups, and builds all text before it drops rows. Spec: DAT-4,
+DEL-1.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tablefmt.data.scanner import POSITION
 from tablefmt.data.side_by_side import side_by_side
 
 BATCH_ROWS = 1 << 14
-"""Decoded at once: after the last row that is wanted no more than these are."""
+"""Rows decoded at once. At most this many are decoded after the last wanted row."""
 
 FEW = 8
-"""Of that many rows, fewer than one are taken one by one."""
+"""If fewer than one row in FEW is wanted, rows are taken one by one."""
 
 THREADS = max(1, pa.cpu_count())
-"""Row groups decoded at once."""
+"""Row groups decoded in parallel."""
 
 
 class _Job(NamedTuple):
     place: int
-    """Of the file."""
+    """Index of the file."""
     group: int
-    """The row group."""
+    """Index of the row group."""
     start: int
-    """Its first position."""
+    """Position of the row group's first row."""
     positions: NDArray[np.int64]
-    """Those of the rows, in the file."""
+    """Positions of the wanted rows in the file."""
 
 
 class PickedRows:
@@ -48,11 +48,11 @@ class PickedRows:
     def __init__(
         self, files: ds.FileSystemDataset, positions: Mapping[int, NDArray[np.int64]]
     ) -> None:
-        """Look at the footers of those that hold some.
+        """Read the footers of files with wanted rows.
 
         Args:
             files: whole files.
-            positions: by the place of a file, ascending.
+            positions: ascending positions by the index of the file.
         """
         self._schema, self._filesystem = files.schema, files.filesystem
         self._fragments = list(files.get_fragments())
@@ -70,20 +70,20 @@ class PickedRows:
 
     @property
     def decoded(self) -> int:
-        """Rows that are decoded to have them."""
+        """Rows that must be decoded."""
         return sum(int(job.positions[-1]) + 1 - job.start for job in self._jobs)
 
     @property
     def of_rows(self) -> int:
-        """Rows of all the files."""
+        """Rows in all the files."""
         return sum(fragment.metadata.num_rows for fragment in self._fragments)
 
     def batches(self, names: Sequence[str], located: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The place of a file, and the rows of one of its row groups.
+        """Yield the index of a file, and the wanted rows of one of its row groups.
 
         Args:
-            names: the columns wanted.
-            located: POSITION comes after the columns.
+            names: the columns to return.
+            located: add the column POSITION at the end.
 
         Raises:
             ValueError: a file holds fewer rows. Arrow's own errors: it cannot be read.
@@ -103,7 +103,7 @@ class PickedRows:
         fragment = self._fragments[job.place]
         there = fragment.physical_schema
         if any(there.names.count(name) > 1 for name in names):
-            raise pa.ArrowInvalid("two columns have one name")
+            raise pa.ArrowInvalid("two columns of the file have the same name")
         read = [name for name in names if name in there.names]
         known = known_values(fragment)
         pieces = list(self._pieces(fragment, job, read)) if read else [_nothing(job.positions)]
@@ -116,7 +116,7 @@ class PickedRows:
     def _pieces(
         self, fragment: ds.ParquetFileFragment, job: _Job, read: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows, as the file has them."""
+        """Yield the wanted rows in the file's own types."""
         kinds = [fragment.physical_schema.field(name) for name in read]
         coded = [field.name for field in kinds if pa.types.is_dictionary(field.type)]
         start, stop = job.start, int(job.positions[-1])
@@ -137,7 +137,7 @@ class PickedRows:
                 start += batch.num_rows
                 if start > stop:
                     return
-        raise ValueError("there are fewer rows than the log says")
+        raise ValueError("the file has fewer rows than the log says")
 
 
 def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
@@ -151,5 +151,5 @@ def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
 
 
 def _nothing(positions: NDArray[np.int64]) -> pa.RecordBatch:
-    """As many rows without a column that anybody wants."""
+    """Return a batch with the right number of rows and only a placeholder column."""
     return pa.RecordBatch.from_arrays([pa.nulls(len(positions))], [POSITION])

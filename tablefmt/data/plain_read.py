@@ -1,8 +1,8 @@
-"""Rows of data files without Arrow's scanner, where its own columns are in the way.
+"""Reads of data files without Arrow's scanner, for schemas and row counts that do not suit it.
 
-The scanner adds columns called as in SCANNER_COLUMNS to every schema, and refuses a table that has
-one by such a name; and it decodes a row group at a time, however few rows are asked for. Here files
-are read one after the other, page by page. Spec: DAT-4, DAT-12, SCH-2.
+The scanner adds the columns of SCANNER_COLUMNS to every schema, and refuses a table with a column
+of the same name. It also decodes whole row groups, however few rows are requested. This module
+reads one file after another, page by page. Spec: DAT-4, DAT-12, SCH-2.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SCANNER_COLUMNS = frozenset(
 
 
 BATCH_ROWS = 1 << 16
-"""Decoded at once."""
+"""Rows decoded at once."""
 
 
 def needs_plain(schema: Schema) -> bool:
-    """Whether Arrow's scanner cannot read tables of this schema."""
+    """Return whether Arrow's scanner cannot read tables of this schema."""
     return any(field.physical in SCANNER_COLUMNS for field in schema.fields)
 
 
@@ -45,19 +45,19 @@ def plain_batches(
     pushed: pc.Expression | None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `live_batches`, for files of that schema; at most `batch_rows` are decoded at once."""
+    """Yield rows as `live_batches` does; at most `batch_rows` are decoded at once."""
     physical = file_schema(schema)
     read = None if pushed is not None else list(names)
     if read is not None:
         physical = pa.schema([physical.field(name) for name in names])
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
-            # Or Arrow would fetch all of the file before the first rows.
+            # With pre_buffer, Arrow would fetch the whole file before the first rows.
             file = pq.ParquetFile(
                 source, pre_buffer=False, page_checksum_verification=True, **THRIFT_LIMITS
             )
             if file.metadata.num_rows != rows[place]:
-                raise ValueError("there are other rows than the log says")
+                raise ValueError("the file has another number of rows than the log says")
             live = live_mask(vectors[place], rows[place])
             start, known = 0, known_values(fragment)
             for batch in file.iter_batches(batch_rows, columns=read):
@@ -74,12 +74,13 @@ def plain_batches(
 
 
 def shaped_column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
-    """A column in its type of the schema, where a file may lack it or have it narrower (DAT-12).
+    """Return a column in its type of the schema, though the file may lack it or be narrower
+    (DAT-12).
 
     Args:
-        batch: rows as a file has them.
+        batch: rows in the file's own types.
         target: the column.
-        known: as of `known_values`.
+        known: as `known_values` returns them.
     """
     at = batch.schema.get_field_index(target.name)
     if at >= 0:

@@ -1,6 +1,6 @@
-"""Values of encoded columns, as the values that they stand for: dictionaries, runs. Pure.
+"""Decoding of dictionary and run-end encoded columns to plain values. Pure.
 
-Categories of polars and pandas come as dictionaries. Spec: SCH-5.
+Categoricals of polars and pandas arrive as dictionaries. Spec: SCH-5.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.arrow_types import is_list
 
 PIECE_BYTES = 32 << 20
-"""About how much of decoded values is made at once: a dictionary of one long text and many rows is
-small, and its values are not."""
+"""Approximate bytes of values decoded at once. A dictionary of one long text with many rows is
+small, but its decoded values are not.
+"""
 
 
 @lru_cache(maxsize=256)
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values, at any depth, that a type stands for."""
+    """Return the type of the decoded values, at any depth."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _wide(plain_type(kind.value_type))
     if pa.types.is_struct(kind):
@@ -37,7 +38,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
-    """Texts repeated may take more than the 2 GB that 32 bits count."""
+    """Return a type with 64-bit offsets, because repeated text may exceed 2 GB."""
     if pa.types.is_string(kind) or pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
@@ -49,14 +50,14 @@ def plain_values(values: pa.Array) -> pa.Array:
     """Return the same values without dictionaries and runs, at any depth.
 
     Raises:
-        pa.ArrowInvalid, pa.ArrowIndexError: a place outside of its dictionary.
+        pa.ArrowInvalid, pa.ArrowIndexError: an index is outside its dictionary.
     """
     kind = values.type
     target = plain_type(kind)
     if target == kind:
         return values
     if pa.types.is_dictionary(kind):
-        # Arrow takes no views by their places.
+        # Arrow cannot take from view arrays.
         return plain_values(values.dictionary).cast(target).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
         runs = plain_values(values.values).cast(target)
@@ -83,10 +84,10 @@ def _offsets(offsets: pa.Array) -> tuple[pa.Array, int, int]:
 
 
 def decoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the same rows without dictionaries and runs, a piece at a time.
+    """Return the same rows without dictionaries and runs, decoded piece by piece.
 
     Raises:
-        SchemaMismatchError: while it is read; a place outside of its dictionary.
+        SchemaMismatchError: while it is read: an index is outside its dictionary.
     """
     fields = [field.with_type(plain_type(field.type)) for field in reader.schema]
     schema = pa.schema(fields, reader.schema.metadata)
@@ -107,21 +108,21 @@ def _pieces(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Reco
 
 
 def _check_places(values: pa.Array, name: str) -> None:
-    """Refuse places outside of a dictionary: Arrow takes them unseen."""
+    """Refuse indices outside a dictionary. Arrow accepts them unchecked."""
     if plain_type(values.type) == values.type:
         return
     try:
         values.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
         raise SchemaMismatchError(
-            f"column {name!r} is not sound Arrow data ({str(error).splitlines()[0]}); "
-            "mend or decode it first; nothing was written",
+            f"column {name!r} holds invalid Arrow data ({str(error).splitlines()[0]}). "
+            "Nothing was written; repair or decode the column first.",
             [name],
         ) from None
 
 
 def _decoded_bytes(values: pa.Array) -> int:
-    """About how many bytes the values take without dictionaries."""
+    """Return the approximate bytes of the values without dictionaries."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         if not len(values.dictionary):

@@ -1,4 +1,4 @@
-"""Files in runs that Arrow scans at once: their ends are checked, their bytes on their way.
+"""Scan tasks: runs of files that Arrow scans at once, with verified footers and prefetched bytes.
 
 Spec: DAT-4, DAT-5, ADD-7.
 """
@@ -16,7 +16,14 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from tablefmt.data.checksum import END_BYTES, End, read_ends
-from tablefmt.data.damage import DAMAGE, check_file, first_line, first_problem, is_no_answer
+from tablefmt.data.damage import (
+    DAMAGE,
+    check_file,
+    check_masks,
+    first_line,
+    first_problem,
+    is_no_answer,
+)
 from tablefmt.data.fetch import (
     PORTION_BYTES,
     WHOLE_BYTES,
@@ -34,84 +41,86 @@ from tablefmt.model.schema import Schema
 from tablefmt.store.protocol import Store
 
 GROUP_FILES = 256
-"""Most files whose ends are fetched and checked at once."""
+"""Most files whose footer bytes are fetched and checked at once."""
 
 FIRST_FILES = 4
-"""Files of the first group where perhaps not all rows are wanted; then four times as many."""
+"""Files of the first group if perhaps not all rows are wanted. Each later group is four times as
+large.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Needs:
-    """What a scan reads of files."""
+    """The columns and rows that a scan reads of files."""
 
     schema: Schema
     names: frozenset[str] | None = None
-    """Physical names of columns; None: all that there are."""
+    """Physical names of the columns; None for all."""
     pushed: pc.Expression | None = None
-    """Row groups for which it cannot be true are not read."""
+    """Row groups for which this cannot be true are not read."""
     eager: bool = True
-    """Whether all rows will be asked for: then files are fetched early."""
+    """True if all rows will be requested, so files are fetched early."""
     unlooked: frozenset[str] = frozenset()
-    """Those of `names` that no condition looks at."""
+    """Columns of `names` that no condition reads."""
     first: int | None = None
-    """No more than so many rows will be asked for; None: all."""
+    """Most rows that will be requested; None for all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Portion:
-    """Files that are scanned together."""
+    """A scan task: files that are scanned together."""
 
     start: int
-    """The place of the first file among all."""
+    """Index of the first file among all files."""
     files: pa.Table
     dataset: ds.FileSystemDataset
     data: DataFiles
     is_fetched: bool
-    """Whether what will be read is in memory already, all of it: of a remote store."""
+    """True if the file is remote and all bytes to read are already in memory."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether no row of these files is gone."""
+        """True if no row of these files is deleted."""
         return is_whole(self.files)
 
     @property
     def vectors(self) -> list[bytes | None]:
-        """Of each file the packed positions of rows that are gone."""
+        """Packed positions of deleted rows, for each file."""
         if self.is_whole:
             return [None] * self.files.num_rows
         vectors: list[bytes | None] = self.files["vector"].to_pylist()
         return vectors
 
     def row_bytes(self, names: Sequence[str]) -> list[int]:
-        """Of each file, what a row of these columns takes, more or less."""
+        """Return the approximate bytes of a row of these columns, for each file."""
         return row_bytes(self.dataset.schema, names, self.files)
 
     def slice(self, start: int, stop: int) -> Portion:
-        """The files from `start` up to `stop`, exclusive."""
+        """Return a scan task with the files from `start` up to, not including, `stop`."""
         fragments = list(self.dataset.get_fragments())[start:stop]
         dataset = replace_fragments(self.dataset, fragments)
         files = self.files.slice(start, stop - start)
         return replace(self, start=self.start + start, files=files, dataset=dataset)
 
     def drop(self) -> None:
-        """Let go of what was fetched for them."""
+        """Release the bytes fetched for the files."""
         self.data.drop(self.files["path"].to_pylist())
 
 
 def is_whole(files: pa.Table) -> bool:
-    """Whether no row of these files is gone."""
+    """Return whether no row of these files is deleted."""
     if "vector" in files.column_names:
         return bool(files["vector"].null_count == files.num_rows)
     removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
-    assert not removed, "files with rows that are gone come with their vectors"
+    assert not removed, "files with deleted rows must come with their vectors"
     return True
 
 
 def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
-    """The files in order, all of them: those that hold nothing wanted too.
+    """Yield scan tasks with all files in order, including files without wanted rows.
 
     Raises:
-        CorruptDataError: DAT-5, a file is missing, of another length, or fails its checksum.
+        CorruptDataError: DAT-5: a file is missing, has another length, or fails its checksum.
         StoreError: the store gives no answer.
     """
     if store.remote and needs.eager:
@@ -120,6 +129,7 @@ def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
 
 
 def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
+    check_masks(files)
     for start, group in _groups(store, files, needs.eager):
         sizes = list(zip(group["path"].to_pylist(), group["size"].to_pylist(), strict=True))
         data = DataFiles(store)
@@ -146,7 +156,7 @@ def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[Portion]:
 
 
 def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
-    """Runs of files, with the place of the first, whose ends fit into memory."""
+    """Yield runs of files whose footer bytes fit into memory, with the index of the first file."""
     most = GROUP_FILES if eager else FIRST_FILES
     whole = WHOLE_BYTES if store.remote else END_BYTES
     start = at = held = 0
@@ -161,7 +171,7 @@ def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, p
 
 
 def _sound_ends(store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]]) -> list[End]:
-    """The ends of files, which are what was written (ADD-7)."""
+    """Return the footer bytes of files after their check (ADD-7)."""
     ends = read_ends(store, sizes, WHOLE_BYTES if store.remote else END_BYTES)
     expected: list[int | None] = [None] * group.num_rows
     if "footer" in group.column_names:
@@ -171,7 +181,7 @@ def _sound_ends(store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]])
         if end is None or not end.is_sound(size, expected[at]):
             rows = group["rows"][at].as_py()
             problem = check_file(store, path, size, rows, deep=False, footer=expected[at])
-            raise CorruptDataError(problem or "it was damaged", key=path, rule="DAT-5")
+            raise CorruptDataError(problem or "it is damaged", key=path, rule="DAT-5")
         sound.append(end)
     return sound
 
@@ -181,7 +191,7 @@ def _unread(error: BaseException) -> str:
 
 
 def _promised(group: Portion, needs: Needs) -> list[RangedFile | None]:
-    """What will be read of each file of which not all is there."""
+    """Announce the ranges that will be read of each file that is not fetched whole."""
     files = group.files
     paths = files["path"].to_pylist()
     gone = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
@@ -194,7 +204,7 @@ def _promised(group: Portion, needs: Needs) -> list[RangedFile | None]:
 def _fetched(
     store: Store, group: Portion, promised: Sequence[RangedFile | None]
 ) -> Iterator[Portion]:
-    """A group in portions of which what will be read is in memory, if that can be."""
+    """Yield the group as scan tasks whose bytes are in memory, as far as they fit."""
     fragments = list(group.dataset.get_fragments())
     start = 0
     while start < len(fragments):
@@ -213,7 +223,7 @@ def _fetched(
 
 
 def _ranges(fragment: ds.ParquetFileFragment, needs: Needs, removed: int) -> list[tuple[int, int]]:
-    """What is read of a file of which so many rows are gone: first byte and length of each."""
+    """Return first byte and length of each range to read of a file with `removed` deleted rows."""
     part = fragment
     if needs.pushed is not None:
         part = fragment.subset(filter=needs.pushed, schema=file_schema(needs.schema))

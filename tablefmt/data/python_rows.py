@@ -1,9 +1,8 @@
 """Dicts of columns and lists of dicts as Arrow tables. Pure. Spec: DAT-2, SCH-5, SCH-7.
 
-Arrow takes 1.5 for 1 where it is told that a column is an integer, drops the time of a datetime for
-a date, and fields of a struct that it was not told of. So a type is handed to Arrow only with
-values that are of it as they are; otherwise Arrow finds a type of its own, and whether that fits
-the column is decided as for every other Arrow data.
+With an explicit type, Arrow silently converts: 1.5 to 1 for an integer, a datetime to its date. It
+also drops unknown struct fields. So Arrow gets a type only if all values already have it. Otherwise
+Arrow infers a type, and the usual rules decide whether it fits the column.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ _NUMBERS = (int, float, np.integer, np.floating)
 
 
 def is_python_rows(data: Any) -> bool:
-    """Whether data is of the kind that is read here, well made or not."""
+    """Return whether data is of a kind that this module reads, well-formed or not."""
     return isinstance(data, Mapping | list | tuple)
 
 
 def python_table(data: Any, schema: Schema | None = None) -> pa.Table:
-    """Rows that are given as Python values.
+    """Return rows of Python values as an Arrow table.
 
     Args:
         data: a dict of columns by name: lists, or arrays of numpy, pandas, polars or Arrow, of one
-            length; or a list of dicts, of which the keys of all count. A key that a dict lacks is
-            the column's default there, or NULL.
-        schema: of the table that they are for. A column of it has its type, as far as the values
-            are such values, and naive times are UTC for a timestamp; other columns have the type
-            that Arrow finds. None: all have.
+            length; or a list of dicts, whose keys are combined. A key that a dict lacks is the
+            column's default, or NULL.
+        schema: the schema of the target table. Its columns get their types if the values have them,
+            and naive times are UTC for a timestamp. Other columns get the type that Arrow infers.
+            None: Arrow infers all types.
 
     Returns:
-        The columns in the order of the keys. Of no rows without a key: the columns of `schema`.
+        The columns in the order of the keys. For no rows and no key: the columns of `schema`.
 
     Raises:
-        SchemaMismatchError: values of no one type, columns of several lengths, or it is no data.
+        SchemaMismatchError: values of mixed types, columns of different lengths, or invalid data.
     """
     if isinstance(data, Mapping):
         arrays = {_named(name): _column(name, values, schema) for name, values in data.items()}
@@ -54,8 +53,8 @@ def python_table(data: Any, schema: Schema | None = None) -> pa.Table:
     for at, row in enumerate(data):
         if not isinstance(row, Mapping):
             raise SchemaMismatchError(
-                f"row {at} of the {type(data).__name__} is a {type(row).__name__} and no dict; "
-                "rows are dicts by column name"
+                f"row {at} of the {type(data).__name__}: expected a dict by column name, got "
+                f"{type(row).__name__}"
             )
     keys = dict.fromkeys(key for row in data for key in row)
     arrays = {_named(key): _of_rows(key, data, schema) for key in keys}
@@ -64,7 +63,9 @@ def python_table(data: Any, schema: Schema | None = None) -> pa.Table:
 
 def _named(name: Any) -> str:
     if not isinstance(name, str):
-        raise SchemaMismatchError(f"{name!r:.100} is no name of a column: names are text")
+        raise SchemaMismatchError(
+            f"column name {name!r:.100}: expected text, got {type(name).__name__}"
+        )
     return name
 
 
@@ -73,7 +74,10 @@ def _table(arrays: Mapping[str, Any], rows: int, schema: Schema | None) -> pa.Ta
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
-            raise SchemaMismatchError(f"the columns have different lengths: {shown:.300}")
+            raise SchemaMismatchError(
+                f"the columns have different lengths: {shown:.300}. Give all columns the same "
+                f"length."
+            )
         return pa.table(list(arrays.values()), names=list(arrays))
     if rows or schema is None:
         empty = pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
@@ -105,7 +109,7 @@ def _column(name: str, values: Any, schema: Schema | None) -> pa.Array | pa.Chun
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _no_column(name, error) from None
     raise SchemaMismatchError(
-        f"column {name!r} is a {type(values).__name__}; give a list or an array", [name]
+        f"column {name!r}: expected a list or an array, got {type(values).__name__}", [name]
     )
 
 
@@ -116,7 +120,7 @@ def _values(name: str, values: list[Any], column: Field | None) -> pa.Array:
             try:
                 return pa.array(values, kind)
             except (pa.ArrowInvalid, OverflowError):
-                # A number out of the type's range. What it is says the type that Arrow finds.
+                # A number is out of the type's range. The inferred type describes it.
                 pass
         _check_kinds(name, values)
         return pa.array(values)
@@ -127,7 +131,7 @@ def _values(name: str, values: list[Any], column: Field | None) -> pa.Array:
 def _no_column(name: str, error: BaseException) -> SchemaMismatchError:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     return SchemaMismatchError(
-        f"the values of column {name!r} are of no one type that a column can have: {first:.300}",
+        f"the values of column {name!r} have no common type that a column can have: {first:.300}",
         [name],
     )
 
@@ -136,7 +140,7 @@ Test = Callable[[Any], bool]
 
 
 def _fit(values: Sequence[Any], kind: pa.DataType) -> bool:
-    """Whether Arrow, where it is told the type, makes exactly these values of them, or an error."""
+    """Return whether Arrow, given the type, converts the values exactly or raises an error."""
     right = _class_test(kind)
     if right is not None:
         return all(map(right, set(map(type, values)) - {type(None)}))
@@ -144,14 +148,14 @@ def _fit(values: Sequence[Any], kind: pa.DataType) -> bool:
 
 
 def _test_of(kind: pa.DataType) -> Test:
-    """The same of one value."""
+    """Return the same test for one value."""
     right = _class_test(kind)
     test = _value_test(kind) if right is None else lambda value: right(type(value))
     return lambda value: value is None or test(value)
 
 
 def _class_test(kind: pa.DataType) -> Callable[[type], bool] | None:
-    """What tells by the class of a value; None for a type where that is not enough."""
+    """Return a test of the value's class; None for a type where the class is not enough."""
     types = pa.types
     if types.is_boolean(kind):
         return lambda cls: issubclass(cls, _TRUTHS)
@@ -164,7 +168,7 @@ def _class_test(kind: pa.DataType) -> Callable[[type], bool] | None:
 
 
 def _is_class(classes: tuple[type, ...], cls: type) -> bool:
-    # A bool is an int to Python.
+    # In Python, bool is a subclass of int.
     return issubclass(cls, classes) and not issubclass(cls, _TRUTHS)
 
 
@@ -196,11 +200,11 @@ _CLASSES: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
     (pa.types.is_string, (str,)),
     (pa.types.is_binary, (bytes, bytearray, memoryview)),
 )
-"""Of types that take every value of some classes."""
+"""Types for which every value of some classes fits."""
 
 
 def _is_single(value: Any) -> bool:
-    """Not so large that the number would become infinite."""
+    """Return whether the number stays finite as a float."""
     with np.errstate(over="ignore"):
         return bool(np.isinf(np.float32(value)) == np.isinf(np.float64(value)))
 
@@ -231,11 +235,11 @@ def _map_test(kind: pa.MapType) -> Test:
 
 
 def _check_kinds(name: str, values: Sequence[Any]) -> None:
-    """Refuse values that Arrow, where it finds the type, takes for others without a word.
+    """Refuse values that Arrow would silently convert to other values by inference.
 
     Raises:
-        SchemaMismatchError: dates beside times, times with and without a zone, text beside bytes;
-            a time finer than µs.
+        SchemaMismatchError: dates beside times, times with and without a zone, text beside bytes; a
+            time finer than µs.
     """
     first: dict[str, str] = {}
     for value in _leaves(values):
@@ -244,12 +248,14 @@ def _check_kinds(name: str, values: Sequence[Any]) -> None:
             continue
         if kind != first.setdefault(_LIKE[kind], kind):
             raise SchemaMismatchError(
-                f"column {name!r} has {first[_LIKE[kind]]} and {kind}; make them one kind", [name]
+                f"column {name!r} mixes {first[_LIKE[kind]]} and {kind}. Convert all values "
+                f"to one kind.",
+                [name],
             )
         if getattr(value, "nanosecond", False):
             raise SchemaMismatchError(
-                f"column {name!r} has the time {value}, and times are kept to the microsecond; "
-                "round it first",
+                f"column {name!r} has the time {value}, but times have microsecond precision. "
+                "Round the value first.",
                 [name],
             )
 
@@ -258,7 +264,7 @@ _LIKE = {
     "a date": "time", "a time with a zone": "time", "a time without a zone": "time",
     "text": "text", "bytes": "text",
 }  # fmt: skip
-"""Which kinds are taken for one another."""
+"""Kinds that Arrow would silently convert to one another."""
 
 
 def _leaves(values: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Rows put apart by numbered ranges: in memory, and on disk as soon as they are too many."""
+"""Spill buffer of rows by numbered ranges: in memory, and on disk beyond a limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tablefmt.errors import StoreError
 
 
 class RangeSpool:
-    """What was put in, range by range. A context: what is on disk goes at its end.
+    """Rows by range. A context manager; its end removes the temporary files.
 
-    Not to be shared between threads.
+    Not thread-safe.
     """
 
     def __init__(self, ranges: int, memory_limit: int) -> None:
@@ -39,10 +39,10 @@ class RangeSpool:
             self._folder.cleanup()
 
     def put(self, rows: pa.RecordBatch, ranges: NDArray[np.int64]) -> None:
-        """Add rows, each with the number of its range; those of one range stay in order.
+        """Add rows, each with the number of its range. Rows of one range keep their order.
 
         Raises:
-            StoreError: the disk of temporary files is full.
+            StoreError: the disk for temporary files is full.
         """
         order = np.argsort(ranges, kind="stable")
         apart = rows.take(pa.array(order))
@@ -56,19 +56,19 @@ class RangeSpool:
                 self._store()
             except OSError as error:
                 raise StoreError(
-                    f"rows that wait for others could not be put aside in {tempfile.gettempdir()}"
-                    f" ({error.strerror or error}); free some space there, or set TMPDIR"
+                    f"cannot write spilled rows to {tempfile.gettempdir()}"
+                    f" ({error.strerror or error}). Free some space there, or set TMPDIR."
                 ) from error
 
     def ranges(self) -> Iterator[tuple[int, pa.Table]]:
-        """The number and the rows of each range that has any, in the order of numbers; once."""
+        """Yield the number and the rows of each non-empty range, ascending; works once."""
         for number in range(len(self._held)):
             rows = self.take(number)
             if rows is not None:
                 yield number, rows
 
     def take(self, number: int) -> pa.Table | None:
-        """The rows of a range, which are here no longer; None if it has none."""
+        """Remove and return the rows of a range; None if it has none."""
         batches = [*self._stored(number), *self._held[number]]
         self._held[number].clear()
         return pa.Table.from_batches(batches) if batches else None
@@ -88,7 +88,7 @@ class RangeSpool:
         self._size = 0
 
     def _stored(self, number: int) -> list[pa.RecordBatch]:
-        """What is on disk of a range; it goes from there."""
+        """Return the spilled rows of a range, and delete their file."""
         if self._folder is None or not self._path(number).exists():
             return []
         batches: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""Rows out of data files, through Arrow's own scanner; page checksums are always verified.
+"""Rows of data files, read through Arrow's own scanner with all page checksums verified.
 
 Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
 """
@@ -28,10 +28,10 @@ from tablefmt.store.protocol import Store
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocatedRows:
-    """Rows of one file and where they are in it."""
+    """Rows of one file with their positions in it."""
 
     file: int
-    """The place of the file among those read."""
+    """Index of the file among the files read."""
     positions: NDArray[np.int64]
     """Ascending; 0 is the first row of the file."""
     rows: pa.RecordBatch
@@ -48,30 +48,30 @@ def read_files(
     first: int | None = None,
     kept: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches in the order of `files`, with the columns asked for under their logical names.
+    """Yield batches in the order of `files`, with the requested columns under their logical names.
 
     Args:
-        store: where the files are.
-        files: live files: `path`, `size`, `rows`, and `footer` where it is known; `vector`, packed
-            positions of rows that are gone, and `deleted`, their number, where there are any.
-        schema: the snapshot's.
-        columns: columns of the answer, in order.
-        condition: rows for which it is true are kept.
-        eager: all rows will be asked for, so files of a remote store are fetched early.
-        first: no more than so many rows will be asked for; None: all.
-        kept: whoever asks keeps all batches at once.
+        store: the store with the files.
+        files: live files: `path`, `size`, `rows`, and `footer` if it is known. If rows are deleted:
+            `vector`, their packed positions, and `deleted`, their number.
+        schema: the snapshot's schema.
+        columns: columns of the result, in order.
+        condition: keep rows for which it is true.
+        eager: all rows will be requested, so files of a remote store are fetched early.
+        first: most rows that will be requested; None for all.
+        kept: the caller keeps all batches in memory at once.
 
     Raises:
-        CorruptDataError: DAT-5, a file is missing, of the wrong length, holds another number of
-            rows, or fails a checksum.
+        CorruptDataError: DAT-5: a file is missing, has another length or row count, or fails a
+            checksum.
         StoreError: a remote store cannot answer.
         InvalidPredicateError: Arrow cannot evaluate the condition on these rows.
     """
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
-    # Those of the condition first: it may name them by place.
+    # The condition's columns come first: it may name them by position.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
-    # What is decoded ahead of somebody who keeps all of it takes no memory of its own.
+    # If the caller keeps all batches, reading ahead needs no extra memory.
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
     reading = Reading(schema, names, condition, first=first, most_bytes=most)
     for portion in portions(store, files, condition.needs(schema, names, eager, first)):
@@ -96,9 +96,9 @@ def locate_rows(
     condition: RowFilter | None = None,
     readahead: int = READAHEAD,
 ) -> Iterator[LocatedRows]:
-    """The rows of `read_files`, with the file and the position of each. Takes and raises the same.
+    """Yield the rows of `read_files` with file and position. Takes and raises the same.
 
-    A file's rows come in one or more pieces, in the order of their positions. For `readahead` see
+    A file's rows arrive in one or more pieces, in the order of their positions. For `readahead` see
     `live_batches`.
     """
     answer = answer_schema(columns)
@@ -122,15 +122,15 @@ def locate_rows(
 
 
 def _check_rows(portion: Portion) -> None:
-    """DAT-5. After the scan, when Arrow has the footers."""
+    """Check row counts (DAT-5). Runs after the scan, when Arrow has the footers."""
     rows = portion.files["rows"].to_pylist()
     for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
         if fragment.metadata.num_rows != expected:
-            raise ValueError("a file does not hold the rows that the log says")
+            raise ValueError("a file has another number of rows than the log says")
 
 
 def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns under their logical names and nullability."""
+    """Return the columns under their logical names and nullability."""
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     columns = [relabelled(a, f.type) for a, f in zip(arrays, schema, strict=True)]
@@ -138,7 +138,7 @@ def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.Recor
 
 
 def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
-    """How many rows `read_files` would give. Raises the same."""
+    """Return the number of rows that `read_files` would return. Raises the same."""
     if condition is None:
         removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
         return int(pc.sum(files["rows"]).as_py() or 0) - int(removed or 0)
@@ -157,14 +157,14 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
 
 
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:
-    """What a reader sees of these columns."""
+    """Return the Arrow schema of the result for these columns."""
     return pa.schema(list(map(arrow_field, columns)))
 
 
 def _diagnosis(
     store: Store, portion: Portion, schema: Schema, condition: RowFilter, error: BaseException
 ) -> TablefmtError:
-    """Which file it was: Arrow's own message may name none. Or else it was the condition."""
+    """Return the error with the damaged file, which Arrow may not name, or for the condition."""
     if isinstance(error, TablefmtError) and is_no_answer(store, error):
         return error
     problem = first_problem(store, portion.files) or _scan_problem(portion, schema)
@@ -176,7 +176,7 @@ def _diagnosis(
 
 
 def _scan_problem(portion: Portion, schema: Schema) -> tuple[str, str] | None:
-    """What keeps a whole file from being scanned under this schema."""
+    """Return the first file that cannot be scanned under this schema, and its problem."""
     rows = portion.files["rows"].to_pylist()
     for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
         try:
@@ -195,5 +195,5 @@ def _scan_problem(portion: Portion, schema: Schema) -> tuple[str, str] | None:
 
 
 def physical_schema(schema: Schema) -> Schema:
-    """The same columns called by their physical names: for conditions on data files."""
+    """Return the schema with physical names as names, for conditions on data files."""
     return replace(schema, fields=tuple(replace(f, name=f.physical) for f in schema.fields))

@@ -1,4 +1,4 @@
-"""Live rows of data files written again, in their order, by streams: what a compaction does.
+"""Streaming rewrite of live rows of data files in their order, for compaction.
 
 Works on any thread, and in any process that sees the store. Spec: LIN-1, DAT-9, ADD-1.
 """
@@ -29,15 +29,18 @@ from tablefmt.store.protocol import Store
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """How rows of one version are written again. A value that travels to other processes."""
+    """Description of a rewrite of rows of one version.
+
+    A value that can be sent to other processes.
+    """
 
     store: Store
     transaction: str
-    """Names the folder of the new files."""
+    """Transaction that names the folder of the new files."""
     metadata: Metadata
-    """Of the version."""
+    """Metadata of the version."""
     stats: tuple[Field, ...]
-    """Columns to keep bounds of."""
+    """Columns to keep bounds for."""
 
     def in_order(
         self, files: pa.Table, prefix: str, rows_max: int | None = None
@@ -45,16 +48,17 @@ class Rewriting:
         """Write the live rows of files into one file, or into several of `rows_max` rows.
 
         Args:
-            files: of one partition, in the order in which their rows are to come; as `read_files`
-                takes them, with partition values and counts of NaN where there are some.
-            prefix: of the names of the new files.
-            rows_max: most rows of a file; None: all come into one.
+            files: files of one partition, in the order of their rows; as for `read_files`, with
+                partition values and NaN counts if there are any.
+            prefix: prefix of the names of the new files.
+            rows_max: most rows of a file; None: one file for all.
 
         Returns:
-            What was written, durable; None if no row is live.
+            The files written, durable; None if no row is live.
 
         Raises:
-            CorruptDataError: DAT-5. StoreError: the store refused a file.
+            CorruptDataError: DAT-5, a file is damaged.
+            StoreError: the store refused a file.
         """
         schema = self.metadata.schema
 
@@ -62,7 +66,7 @@ class Rewriting:
             batches = read_files(self.store, files, schema, schema.fields)
             return row_groups(physical_batches(batches, schema))
 
-        # One is read while the one before it is written.
+        # Read one group while the group before it is written.
         return self.write(
             ahead(groups), prefix, self.partition(files), self.may_be_nan(files), rows_max
         )
@@ -75,14 +79,14 @@ class Rewriting:
         may_be_nan: frozenset[int],
         rows_max: int | None = None,
     ) -> AddedFiles | None:
-        """Write row groups, columns by physical name, as of `in_order`.
+        """Write row groups, columns by physical name, as `in_order` does.
 
         Args:
-            groups: as of `row_groups`.
-            prefix: of the names of the new files.
-            partition: as of `partition`.
-            may_be_nan: as of `write_groups`.
-            rows_max: of a file.
+            groups: as `row_groups` yields them.
+            prefix: prefix of the names of the new files.
+            partition: as `partition` returns it.
+            may_be_nan: as for `write_groups`.
+            rows_max: most rows of a file; None: one file for all.
         """
         gathered, numbers = Gathered(), count()
         for file in _in_files(groups, rows_max):
@@ -94,7 +98,7 @@ class Rewriting:
         return gathered.added()
 
     def partition(self, files: pa.Table) -> dict[str, Any]:
-        """The partition that the files are in, as columns of ADD-1."""
+        """Return the partition of the files, as columns of ADD-1."""
         values = {}
         for field_id in self.metadata.partition_by:
             name = f"partition.{field_id}"
@@ -103,8 +107,9 @@ class Rewriting:
         return values
 
     def may_be_nan(self, files: pa.Table) -> frozenset[int]:
-        """The columns with bounds that hold a NaN in a live row. Those of which the log does not
-        know it are read.
+        """Return the ids of columns with bounds that hold a NaN in a live row.
+
+        Columns for which the log does not decide it are read.
         """
         unknown = [f for f in self.stats if is_float(f.type) and _nans(files, f) != 0]
         if not unknown:
@@ -118,7 +123,7 @@ class Rewriting:
 
 
 def physical_batches(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as `read_files` gives them, as data files hold them."""
+    """Convert rows of `read_files` to the form of data files."""
     shape = file_schema(schema)
     for batch in batches:
         arrays = [relabelled(a, f.type) for a, f in zip(batch.columns, shape, strict=True)]
@@ -126,7 +131,7 @@ def physical_batches(batches: Iterable[pa.RecordBatch], schema: Schema) -> Itera
 
 
 def _nans(files: pa.Table, field: Field) -> int | None:
-    """How many NaN the files hold by the log, rows that are gone included; None: unknown."""
+    """Return the files' NaN count by the log, including deleted rows; None: unknown."""
     name = f"nans.{field.id}"
     if name not in files.column_names or files[name].null_count:
         return None
@@ -134,7 +139,7 @@ def _nans(files: pa.Table, field: Field) -> int | None:
 
 
 def _in_files(groups: Iterable[pa.Table], rows_max: int | None) -> Iterator[Iterator[pa.Table]]:
-    """The groups of each file; the last of one and the first of the next may be parts."""
+    """Yield the groups of each file; a group may be split between two files."""
     rest = iter(groups)
     held: list[pa.Table] = []
 

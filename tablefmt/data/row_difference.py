@@ -1,7 +1,7 @@
-"""What is left of two multisets of rows once equal rows have cancelled.
+"""Difference of two multisets of rows, after equal rows cancel.
 
-Up to MEMORY_BYTES both are held in memory. With more they are dealt out by a hash, on disk, and of
-one of PARTS parts after the other the two are compared; so memory holds the largest part.
+Up to MEMORY_BYTES, both are held in memory. Beyond that, a hash deals them into PARTS parts on
+disk, which are compared one after another. So memory holds the largest part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tablefmt.data.row_keys import row_hashes, row_keys
 
 MEMORY_BYTES = 256 << 20
 PARTS = 64
-"""Told apart by the upper six bits of a hash."""
+"""Parts are selected by the upper six bits of a hash."""
 
 Side = list[pa.RecordBatch]
 
@@ -31,20 +31,20 @@ def row_difference(
     compared: Sequence[int],
     memory_limit: int = MEMORY_BYTES,
 ) -> Iterator[tuple[bool, pa.RecordBatch]]:
-    """Rows that went and did not come as often, then those that came and did not go as often.
+    """Yield rows that went more often than they came, then rows that came more often.
 
     Args:
         went: rows of that schema.
-        came: others.
-        schema: of both.
-        compared: places of the columns that make rows equal.
-        memory_limit: bytes of rows that are held.
+        came: rows of that schema.
+        schema: the schema of both.
+        compared: positions of the columns that decide equality.
+        memory_limit: bytes of rows in memory.
 
     Yields:
         False and rows that went; then True and rows that came. No batch is empty.
 
     Raises:
-        StoreError: the disk of temporary files is full.
+        StoreError: the disk for temporary files is full.
     """
     sides: tuple[Side, Side] = ([], [])
     streams = (iter(went), iter(came))
@@ -82,7 +82,7 @@ def _cancelled(
 
 
 def _ranks(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Of each the number of equal ones before it."""
+    """Return for each code the number of equal codes before it."""
     order = np.argsort(codes, kind="stable")
     ranks = np.empty(len(codes), np.int64)
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -98,10 +98,10 @@ def _on_disk(
     compared: Sequence[int],
     memory_limit: int,
 ) -> Iterator[tuple[bool, pa.RecordBatch]]:
-    """The same, part by part.
+    """Compare part by part on disk.
 
     Raises:
-        StoreError: the disk of temporary files is full.
+        StoreError: the disk for temporary files is full.
     """
     with contextlib.ExitStack() as spools:
         each = memory_limit // 4

@@ -1,4 +1,4 @@
-"""Row groups of files: which ones are read, where they are, and how many at once.
+"""Row groups of files: selection, positions, and the split into pieces of bounded size.
 
 Spec: DAT-4, DEL-1.
 """
@@ -15,32 +15,33 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 THREADS = 16
-"""Footers read at once."""
+"""Footers read in parallel."""
 
 PIECE_BYTES = 128 << 20
-"""Of Arrow data, as far as that is known before: Arrow decodes what it is asked for ahead of
-whoever asks for rows, and stops at 1 GiB by itself."""
+"""Approximate Arrow data of one piece. Arrow decodes ahead of its consumer, and by itself stops
+only at 1 GiB.
+"""
 
 UNKNOWN_BYTES = 16
-"""A value of text, or of what is nested, beside what it takes in the file."""
+"""Overhead of a text or nested value in memory, in bytes."""
 
 EXPANSION = 3
-"""Times its length in the file that text takes."""
+"""Assumed size of text in memory, as a multiple of its size in the file."""
 
 Spans = list[tuple[int, int]]
-"""Runs of positions: the first, and how many."""
+"""Runs of positions: the first position, and the count."""
 
 Part = tuple[ds.ParquetFileFragment, Spans]
-"""Row groups of a file, and where they are in it."""
+"""Row groups of a file, and their positions in it."""
 
 
 def whole_parts(files: ds.FileSystemDataset, rows: Sequence[int]) -> list[Part]:
-    """All of every file."""
+    """Return all row groups of every file."""
     return [(file, [(0, n)]) for file, n in zip(files.get_fragments(), rows, strict=True)]
 
 
 def passing_parts(files: ds.FileSystemDataset, pushed: pc.Expression) -> list[Part]:
-    """The row groups of every file for which a condition can be true; it takes their footers."""
+    """Return each file's row groups for which a condition can be true. It reads the footers."""
 
     def passing(fragment: ds.ParquetFileFragment) -> Part:
         part = fragment.subset(filter=pushed, schema=files.schema)
@@ -51,7 +52,7 @@ def passing_parts(files: ds.FileSystemDataset, pushed: pc.Expression) -> list[Pa
 
 
 def inhabited_part(part: Part, live: NDArray[np.bool_]) -> Part:
-    """Those row groups of a whole file that hold a row which is live."""
+    """Return the row groups of a whole file that hold a live row."""
     fragment, _ = part
     starts, counts = extents(fragment)
     if counts.sum() != len(live) or not counts.all():
@@ -64,7 +65,7 @@ def inhabited_part(part: Part, live: NDArray[np.bool_]) -> Part:
 
 
 def in_parallel(find: Callable[[ds.ParquetFileFragment], Part], files: ds.Dataset) -> list[Part]:
-    """Of every file."""
+    """Apply `find` to every file, in parallel."""
     fragments = list(files.get_fragments())
     if len(fragments) == 1:
         return [find(fragments[0])]
@@ -73,7 +74,7 @@ def in_parallel(find: Callable[[ds.ParquetFileFragment], Part], files: ds.Datase
 
 
 def extents(fragment: ds.ParquetFileFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first position of every row group of a file, and how many rows it has."""
+    """Return the first position and the row count of every row group of a file."""
     footer = fragment.metadata
     counts = np.array(
         [footer.row_group(i).num_rows for i in range(footer.num_row_groups)], np.int64
@@ -82,11 +83,11 @@ def extents(fragment: ds.ParquetFileFragment) -> tuple[NDArray[np.int64], NDArra
 
 
 def row_bytes(schema: pa.Schema, names: Sequence[str], files: pa.Table) -> list[int]:
-    """What a row of these columns takes as Arrow data, more or less, for each file.
+    """Return the approximate Arrow bytes of a row of these columns, for each file.
 
     Args:
-        schema: the columns that there are.
-        names: of those that are read.
+        schema: all columns of the files.
+        names: the columns to read.
         files: `size`, in bytes, and `rows`.
     """
     widths = [_width(schema.field(name).type) for name in names]
@@ -110,12 +111,12 @@ def _width(kind: pa.DataType) -> int | None:
 def pieces(
     parts: Sequence[Part], widths: Sequence[int], most_bytes: int | None = None
 ) -> Iterator[list[Part]]:
-    """The parts that hold anything, in order, in runs of so many bytes at most, or one row group.
+    """Yield non-empty parts in order, in runs of at most `most_bytes`, or of one row group.
 
     Args:
-        parts: none of them of the same file.
-        widths: of each, bytes of a row.
-        most_bytes: PIECE_BYTES unless given.
+        parts: at most one part of each file.
+        widths: bytes of a row, for each part.
+        most_bytes: limit; by default PIECE_BYTES.
     """
     most_bytes = most_bytes or PIECE_BYTES
     run: list[Part] = []
@@ -133,7 +134,10 @@ def pieces(
 
 
 def _cut(part: Part, most: int) -> Iterator[Part]:
-    """Parts of so many rows at most, or one row group: any two that follow each other have more."""
+    """Split a part into parts of at most `most` rows, or of one row group.
+
+    Any two consecutive parts together exceed the limit.
+    """
     fragment, spans = part
     if _rows(part) <= most:
         if spans:

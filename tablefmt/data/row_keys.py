@@ -1,7 +1,7 @@
-"""Rows as bytes: two rows have the same bytes exactly if all of their values are the same.
+"""Binary row keys: two rows have the same bytes exactly if all their values are equal.
 
-NULL is a value like others, every NaN is one value, and -0.0 is not 0.0. Maps are the same with the
-same entries in the same order. No Python object is made for a row. Pure.
+NULL equals NULL, all NaN are equal, and -0.0 differs from 0.0. Maps are equal if they have the same
+entries in the same order. No Python object is made for a row. Pure.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 _SAMPLES = 32
-"""Twice as many bytes of a value that is not of fixed width decide its hash."""
+"""Half the number of bytes of a variable-width value that enter its hash."""
 
 Bytes = NDArray[np.uint8]
-"""A row of the array a row of the table."""
+"""Two-dimensional array with one array row for each table row."""
 
 
 def row_keys(columns: Sequence[pa.Array], rows: int) -> pa.LargeBinaryArray:
-    """The bytes of each row: of fixed width first, with the lengths of all that follows."""
+    """Return the key of each row: the fixed-width bytes with all lengths, then the rest."""
     key = _Key(rows)
     for column in columns:
         key.take(column)
@@ -31,7 +31,7 @@ def row_keys(columns: Sequence[pa.Array], rows: int) -> pa.LargeBinaryArray:
 
 
 def row_hashes(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
-    """A number for each row, the same for the same row; as good as random for most."""
+    """Return a hash for each row. Equal rows have equal hashes."""
     key = _Key(rows)
     for column in columns:
         key.take(column)
@@ -39,7 +39,7 @@ def row_hashes(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
 
 
 class _Key:
-    """Parts of keys, column by column."""
+    """Builder of keys, column by column."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -47,7 +47,7 @@ class _Key:
         self._varying: list[pa.LargeBinaryArray] = []
 
     def joined(self) -> pa.LargeBinaryArray:
-        """The whole keys; none is empty."""
+        """Return the complete keys; none is empty."""
         fixed = self._fixed_bytes()
         ends = np.arange(self._rows + 1, dtype=np.int64) * fixed.shape[1]
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(fixed))]
@@ -57,7 +57,7 @@ class _Key:
         return pc.binary_join_element_wise(first, *self._varying, _NOTHING)
 
     def hashes(self) -> NDArray[np.uint64]:
-        """Of all fixed bytes, and of some of the others."""
+        """Return hashes of all fixed-width bytes, and of samples of the others."""
         fixed = self._fixed_bytes()
         factors = np.random.default_rng(0)
         hashes = np.ones(self._rows, np.uint64)
@@ -83,7 +83,7 @@ class _Key:
         return np.concatenate([np.zeros((self._rows, 1), np.uint8), *self._fixed], axis=1)
 
     def take(self, values: pa.Array) -> None:
-        """Another column."""
+        """Add a column."""
         kind = values.type
         if values.null_count:
             self._number(values.is_valid().cast(pa.uint8()))
@@ -104,7 +104,7 @@ class _Key:
             self._varying.append(values)
 
     def _number(self, values: pa.Array) -> None:
-        """Values of one width; what NULL is besides does not matter, as long as it is one thing."""
+        """Add values of one width. NULL gets constant bytes."""
         kind = values.type
         if pa.types.is_floating(kind) and pc.any(pc.is_nan(values)).as_py():
             values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), kind), values)
@@ -117,7 +117,7 @@ class _Key:
         self._fixed.append(data)
 
     def _list(self, values: pa.Array) -> None:
-        """Elements one behind the other, each with its length before it."""
+        """Add the concatenated elements of lists, each with its length before it."""
         if pa.types.is_map(values.type):
             entry = pa.struct([values.type.key_field, values.type.item_field])
             values = values.cast(pa.list_(pa.field("entries", entry, nullable=False)))

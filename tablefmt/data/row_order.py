@@ -1,7 +1,6 @@
-"""The order that a clustering gives rows: by a curve through columns, or by one after another.
+"""Row order of a clustering: along a curve through columns, or by one column after another.
 
-What it goes by is learnt from a sample; from then on any rows can be placed, wherever they are.
-Spec: CMP-5.
+The order is learnt from a sample. After that, it can place any rows in any process. Spec: CMP-5.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ ZORDER, HILBERT, LINEAR = "zorder", "hilbert", "linear"
 CURVES = (ZORDER, HILBERT, LINEAR)
 
 SAMPLE_ROWS = 200_000
-"""Rows that an order is learnt from, at most, about."""
+"""Approximate limit of the rows in a sample."""
 
 _WALK = {ZORDER: z_order, HILBERT: hilbert}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """How values of one column become coordinates: as many rows of the sample in every step."""
+    """Mapping of one column's values to coordinates, with equally many sample rows in each step."""
 
     bounds: pa.Array
-    """Values, ascending and different."""
+    """Distinct values, ascending."""
     codes: Codes
-    """Of each the coordinate; values below all of them have 0."""
+    """The coordinate of each bound. Values below all bounds have 0."""
 
     def place(self, values: pa.Array) -> Codes:
-        """The coordinates of values."""
+        """Return the coordinates of values."""
         places = places_in(values, self.bounds)
         codes: Codes = np.append(self.codes, np.zeros(2, np.uint64))[places]
         return codes
 
 
 def learn_axis(values: pa.Array, bits: int) -> Axis:
-    """The axis that a sample, as of `sortable`, tells of."""
+    """Learn an axis from sample values, as `sortable` returns them."""
     ordered = values.take(pa.array(sort_places([values])))
     known = ordered.slice(ordered.null_count)
     if len(known) == 0:
         return Axis(known, np.zeros(0, np.uint64))
     encoded = known.dictionary_encode()
     firsts = np.unique(encoded.indices.to_numpy(), return_index=True)[1]
-    # NULL and what is below all of the sample have the place before them all.
+    # NULL and values below the whole sample have the first coordinate.
     share = (firsts + ordered.null_count + 1) / (len(ordered) + 1)
     codes = np.floor(share * ((1 << bits) - 1)).astype(np.uint64)
     kept = np.unique(codes, return_index=True)[1]
@@ -60,22 +59,22 @@ def learn_axis(values: pa.Array, bits: int) -> Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOrder:
-    """Places rows, by a sample of them. A value that travels to other processes."""
+    """Placement of rows, learnt from a sample. A value that can be sent to other processes."""
 
     by: tuple[Field, ...]
     curve: str
     axes: tuple[Axis, ...]
-    """None for a linear order."""
+    """Empty for a linear order."""
     splits: tuple[pa.Array, ...]
-    """Where ranges begin, but for the first: values of what `keys` gives, sorted."""
+    """Sorted keys at which the ranges begin, except the first range."""
 
     @property
     def count(self) -> int:
-        """How many ranges there are."""
+        """Number of ranges."""
         return len(self.splits[0]) + 1
 
     def keys(self, rows: Any) -> list[pa.Array]:
-        """What rows, columns by physical name, are sorted by."""
+        """Return the sort keys of rows with columns by physical name."""
         columns = key_columns(rows, self.by)
         if self.curve == LINEAR:
             return columns
@@ -84,24 +83,24 @@ class RowOrder:
         return [pa.array(_WALK[self.curve](placed, bits))]
 
     def ranges(self, rows: Any) -> NDArray[np.int64]:
-        """The number of the range that each row is in."""
+        """Return the number of the range of each row."""
         if len(self.splits[0]) == 0:
             return np.zeros(rows.num_rows, np.int64)
         return ranges_of(self.keys(rows), self.splits)
 
     def sorted(self, rows: pa.Table) -> pa.Table:
-        """The rows in order; those with equal keys as they came."""
+        """Return the rows in order. Rows with equal keys keep their order."""
         return rows.take(pa.array(sort_places(self.keys(rows))))
 
 
 def learn_order(sample: pa.Table, by: Sequence[Field], curve: str, ranges: int) -> RowOrder:
-    """The order that a sample tells of, in so many ranges that are about alike.
+    """Learn the order from a sample, with `ranges` ranges of about equal size.
 
     Args:
-        sample: rows, at least the columns of `by`, under their physical names.
-        by: one flat column or more.
+        sample: rows with at least the columns of `by`, by physical name.
+        by: one or more flat columns.
         curve: one of CURVES.
-        ranges: from 1 on.
+        ranges: 1 or more.
     """
     fields = tuple(by)
     axes: tuple[Axis, ...] = ()

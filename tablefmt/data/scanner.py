@@ -1,6 +1,6 @@
-"""How Arrow's scanner is asked: out of which memory, and which text it reads as codes.
+"""Settings of Arrow's scanner: memory pool, and text columns to read as dictionary codes.
 
-Spec: DAT-4. A reader sees none of it: columns have the types of the schema.
+Spec: DAT-4. Results do not depend on them: columns have the types of the schema.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 POSITION = "\0position"
-"""The last column of a batch, where it is asked for. No column of a table can be called so
-(SCH-2)."""
+"""Name of the last column of a batch with positions. No table column can have it (SCH-2)."""
 
 READAHEAD = 2
-"""Files: two keep all cores busy, and Arrow's own four take half as much memory again."""
+"""Files decoded ahead. Two keep all cores busy; Arrow's default of four takes half as much memory
+again.
+"""
 
 CODED_BYTES = 2
-"""Most bytes a value for which text is read as codes: those of a few thousand values."""
+"""Text is read as codes if a value takes at most this many bytes, as with a few thousand distinct
+values.
+"""
 
 CODED_ROWS = 1 << 15
-"""Fewer rows of a file are read sooner than somebody finds out how."""
+"""Files with fewer rows are read faster without this analysis."""
 
 _CODES = frozenset({"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"})
-"""Encodings from which Arrow makes codes; it fails on others, whatever comes before them."""
+"""Encodings from which Arrow can make codes. It fails on others, even after these."""
 
 
 def scanner(
@@ -36,14 +39,14 @@ def scanner(
     computed: Mapping[str, pc.Expression] | None = None,
     readahead: int = READAHEAD,
 ) -> ds.Scanner:
-    """A scan of columns, and of expressions after them.
+    """Return a scan of columns, followed by computed expressions.
 
     Args:
         files: the files.
-        names: of columns.
-        pushed: rows for which it is true are kept; None: all.
-        computed: more columns, by name.
-        readahead: files that are decoded before their rows are asked for.
+        names: names of the columns.
+        pushed: keep rows for which it is true; None: all.
+        computed: additional columns, by name.
+        readahead: files that are decoded ahead.
     """
     columns = {name: pc.field(name) for name in names}
     return files.scanner(
@@ -55,13 +58,13 @@ def scanner(
 
 
 def coded_columns(footer: pq.FileMetaData, names: Collection[str]) -> list[str]:
-    """Those columns of text that are best read as codes, because they have few values.
+    """Return the text columns that are best read as codes, because they have few distinct values.
 
-    Arrow puts text together value by value, which takes twice as long.
+    Arrow assembles text value by value, which takes twice as long.
 
     Args:
-        footer: of the file.
-        names: of top-level columns of text that no condition looks at.
+        footer: footer of the file.
+        names: top-level text columns that no condition reads.
     """
     if not footer.num_row_groups:
         return []
@@ -87,22 +90,24 @@ def _has_few_values(chunk: pq.ColumnChunkMetaData) -> bool:
 def replace_fragments(
     dataset: ds.FileSystemDataset, fragments: Sequence[ds.ParquetFileFragment]
 ) -> ds.FileSystemDataset:
-    """The same kind of dataset over other files."""
+    """Return a dataset of the same kind over other files."""
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
 def keep_rows(columns: Sequence[pa.Array], mask: pa.BooleanArray) -> list[pa.Array]:
-    """The rows for which `mask` is true. Of a whole batch Arrow takes them by number, which takes
-    twice as long."""
+    """Return the rows for which `mask` is true.
+
+    For a whole batch, Arrow would take the rows by index, which takes twice as long.
+    """
     pool = _pool()
     return [pc.filter(column, mask, memory_pool=pool) for column in columns]
 
 
 def _pool() -> pa.MemoryPool:
-    """The allocator of the C library instead of mimalloc, Arrow's default; or whichever is set.
+    """Return the C library's allocator instead of Arrow's default mimalloc, or the allocator set.
 
-    It gives what one batch needed to the next. Mimalloc asks the system for most of it anew, and
-    zeroing that takes a fifth of a scan.
+    It reuses the memory of one batch for the next. Mimalloc requests most of it from the system
+    again, and zeroing takes a fifth of a scan.
     """
     chosen = pa.default_memory_pool()
     return pa.system_memory_pool() if chosen.backend_name == "mimalloc" else chosen

@@ -1,4 +1,4 @@
-"""Which columns and rows a reader asks for, checked against a schema."""
+"""Requested columns and rows, checked against a schema."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Condition = Union[str, Filters, pc.Expression, None]  # noqa: UP007 - evaluated 
 
 
 def chosen_columns(schema: Schema, names: Sequence[str] | None) -> list[Field]:
-    """The columns of those names, in the order given; all for None.
+    """Return the columns of those names, in the order given; all for None.
 
     Raises:
-        SchemaMismatchError: a name that is not there.
+        SchemaMismatchError: a name is not in the schema.
     """
     if names is None:
         return list(schema.fields)
@@ -54,25 +54,25 @@ class RowSelection:
     """Rows that a condition selects, as far as it is understood."""
 
     predicate: Predicate | None = None
-    """TRUE for every row selected: what prunes files. None: nothing is known of them."""
+    """TRUE for every selected row; used for pruning files. None: unknown."""
     rows: RowFilter | None = None
-    """None selects every row."""
+    """Row filter; None selects every row."""
     exact: bool = True
-    """`predicate` is TRUE for no other row; None then stands for every row."""
+    """True if `predicate` selects exactly these rows; None then selects every row."""
     columns: frozenset[int] | None = None
-    """Ids of the columns that an inexact condition goes by, and by nothing else; None: unknown."""
+    """Ids of the only columns that decide an inexact condition; None: unknown."""
 
 
 def select_rows(where: Condition, schema: Schema) -> RowSelection:
-    """The rows of a condition; all for None.
+    """Return the selection of a condition; all rows for None.
 
-    Text beyond comparisons of one column with constants is left to the engine. Of it, and of a
-    pyarrow expression, the parts that are understood prune (PRN-3, PRN-15). Filter tuples are
-    understood as a whole.
+    Text beyond comparisons of one column with constants goes to the SQL engine. For text and
+    pyarrow expressions, the parts that are understood prune files (PRN-3, PRN-15). Filter tuples
+    are understood completely.
 
     Raises:
         InvalidPredicateError: text that cannot be parsed, tuples or an expression that do not fit
-            the columns, or none of these.
+            the columns, or another type.
         UnsupportedFeatureError: text that cannot be evaluated exactly, or only by an engine that is
             not installed; or a pyarrow expression on a table with renamed columns.
     """
@@ -91,7 +91,7 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
         raise no_condition(where)
     if any(f.name != f.physical for f in schema.fields):
         raise UnsupportedFeatureError(
-            "a pyarrow expression cannot be used on a table with renamed columns; give SQL text",
+            "a pyarrow expression cannot be used on a table with renamed columns. Use SQL text.",
             ["where:expression-renamed"],
         )
     try:
@@ -107,9 +107,9 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
 
 
 def no_condition(where: object) -> InvalidPredicateError:
-    """The error of a `where` that is of no kind of condition."""
+    """Return the error for a `where` of an unsupported type."""
     return InvalidPredicateError(
-        f"where is {where!r:.100}: expected SQL text, filter tuples like "
+        f"where={where!r:.100}: expected SQL text, filter tuples like "
         f'[("id", ">", 1)] or a pyarrow.compute.Expression, got {type(where).__name__}'
     )
 
@@ -130,7 +130,7 @@ def _by_engine(where: str, schema: Schema) -> RowSelection:
 
 
 def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
-    """What selects the rows for which the predicate is TRUE."""
+    """Return the filter for rows for which the predicate is TRUE."""
     names = physical_schema(schema)
     exact, pushed = to_arrow_expression(predicate, names), to_scan_expression(predicate, names)
     seen = _physical(predicate, schema)
@@ -140,12 +140,12 @@ def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
 
 
 def _physical(predicate: Predicate, schema: Schema) -> frozenset[str]:
-    """The columns that it looks at."""
+    """Return the physical names of the columns that the predicate reads."""
     return frozenset(schema.by_id(i).physical for i in fields(predicate))
 
 
 def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:
-    """An expression of the user's own: pushed into the scan unless it looks at floats."""
+    """Return the filter for a user's expression: pushed into the scan unless it reads floats."""
     if not any(is_float(kind) for field in schema.fields for kind in walk(field.type)):
         return RowFilter(where)
     reads = list(schema.fields) if _names_places(where) else _columns_of(where, schema)
@@ -155,8 +155,9 @@ def _filter_by(where: pc.Expression, schema: Schema) -> RowFilter:
 
 
 def _names_places(where: pc.Expression) -> bool:
-    """Whether a column is named by its place, as pc.field(1): then all have to be there. Arrow
-    tells by not writing it down.
+    """Return whether a column is named by index, as pc.field(1); then all columns are needed.
+
+    Arrow cannot serialize such an expression.
     """
     try:
         where.__reduce__()
@@ -166,7 +167,7 @@ def _names_places(where: pc.Expression) -> bool:
 
 
 def _columns_of(where: pc.Expression, schema: Schema) -> list[Field]:
-    """The columns an expression needs: Arrow tells by refusing it when one is missing."""
+    """Return the columns an expression needs: Arrow refuses it if one of them is missing."""
     columns = file_schema(schema)
     needed = []
     for at, field in enumerate(schema.fields):

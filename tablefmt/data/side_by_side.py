@@ -1,4 +1,4 @@
-"""Work on one thing after the other, several at once."""
+"""Parallel execution of jobs with ordered results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _R = TypeVar("_R")
 
 
 def side_by_side(work: Callable[[_J], _R], jobs: Iterator[_J], most: int) -> Iterator[_R]:
-    """The results in order; of jobs, at most `most` are there at once, each in a thread.
+    """Yield the results in order; at most `most` jobs run at once, each in a thread.
 
-    If one fails, those begun are finished before the exception leaves. One alone takes no thread.
+    If a job fails, running jobs finish before the exception is raised. A single job uses no thread.
     """
     first, second = next(jobs, None), next(jobs, None)
     if first is None or second is None:

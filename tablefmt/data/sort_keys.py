@@ -1,7 +1,7 @@
 """Values of any flat column in a form that sorts as Spark orders them. Pure.
 
-NULL comes first, the two zeros are one value, NaN is above all numbers, text goes by its bytes.
-Spec: CMP-5.
+NULL comes first, the two zeros are equal, NaN is above all numbers, text sorts by bytes. Spec:
+CMP-5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Places = NDArray[np.int64]
 
 
 def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The same order in values that Arrow compares so: integers where that can be."""
+    """Return values that Arrow sorts in this order: integers if possible."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
@@ -29,7 +29,7 @@ def sortable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64] | None:
-    """Numbers in the order of the values; anything for NULL. None: it goes without."""
+    """Return integers in the order of the values, arbitrary for NULL; None if not applicable."""
     kind = values.type
     if pa.types.is_floating(kind):
         return _of_floats(values.cast(pa.float64()))
@@ -52,7 +52,7 @@ def _numbers(values: pa.Array) -> NDArray[np.int64] | None:
 
 
 def _of_floats(values: pa.Array) -> NDArray[np.int64]:
-    """The bits of floats, turned so that they rise with the values."""
+    """Return the bits of floats, flipped so that they ascend with the values."""
     floats = values.fill_null(0.0).to_numpy() + 0.0
     floats = np.where(np.isnan(floats), np.nan, floats)
     bits = floats.view(np.int64)
@@ -60,10 +60,13 @@ def _of_floats(values: pa.Array) -> NDArray[np.int64]:
 
 
 def sort_places(keys: Sequence[pa.Array]) -> Places:
-    """The places of rows in the order of their columns, as of `sortable`; equals stay in order."""
+    """Return the positions of rows in sort order of their `sortable` columns.
+
+    The sort is stable.
+    """
     columns = []
     for key in keys:
-        # Where Arrow puts NULL by itself is not asked: how to tell it is not the same everywhere.
+        # Arrow's own placement of NULL differs between versions, so sort by a validity column.
         columns += [key.is_valid().cast(pa.int8()), key] if key.null_count else [key]
     names = [str(at) for at in range(len(columns))]
     table = pa.Table.from_arrays(columns, names)
@@ -73,16 +76,16 @@ def sort_places(keys: Sequence[pa.Array]) -> Places:
 
 
 def ranges_of(keys: Sequence[pa.Array], splits: Sequence[pa.Array]) -> Places:
-    """Of each row how many of the splits are not above it.
+    """Return for each row the number of splits that are not above it.
 
     Args:
-        keys: the rows' columns, as of `sortable`.
+        keys: the rows' columns, as `sortable` returns them.
         splits: values of the same columns, sorted.
     """
     count = len(splits[0])
     both = [pa.concat_arrays([s, k]) for s, k in zip(splits, keys, strict=True)]
     places = sort_places(both)
-    # Of equals the splits come first: they do in what is sorted.
+    # Among equal values, splits sort first, because they come first in the input.
     is_split = places < count
     ranges = np.empty(len(keys[0]), np.int64)
     ranges[places[~is_split] - count] = np.cumsum(is_split)[~is_split]
@@ -90,11 +93,11 @@ def ranges_of(keys: Sequence[pa.Array], splits: Sequence[pa.Array]) -> Places:
 
 
 def places_in(values: pa.Array, bounds: pa.Array) -> Places:
-    """The place of the last bound that is not above each value: -1 below all of them, -2 for NULL.
+    """Return the index of the last bound not above each value: -1 below all of them, -2 for NULL.
 
     Args:
-        values: as of `sortable`.
-        bounds: the same kind, ascending, different, no NULL.
+        values: as `sortable` returns them.
+        bounds: distinct values of the same type, ascending, without NULL.
     """
     if pa.types.is_integer(values.type):
         numbers = values.fill_null(0).to_numpy() if values.null_count else values.to_numpy()
@@ -111,5 +114,5 @@ def places_in(values: pa.Array, bounds: pa.Array) -> Places:
 
 
 def key_columns(rows: Any, by: Sequence[Field]) -> list[pa.Array]:
-    """The columns of rows, under their physical names, as keys."""
+    """Return the key columns of rows, which have physical names."""
     return [sortable(rows.column(field.physical)) for field in by]

@@ -1,4 +1,4 @@
-"""Rows that have to be looked at again and again, in memory or, if they are too many, on disk."""
+"""Spill buffers for rows that are read repeatedly: in memory, or on disk beyond a limit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 @contextmanager
 def spooled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Table]:
-    """The rows of a stream as a table, while the block lasts.
+    """Yield the rows of a stream as a table, valid within the block.
 
     Args:
-        reader: read to its end, once.
-        memory_limit: bytes; with more the rows are in a temporary file that is mapped.
+        reader: a stream, which is read to its end once.
+        memory_limit: bytes; beyond it, the rows are in a memory-mapped temporary file.
     """
     held: list[pa.RecordBatch] = []
     size = 0
@@ -39,13 +39,13 @@ def spooled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Tabl
 
 
 KEPT_BYTES = 64 << 20
-"""Of a stream that may have to be read again, so much is kept in memory and the rest on disk."""
+"""Bytes of a stream kept in memory for a second read. The rest is on disk."""
 
 
 class Kept:
-    """A stream that can be read again from its first row: what was read of it is kept.
+    """A stream that can be read again from its first row. Rows that were read are kept.
 
-    Not to be shared between threads. Only the reader that was asked for last may be read.
+    Not thread-safe. Only the most recent reader may be used.
     """
 
     def __init__(self, source: pa.RecordBatchReader, memory_limit: int = KEPT_BYTES) -> None:
@@ -57,7 +57,7 @@ class Kept:
         self._out: Any = None
         self.schema: pa.Schema = source.schema
         self.lost = False
-        """The disk would not take them: what was read cannot be read again."""
+        """True if the disk is full or failed: rows that were read cannot be read again."""
 
     def __enter__(self) -> Kept:
         return self
@@ -66,15 +66,15 @@ class Kept:
         self._drop()
 
     def reader(self) -> pa.RecordBatchReader:
-        """All rows, from the first on. Not for who finds `lost`."""
-        assert not self.lost, "the rows are gone"
+        """Return a reader over all rows from the first on. Must not be called if `lost`."""
+        assert not self.lost, "the kept rows are lost"
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         yield from list(self._held)
         if self._out is not None:
             with pa.memory_map(self._file.name) as mapped:
-                # Of no more than was written: there is no end mark yet.
+                # The stream has no end mark yet, so this reads exactly what was written.
                 yield from pa.ipc.open_stream(mapped)
         for batch in self._source:
             self._keep(batch)
@@ -96,13 +96,13 @@ class Kept:
             self._out.write_batch(batch)
             self._file.flush()
         except (OSError, pa.ArrowException):
-            # To keep them is a precaution; the work itself can go on.
+            # Keeping the rows is a precaution. The work itself can go on.
             self._drop()
             self.lost = True
 
     def _drop(self) -> None:
         self._held = []
         if self._file is not None:
-            # Unfinished on purpose: nobody reads it any more, and the disk may be full.
+            # Leave the stream unfinished: it will not be read, and the disk may be full.
             self._out, file, self._file = None, self._file, None
             file.close()

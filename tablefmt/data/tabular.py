@@ -1,4 +1,4 @@
-"""What users pass as data: as a stream of Arrow batches, and the columns that it brings. Pure."""
+"""Conversion of user data to a stream of Arrow batches, and its schema. Pure."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from tablefmt.model.schema import Schema
 
 
 def as_reader(data: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
-    """Anything tabular as a stream of batches; it can be read once.
+    """Return any tabular data as a stream of batches, which can be read once.
 
-    Takes what has `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, DuckDB's relations, …) or
-    `__arrow_c_array__` (a record batch, an array of structs), pandas and polars frames, dicts of
-    columns and lists of dicts. Categories and other dictionaries become their values. Of a pandas
-    index the levels that have a name are columns, unless there is a column of that name; a level
-    without one is left out.
+    Accepts objects with `__arrow_c_stream__` (pyarrow, polars, pandas >= 3, DuckDB's relations, …)
+    or `__arrow_c_array__` (a record batch, an array of structs), pandas and polars frames, dicts of
+    columns and lists of dicts. Categories and other dictionaries become their values. Named levels
+    of a pandas index become columns, unless a column has that name. Unnamed levels are left out.
 
     Args:
         data: the rows.
-        schema: of the table that they are for: see `python_table`.
+        schema: schema of the target table; see `python_table`.
 
     Raises:
-        SchemaMismatchError: it is none of these.
+        SchemaMismatchError: the data is of another kind.
     """
     try:
         return decoded(_reader_of(data, schema))
     except (pa.ArrowException, ValueError, TypeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise SchemaMismatchError(
-            f"the {type(data).__name__} cannot be read as a table: {first}"
+            f"cannot read the {type(data).__name__} as a table: {first}"
         ) from None
 
 
@@ -54,32 +53,33 @@ def _reader_of(data: Any, schema: Schema | None) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)]).to_reader()
-    hint = ": rows come before a condition" if isinstance(data, str) else ""
+    hint = " (pass the rows before the condition)" if isinstance(data, str) else ""
     raise SchemaMismatchError(
-        f"{type(data).__name__} is not tabular data{hint}; pass a pyarrow Table or reader, a "
-        "polars or pandas frame, a dict of columns, a list of dicts, or anything with "
+        f"expected tabular data, got {type(data).__name__}{hint}. Pass a pyarrow Table or "
+        f"reader, a "
+        "polars or pandas frame, a dict of columns, a list of dicts, or any object with "
         "__arrow_c_stream__"
     )
 
 
 def _with_index(frame: Any) -> Any:
-    """A pandas frame with the named levels of its index as columns."""
+    """Return a pandas frame with the named levels of its index as columns."""
     levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
     return frame.reset_index(level=levels) if levels else frame
 
 
 def incoming_schema(given: pa.Schema, schema: Schema) -> Schema:
-    """The columns of rows that are to be written, as far as the table may take them over.
+    """Return the columns of incoming rows, as far as the table may adopt them.
 
-    Those that the table has under a type which no column can have are left out: they are cast, or
-    refused, when the rows are written.
+    A column that the table already has is left out if its type is not a column type. The write
+    casts or refuses it.
 
     Args:
-        given: of the rows.
-        schema: the table's.
+        given: schema of the rows.
+        schema: the table's schema.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+        SchemaMismatchError: SCH-2, SCH-5: a new column has an invalid name or type.
     """
     columns = []
     for field in given:
@@ -95,7 +95,7 @@ def incoming_schema(given: pa.Schema, schema: Schema) -> Schema:
 
 
 def _known_parts(kind: pa.DataType) -> pa.DataType | None:
-    """The type without what is NULL in every row, and so of no type; None if nothing is left."""
+    """Return the type without parts that are NULL in every row; None if no part is left."""
     if pa.types.is_null(kind):
         return None
     if pa.types.is_struct(kind):

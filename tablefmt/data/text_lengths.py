@@ -1,4 +1,4 @@
-"""Text of a declared length over Arrow rows that are about to be written. Spec: SCH-10, DAT-14."""
+"""Length checks and padding for text of a declared length. Spec: SCH-10, DAT-14."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tablefmt.model.text_lengths import length_of, too_long
 
 
 def fit_length(values: Any, column: Field) -> Any:
-    """The values as a column of a declared length has them; NULL stays NULL.
+    """Return the values in the form of a column with a declared length; NULL stays NULL.
 
     Args:
         values: an array or a chunked array, of the column's type.
-        column: with or without a length.
+        column: a column with or without a declared length.
 
     Raises:
-        ConstraintViolationError: one is too long, spaces at its end left aside.
+        ConstraintViolationError: a value is too long, not counting spaces at its end.
     """
     if column.text is None:
         return values

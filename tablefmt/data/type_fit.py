@@ -1,4 +1,4 @@
-"""Which types of data fit which columns at all, told by the types alone. Pure. Spec: SCH-5."""
+"""Compatibility of data types with column types, by the types alone. Pure. Spec: SCH-5."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from tablefmt.data.nested_values import places_of_fields
 from tablefmt.model.arrow_types import arrow_type, from_arrow_field, is_list
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import (
     Array,
     Decimal,
@@ -23,22 +24,22 @@ VARIANT = Struct(
         Field(0, "metadata", "metadata", Primitive("binary"), nullable=False),
     )
 )
-"""What a variant is in Arrow, and in a data file (DAT-10)."""
+"""The form of a variant in Arrow and in a data file (DAT-10)."""
 
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
 def type_misfit(given: Type, column: Field) -> str | None:
-    """Why values of a type never fit a column, fields of structs by name; None if they may."""
+    """Return why a type never fits a column, struct fields by name; None if its values may fit."""
     return arrow_misfit(arrow_type(given), column.type, column.name)
 
 
 def arrow_misfit(given: pa.DataType, column_type: Type, where: str) -> str | None:
-    """Why values of one type never fit another; None if they do, or do value by value.
+    """Return why values of one type never fit another; None if some or all values may.
 
     Raises:
-        SchemaMismatchError: SCH-5, a type that no column has.
+        SchemaMismatchError: SCH-5, a type that no column can have.
     """
     if pa.types.is_null(given):
         return None
@@ -57,21 +58,21 @@ def arrow_misfit(given: pa.DataType, column_type: Type, where: str) -> str | Non
     theirs = from_arrow_field(pa.field(where, given)).type
     if theirs == column_type or (_is_number(theirs) and _is_number(column_type)):
         return None
-    return f"column {where!r} is {column_type} in the table and {theirs} in the data"
+    return f"column {where!r}: the table has {column_type}, the data has {theirs}"
 
 
 def _struct_misfit(given: pa.StructType, column_type: Struct, where: str) -> str | None:
     places = places_of_fields(given)
     if len(places) < given.num_fields:
-        return f"column {where!r} has fields in the data that are the same but for case"
-    known = {f.name.casefold() for f in column_type.fields}
+        return f"column {where!r} has fields in the data whose names differ only in case"
+    known = {folded(f.name) for f in column_type.fields}
     extra = [given.field(at).name for name, at in places.items() if name not in known]
     if extra:
         return f"column {where!r} has fields in the data that the table lacks: {extra}"
     for column in column_type.fields:
-        at = places.get(column.name.casefold())
+        at = places.get(folded(column.name))
         if at is None and not column.nullable:
-            return f"field {where}.{column.name} is NOT NULL and missing in the data"
+            return f"field {where}.{column.name} is NOT NULL, but missing in the data"
         problem = at is not None and arrow_misfit(
             given.field(at).type, column.type, f"{where}.{column.name}"
         )

@@ -1,4 +1,4 @@
-"""Arrow data to Parquet files: split by partition, bounded in memory, durable when it returns.
+"""Writing of Arrow data to Parquet files: split by partition, in bounded memory, durable on return.
 
 Spec: DAT-2, DAT-3, DAT-6, ADD-1 .. ADD-5.
 """
@@ -27,17 +27,18 @@ from tablefmt.model.values import encode
 from tablefmt.store.protocol import Store
 
 FLUSH_BYTES = 192 << 20
-"""Rows are held in memory up to this many bytes of Arrow data, then written: a stream of any length
-takes less than half a gigabyte in all."""
+"""Most Arrow data held in memory before it is written. A stream of any length takes less than half
+a gigabyte in all.
+"""
 
 THREADS = 8
-"""Files of one chunk written at once: enough to hide a remote store's latency."""
+"""Files of one chunk written in parallel: enough to hide a remote store's latency."""
 
 HELD_FILES = max(2, min(4, pa.cpu_count()))
-"""Whole chunks of rows in memory written at once: encoding takes a core each."""
+"""Chunks of in-memory rows written in parallel; encoding takes a core each."""
 
 GUEST_BYTES = 64 << 10
-"""Most bytes of Arrow data of a file that goes into a folder of another transaction (DAT-1)."""
+"""Most bytes of Arrow data of a file that goes into a shared data folder (DAT-1)."""
 
 _Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
 """A file to write: its key, its rows, and its partition values as columns of ADD-1."""
@@ -45,13 +46,13 @@ _Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
 
 @dataclass(slots=True)
 class Gathered:
-    """What is known of the files written so far, as columns (ADD-1)."""
+    """Descriptions of the files written so far, as columns (ADD-1)."""
 
     columns: dict[str, list[Any]] = field(default_factory=dict)
     count: int = 0
 
     def take(self, row: dict[str, Any]) -> None:
-        """Add one file; columns it lacks are unknown (VAL-4)."""
+        """Add one file. Columns that it lacks are unknown (VAL-4)."""
         if self.count == 0:
             self.columns = {name: [value] for name, value in row.items()}
             self.count = 1
@@ -63,7 +64,7 @@ class Gathered:
         self.count += 1
 
     def added(self) -> AddedFiles | None:
-        """The columns at equal length; None if there is no file."""
+        """Return the columns at equal length; None if there is no file."""
         if self.count > 1:
             for column in self.columns.values():
                 column.extend([None] * (self.count - len(column)))
@@ -86,25 +87,25 @@ def write_data(
     """Write every row of `reader` under the transaction's folder.
 
     Args:
-        store: where to; each file is durable before this returns (ADD-5).
-        transaction: names the folder.
+        store: the store to write to; each file is durable on return (ADD-5).
+        transaction: the transaction that names the folder.
         reader: rows; columns by name.
-        metadata: schema, partitioning and constraints to write under.
-        stats: columns to keep bounds of.
-        prefix: of the files' names: keeps several writers of one transaction apart.
-        guest: the key of the first file instead, if it is small and alone of its rows.
-        compression: a codec of Parquet's, by Arrow's name for it.
-        rows_max: of a file, from 1 on; None for no bound.
-        in_memory: somebody holds all the rows anyway, so that several files at once need no more
-            memory.
+        metadata: schema, partitioning and constraints of the table.
+        stats: columns to keep bounds for.
+        prefix: prefix of the files' names, which separates several writers of one transaction.
+        guest: key in a shared data folder for the file, if there is one small file only.
+        compression: a Parquet codec, by Arrow's name for it.
+        rows_max: most rows of a file, 1 or more; None for no limit.
+        in_memory: the caller holds all rows anyway, so parallel files need no extra memory.
 
     Returns:
         The files, none without rows; None if there were no rows.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError (DAT-3, DAT-13), InvalidPredicateError: the
-            data does not fit; UnsupportedFeatureError: a constraint that only Spark can evaluate.
-            The files written so far are the caller's to remove.
+            data does not fit.
+        UnsupportedFeatureError: a constraint that only Spark can evaluate. The caller must remove
+            the files written so far.
     """
     positions = match_columns(reader.schema, metadata.schema)
     shape = file_schema(metadata.schema)
@@ -126,7 +127,7 @@ def write_data(
         key, rows, values = job
         return {**write_file(store, key, rows, metadata.schema, stats, compression), **values}
 
-    # By map, which lets go of a chunk before it asks for the next one.
+    # map() releases a chunk before it requests the next one.
     chunks = map(jobs, _chunks(reader))
     if in_memory:
         written = side_by_side(write, chain.from_iterable(chunks), HELD_FILES)
@@ -140,7 +141,7 @@ def write_data(
 def _marked(
     parts: Iterator[tuple[pa.Table, dict[str, Any]]],
 ) -> Iterator[tuple[pa.Table, dict[str, Any], bool]]:
-    """The same, each with whether there is no other."""
+    """Yield the parts, each with whether it is the only one."""
     first, second = next(parts, None), next(parts, None)
     if first is None or second is None:
         yield from () if first is None else ((*first, True),)
@@ -150,7 +151,7 @@ def _marked(
 
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of FLUSH_BYTES at most, none of them empty; nobody else holds what was yielded."""
+    """Yield non-empty tables of at most FLUSH_BYTES. Nothing else references a yielded table."""
     held: list[pa.RecordBatch] = []
     size = 0
 
@@ -161,7 +162,7 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
     for whole in reader:
         width = whole.nbytes
-        # A table that is given as one batch may be of any size.
+        # A table that is passed as one batch may have any size.
         rows = max(1, whole.num_rows * FLUSH_BYTES // max(width, 1))
         for start in range(0, whole.num_rows, rows):
             batch = whole.slice(start, rows) if rows < whole.num_rows else whole
@@ -178,7 +179,7 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 
 def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
-    """Rows by partition, each with its exact values (VAL-2). Order within a partition is kept."""
+    """Yield rows by partition with exact values (VAL-2). Order within a partition is kept."""
     columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
     if not columns:
         yield rows, {}
@@ -197,18 +198,18 @@ def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[
 
 
 def codes_of(keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
-    """A number for every row, the same for those that are alike in all of the columns."""
+    """Return a number for every row, equal for rows that are equal in all columns."""
     codes = np.zeros(rows, np.int64)
     for key in keys:
         encoded = key.dictionary_encode(null_encoding="encode")
-        # Renumbered after every column, so the product never overflows.
+        # Renumbering after every column keeps the product from overflowing.
         combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(combined, return_inverse=True)[1]
     return codes
 
 
 def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:
-    """Partition values that compare as they should: one zero, one NaN."""
+    """Return partition values in comparable form: one zero, one NaN."""
     whole = values.combine_chunks()
     if is_float(column.type):
         whole = pc.add(whole, pa.scalar(0.0, whole.type))
@@ -219,7 +220,7 @@ def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:
 def _bounded(
     parts: Iterable[tuple[pa.Table, dict[str, Any]]], rows_max: int | None
 ) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
-    """The same parts, none with more than `rows_max` rows."""
+    """Split the parts so that none has more than `rows_max` rows."""
     for rows, values in parts:
         step = rows_max or rows.num_rows
         for start in range(0, rows.num_rows, step):

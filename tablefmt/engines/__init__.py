@@ -1,1 +1,1 @@
-"""Tables in the engines of others: DuckDB and polars read live files with readers of their own."""
+"""Tables in other engines: DuckDB and polars read live files with their own readers."""

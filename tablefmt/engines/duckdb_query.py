@@ -1,8 +1,8 @@
-"""The query that reads live files with DuckDB's own reader. Pure.
+"""Query that reads live files with DuckDB's own reader. Pure.
 
-Columns are looked up by their physical names; what a file lacks is a constant. Files of which rows
-are gone are joined with the bits of those, one row a file; the others pay nothing.
-Spec: DAT-4, DAT-8, DAT-12, DEL-4.
+Columns are read by their physical names; a column that a file lacks is a constant. Files with
+deleted rows are joined with a bitmap of these rows, one row for each file. Other files have no
+extra cost. Spec: DAT-4, DAT-8, DAT-12, DEL-4.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from tablefmt.model.schema import Field, Primitive, Type, is_float
 from tablefmt.model.schema_views import physical_field
 
 GONE = pa.schema([("branch", pa.int64()), ("file", pa.uint64()), ("bits", pa.binary())])
-"""The rows that are gone: part of the query, place of the file in it, and a bit a row."""
+"""Deleted rows: the branch of the query, the index of the file in it, and one bit for each row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveRows:
-    """A query, and what it is joined with."""
+    """A query, and the table that it joins."""
 
     sql: str
-    """Columns `c0`, `c1`, … in the order asked for."""
+    """Columns `c0`, `c1`, … in the requested order."""
     gone: pa.Table
-    """GONE; without rows, the query does not name it."""
+    """Deleted rows, as `GONE`. If it is empty, the query does not name it."""
 
 
 def live_rows(
@@ -60,17 +60,18 @@ def live_rows(
     address: Callable[[str, int], str],
     gone_name: str,
 ) -> LiveRows:
-    """All live rows of files.
+    """Return the query for all live rows of files.
 
     Args:
-        groups: the files; `vector`, packed positions of rows that are gone, where there are any.
-        columns: what is read.
-        address: where DuckDB finds the file of a key and a length; no pattern.
-        gone_name: what the table of GONE is called in the query, as it is written there; its bits
-            are BIT: who casts them while it joins does so for every row.
+        groups: the files, with `vector`, packed positions of deleted rows, if there are any.
+        columns: the columns to read.
+        address: returns the address at which DuckDB finds the file of a key and a length; not a
+            pattern.
+        gone_name: SQL name of the `GONE` table in the query. Its bits must be BIT already, as a
+            cast in the join would run for every row.
 
     Raises:
-        UnsupportedFeatureError: DuckDB's reader would not give the values that are in a file.
+        UnsupportedFeatureError: DuckDB's reader would return other values than the file holds.
     """
     parts: list[str] = []
     gone: list[tuple[int, int, bytes]] = []
@@ -93,7 +94,7 @@ def live_rows(
 
 
 def _bits(vector: bytes, rows: int) -> bytes:
-    """A bit for each row, the first one highest, as DuckDB counts them."""
+    """Return a bit for each row, the first one highest, as DuckDB counts bits."""
     return np.packbits(~live_mask(vector, rows)).tobytes()
 
 
@@ -105,8 +106,8 @@ def _branch(
     gone: str | None,
 ) -> str:
     names = [name.lower() for name in group.columns.names]
-    # To DuckDB files whose columns are given have one row each, and it would hash the rows of the
-    # larger side; but a column of one of these names hides what tells positions.
+    # For files read with a schema, DuckDB estimates one row each, and would hash the larger side.
+    # Yet a column with one of these names hides the virtual columns with positions.
     by_schema = gone is None or not _VIRTUAL.isdisjoint(names)
     values, entries = [], []
     for at, column in enumerate(columns):
@@ -147,15 +148,15 @@ _VIRTUAL = frozenset({"file_index", "file_row_number"})
 
 def _not_read(column: Field, stored: pa.DataType, path: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"DuckDB's reader does not give column {column.name!r} ({column.type}) of {path!r}, where "
-        f"it is {stored}, as it is; read it with tablefmt.open(uri).scan(), which DuckDB takes as "
+        f"DuckDB's reader cannot read column {column.name!r} ({column.type}) of {path!r} exactly: "
+        f"the file has {stored}. Use tablefmt.open(uri).scan(), which DuckDB reads as "
         "a variable",
         ["duckdb:column"],
     )
 
 
 def _absent(group: AlikeFiles, column: Field) -> str:
-    """The value of a column in files that lack it."""
+    """Return the value of a column in files that lack it."""
     value = group.lacked(column)
     return constant(value, column.type) if value.is_valid else _null(column.type)
 
@@ -165,12 +166,12 @@ def _null(kind: Type) -> str:
 
 
 def _no_pattern(path: str) -> str:
-    """A path in which nothing is a wildcard."""
+    """Return a path with its wildcards escaped."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
 def condition_text(predicate: Predicate, name: Callable[[Field], str]) -> str:
-    """A condition with DuckDB's meaning, which has the same order of floats and of text (PRN-2)."""
+    """Return a condition in DuckDB's SQL, which orders floats and text in the same way (PRN-2)."""
     if isinstance(predicate, And | Or):
         word = " AND " if isinstance(predicate, And) else " OR "
         return "(" + word.join(condition_text(item, name) for item in predicate.items) + ")"

@@ -16,7 +16,11 @@ from tablefmt.data.selection import Condition
 from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
 from tablefmt.engines.duckdb_types import quoted, text
 from tablefmt.engines.opened import opened
-from tablefmt.errors import InvalidPredicateError, InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import (
+    InvalidArgumentError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+)
 from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import fields
 from tablefmt.expressions.sql_to_duckdb import translate_condition
@@ -32,7 +36,7 @@ from tablefmt.store.protocol import Store
 from tablefmt.store.readable import SCHEME, StoreFiles, address_of, base_of, keep_end
 
 _BITS = "tablefmt_bits"
-"""What the rows that are gone are called in a relation's query."""
+"""Name of the deleted rows in a relation's query."""
 
 
 def relation(
@@ -45,28 +49,28 @@ def relation(
     columns: Sequence[str] | None = None,
     where: Condition = None,
 ) -> Any:
-    """The live rows of one version as a DuckDBPyRelation, which reads them when it is run.
+    """Return the live rows of one version as a DuckDBPyRelation, which reads them when it runs.
 
-    A relation stays at the version that it was made for: once that is given up and vacuumed, DuckDB
-    says of a file that it is not there. What it selects by `where` leaves out
-    files by the log and the rest by DuckDB; conditions put on it afterwards are DuckDB's alone.
+    A relation stays at its version. If that version expires and is vacuumed, DuckDB reports a
+    missing file. `where` skips files by the log, and DuckDB filters the rest. Conditions added to
+    the relation later are evaluated by DuckDB only.
 
     Args:
-        uri: as of `tablefmt.open`; or an open table, for the version that it is at.
-        connection: DuckDB's; None: the default one. A relation is of use to it alone.
+        uri: as for `tablefmt.open`; or an open table, for its version.
+        connection: a DuckDB connection; None: the default one. Only it can use the relation.
         version: a whole number; None: the newest.
-        timestamp: instead of it, the time of day at which the table is shown (TIM-4).
-        storage_options: as of `tablefmt.open`.
-        columns: names, at least one, in the order of the answer; None: all.
-        where: as of `Table.scan`, but no pyarrow expression that does not become a predicate.
+        timestamp: alternative to `version`: the time as of which to read (TIM-4).
+        storage_options: as for `tablefmt.open`.
+        columns: one or more names, in the order of the result; None: all.
+        where: as for `Table.scan`, except pyarrow expressions that cannot become a predicate.
 
     Raises:
-        CorruptDataError: DAT-5, ADD-7, a live file is missing, of another length or number of rows,
-            or its end is not what was written.
-        UnsupportedFeatureError: DuckDB is not installed, or would read a file's column otherwise
-            than it is; the condition cannot be evaluated exactly.
+        CorruptDataError: DAT-5, ADD-7: a live file is missing, has another length or row count, or
+            its footer bytes do not match the checksum.
+        UnsupportedFeatureError: DuckDB is not installed, or would read a column inexactly; or the
+            condition cannot be evaluated exactly.
         InvalidPredicateError, SchemaMismatchError: the condition or the columns do not fit.
-        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as of `tablefmt.open` and
+        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as `tablefmt.open` and
             `Table.scan`.
     """
     duckdb = _duckdb()
@@ -80,7 +84,7 @@ def relation(
 
 
 def _over(connection: Any, query: str, tablefmt_gone: pa.Table) -> Any:
-    # DuckDB finds the rows that are gone by the name of the argument, and keeps them.
+    # DuckDB finds the deleted rows by the name of the argument, and keeps them alive.
     if tablefmt_gone.num_rows:
         query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_gone')}) {query}"
     return connection.sql(query)
@@ -99,27 +103,26 @@ def attach(
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
-    """Make or replace a temporary view over the live rows of one version.
+    """Create or replace a temporary view over the live rows of one version.
 
-    The view stays at that version: attach again for a newer one. It goes with the connection, and
-    with it a temporary table of the rows that are gone, if there are any.
+    The view stays at that version: attach again for a newer one. The view ends with the connection,
+    and so does its temporary table of deleted rows, if there is one.
 
     Args:
-        connection: DuckDB's.
-        name: of the view, one identifier, whatever characters it has. It hides a table of that
-            name.
-        uri: as of `relation`; so are the others, and what is raised.
-        version: as there.
-        timestamp: as there.
-        storage_options: as there.
+        connection: a DuckDB connection.
+        name: name of the view: one identifier with any characters. It hides a table of that name.
+        uri: as for `relation`. All other arguments and errors are those of `relation` too.
+        version: as for `relation`.
+        timestamp: as for `relation`.
+        storage_options: as for `relation`.
     """
     _duckdb()
     _check_connection(connection)
     _check_view(name)
     table = opened(uri, storage_options)
     scan = table.scan(version=version, timestamp=timestamp)
-    # Other than those of the view that is replaced: it stays whole until it is. DuckDB's names
-    # ignore the case of ASCII.
+    # The table name differs from that of a view being replaced, which stays intact until then.
+    # DuckDB's names ignore the case of ASCII letters.
     prefix = f"tablefmt:{name.encode().lower().hex()}:"
     gone_name = f"{prefix}{uuid.uuid4().hex}"
     with told_if_given_up(scan.store, scan.version):
@@ -136,12 +139,14 @@ def attach(
 def _check_connection(given: Any) -> None:
     duckdb = _duckdb()
     if not isinstance(given, duckdb.DuckDBPyConnection) and given is not duckdb:
-        raise InvalidRangeError(f"{given!r:.100} is no connection of DuckDB's: duckdb.connect() is")
+        raise InvalidArgumentError(
+            f"expected a DuckDBPyConnection, got {type(given).__name__}. Pass duckdb.connect()."
+        )
 
 
 def _check_view(name: Any) -> None:
     if not isinstance(name, str) or not name or not is_unicode(name):
-        raise InvalidRangeError(f"{name!r:.100} is no name of a view")
+        raise InvalidArgumentError(f"view name {name!r:.100}: expected non-empty Unicode text")
 
 
 def _keep(connection: Any, gone: pa.Table, name: str) -> None:
@@ -154,9 +159,9 @@ def _keep(connection: Any, gone: pa.Table, name: str) -> None:
 
 
 def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tuple[LiveRows, str]:
-    """The live rows of a scan, and the whole query over them."""
+    """Return the live rows of a scan, and the complete query over them."""
     if not scan.columns:
-        raise SchemaMismatchError("a relation has at least one column; name some", [])
+        raise SchemaMismatchError("a relation needs at least one column. Name one or more.", [])
     schema, store = scan.snapshot.schema, scan.store
     selection = scan.selection
     translated = None
@@ -167,7 +172,9 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
         translated = translate_condition(where, (Relation(schema),), now_us())
         looked_at = [f for at, f in enumerate(schema.fields) if f"t{at}" in translated.columns]
     elif where is not None:
-        raise InvalidPredicateError("DuckDB takes no such condition; give SQL text")
+        raise InvalidPredicateError(
+            "this condition cannot be translated for DuckDB. Pass SQL text."
+        )
     columns = list({c.id: c for c in [*scan.columns, *looked_at]}.values())
     place = {c.id: f"c{at}" for at, c in enumerate(columns)}
     files = scan.snapshot.with_vectors(scan.survivors)
@@ -177,7 +184,7 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
     rows = f"(\n{live.sql}\n)"
     condition = ""
     if translated is not None:
-        # Instants are wall clocks of UTC there, as for the engine of UPDATE and MERGE.
+        # These timestamps are UTC wall clock, as for the engine of UPDATE and MERGE.
         handles = [
             place[c.id]
             + (" AT TIME ZONE 'UTC'" if str(c.type) == "timestamp" else "")
@@ -193,8 +200,8 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
 
 
 def _reached(connection: Any, store: Store) -> tuple[Callable[[str, int], str], KeepEnd | None]:
-    """Addresses of a table's files, which DuckDB can open from then on; and what takes the ends
-    that are fetched before it does.
+    """Return the addresses of a table's files for DuckDB, and a receiver of fetched footer
+    bytes.
     """
     if isinstance(store, LocalStore):
         return lambda key, _: f"{store.uri}/{key}", None

@@ -1,6 +1,6 @@
-"""Names, texts, types and constants as DuckDB reads them. Pure.
+"""DuckDB's syntax of names, texts, types and constants. Pure.
 
-Nothing that a log or a user names is put into a query other than through these.
+Every name and value from a log or a user enters a query through these functions only.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _NAMES = {
 
 
 def quoted(name: str) -> str:
-    """An identifier."""
+    """Quote an identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text(value: str) -> str:
-    """A string."""
+    """Quote a string."""
     if "\0" in value:
         return f"decode(from_hex('{value.encode().hex()}'))"
     return "'" + value.replace("'", "''") + "'"
 
 
 def type_text(kind: Type) -> str:
-    """A type; fields of structs by their physical names, as files have them."""
+    """Return the SQL of a type, with struct fields by their physical names, as files have them."""
     if isinstance(kind, Decimal):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if isinstance(kind, Array):
@@ -50,13 +50,13 @@ def _member(field: Field) -> str:
 
 
 def constant(value: pa.Scalar, kind: Type) -> str:
-    """A value of a type that is not nested, or NULL."""
+    """Return the SQL of a value of a flat type, or NULL."""
     target = type_text(kind)
     if not value.is_valid:
         return f"CAST(NULL AS {target})"
     if kind == Primitive("binary"):
         return "from_hex(" + text(value.as_py().hex()) + ")"
-    # Beyond Python's calendar Arrow has days and microseconds alone.
+    # Beyond Python's calendar, only Arrow's days and microseconds are available.
     if kind == Primitive("date"):
         return f"CAST(DATE '1970-01-01' + {value.cast(pa.int32()).as_py()} AS DATE)"
     if kind == Primitive("timestamp"):
@@ -74,7 +74,7 @@ def _micros(value: pa.Scalar) -> int:
 
 
 def renamed(expression: str, kind: Type, depth: int = 0) -> str:
-    """A value with the names of fields that people gave, for one with physical names."""
+    """Return an expression that renames struct fields from physical to logical names."""
     if not _has_other_names(kind):
         return expression
     if isinstance(kind, Struct):
@@ -114,11 +114,11 @@ _WIDENED = {
     "timestamp_ntz": ("date32[day]", "timestamp[ms]"),
     "timestamp": ("timestamp[ms, tz=UTC]",),
 }
-"""Arrow's names of types in files whose values DuckDB's casts give exactly (SCH-9, DAT-7)."""
+"""Arrow's names of file types that DuckDB casts exactly (SCH-9, DAT-7)."""
 
 
 def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:
-    """Whether DuckDB gives the values of a file's column as `arrow_type(kind)` has them."""
+    """Return whether DuckDB reads a file's column exactly as `arrow_type(kind)`."""
     types = pa.types
     if isinstance(kind, Struct):
         return bool(types.is_struct(stored)) and _members_are(stored, kind)
@@ -138,7 +138,9 @@ def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:
 
 
 def _members_are(stored: pa.StructType, kind: Struct) -> bool:
-    """DuckDB finds them with case ignored: so no two may differ by case alone."""
+    """Return whether all members are read exactly. DuckDB ignores case, so names must differ by
+    more.
+    """
     members = {stored.field(at).name: stored.field(at).type for at in range(stored.num_fields)}
     folded = {name.lower(): name for name in members}
     return len(folded) == stored.num_fields and all(

@@ -1,4 +1,4 @@
-"""The table that an engine is asked to read: at an address, or open already."""
+"""Table argument of an engine: an address, or an open table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tablefmt.table
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError
 from tablefmt.session.readable import ReadableHandle
 from tablefmt.store.open import Uri
 
@@ -14,13 +14,15 @@ from tablefmt.store.open import Uri
 def opened(
     given: Uri | ReadableHandle, storage_options: Mapping[str, Any] | None
 ) -> ReadableHandle:
-    """Return the table at an address; or a table that is open already, at its version.
+    """Return the table at an address, or an open table at its version.
 
     Raises:
-        InvalidRangeError: options for a table that is open. As `tablefmt.open`.
+        InvalidArgumentError: options are given for an open table. Other errors as `tablefmt.open`.
     """
     if not isinstance(given, ReadableHandle):
         return tablefmt.table.open(given, storage_options=storage_options)
     if storage_options:
-        raise InvalidRangeError("storage_options go with an address; this table is open already")
+        raise InvalidArgumentError(
+            "storage_options need an address, but this table is already open. Remove them."
+        )
     return given

@@ -1,4 +1,4 @@
-"""Columns of data files as polars expressions: under their names and in their types of a version.
+"""Columns of data files as polars expressions, with the names and types of a version.
 
 Spec: DAT-4, DAT-8, DAT-12, SCH-7.
 """
@@ -16,12 +16,14 @@ from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 
 
 def polars_type(kind: pa.DataType) -> Any:
-    """What polars makes of an Arrow type."""
-    return polars.from_arrow(pa.table({"c": pa.nulls(0, kind)})).schema["c"]
+    """Return the polars type of an Arrow type."""
+    frame = polars.from_arrow(pa.table({"c": pa.nulls(0, kind)}))
+    assert isinstance(frame, polars.DataFrame)
+    return frame.schema["c"]
 
 
 def column(group: AlikeFiles, field: Field) -> polars.Expr:
-    """A column of files that are alike."""
+    """Return a column of alike files as an expression."""
     place = group.columns.get_field_index(field.physical)
     if place >= 0:
         stored = group.columns.field(place).type
@@ -30,19 +32,19 @@ def column(group: AlikeFiles, field: Field) -> polars.Expr:
 
 
 def _constant(known: pa.Scalar) -> polars.Expr:
-    """A value; nothing that a condition could not be moved over."""
+    """Return a constant over which polars can push down a condition."""
     kind = polars_type(known.type)
     if not known.is_valid:
         return polars.lit(None, dtype=kind)
     if pa.types.is_temporal(known.type):
-        # Beyond Python's calendar there are days and microseconds alone.
+        # Beyond Python's calendar, only days and microseconds are available.
         plain = known.cast(pa.int32() if pa.types.is_date(known.type) else pa.int64())
         return polars.lit(plain.as_py()).cast(kind)
     return polars.lit(known.as_py(), dtype=kind)
 
 
 def is_read_exactly(stored: pa.DataType, kind: Type) -> bool:
-    """Whether `column` gives what a file holds there as `arrow_type(kind)` has it."""
+    """Return whether `column` reads a file's column exactly as `arrow_type(kind)`."""
     types = pa.types
     if isinstance(kind, Struct):
         return bool(types.is_struct(stored)) and all(
@@ -66,7 +68,7 @@ _WIDENED = {
     "double": ("int8", "int16", "int32", "float"),
     "timestamp_ntz": ("date32[day]",),
 }
-"""Arrow's names of types in files whose values polars casts exactly (SCH-9)."""
+"""Arrow's names of file types that polars casts exactly (SCH-9)."""
 
 
 def _value(value: polars.Expr, kind: Type, stored: pa.DataType) -> polars.Expr:
@@ -91,7 +93,7 @@ def _value(value: polars.Expr, kind: Type, stored: pa.DataType) -> polars.Expr:
 
 
 def _is_as_written(kind: Type, stored: pa.DataType) -> bool:
-    """Whether names and types at every depth are those that a file has."""
+    """Return whether names and types at every depth equal those of the file."""
     if isinstance(kind, Struct):
         return [f.name for f in kind.fields] == [
             stored.field(at).name for at in range(stored.num_fields)

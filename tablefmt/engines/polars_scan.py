@@ -32,13 +32,13 @@ from tablefmt.store.local import LocalStore
 from tablefmt.store.open import Uri
 
 _ROW, _LIVE = "\0row", "\0live"
-"""No column of a table can be called so (SCH-2)."""
+"""Column names that no table column can have (SCH-2)."""
 
 KNOWN_MAX = 8
-"""Sets of files and columns that a frame remembers to have looked at."""
+"""Sets of files and columns whose checks a frame caches."""
 
 PORTION_BYTES = 256 << 20
-"""Of files that are read at once, before any row is handed on."""
+"""Bytes of files that are read at once, before any row is returned."""
 
 
 def scan(
@@ -48,23 +48,23 @@ def scan(
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> polars.LazyFrame:
-    """The live rows of one version as a LazyFrame, which reads them when it is collected.
+    """Return the live rows of one version as a LazyFrame, which reads them when it is collected.
 
-    It stays at the version that it was made for. Columns, conditions and a limit reach the files:
-    what is understood of a condition leaves out files by the log, and polars the rest.
+    The frame stays at its version. Columns, conditions and a limit are pushed down. The understood
+    part of a condition skips files by the log; polars filters the rest.
 
     Args:
-        uri: as of `tablefmt.open`; or an open table, for the version that it is at.
+        uri: as for `tablefmt.open`; or an open table, for its version.
         version: a whole number; None: the newest.
-        timestamp: instead of it, the time of day at which the table is shown (TIM-4).
-        storage_options: as of `tablefmt.open`.
+        timestamp: alternative to `version`: the time as of which to read (TIM-4).
+        storage_options: as for `tablefmt.open`.
 
     Raises:
         UnsupportedFeatureError: polars is not installed.
-        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as of `tablefmt.open` and
+        TableNotFoundError, VersionNotFoundError, InvalidRangeError: as `tablefmt.open` and
             `Table.scan`.
-        CorruptDataError: DAT-5, ADD-7, when it is collected: a live file is missing, of another
-            length or number of rows, or its end is not what was written.
+        CorruptDataError: DAT-5, ADD-7, on collect: a live file is missing, has another length or
+            row count, or its footer bytes do not match the checksum.
     """
     table = opened(uri, storage_options)
     pinned = table.scan(version=version, timestamp=timestamp)
@@ -87,12 +87,13 @@ class _Part:
 
     rows: polars.LazyFrame
     live: polars.Series | None = None
-    """Whether each is there still, by the column _ROW of `rows`; None: those that are not, are not
-    among them."""
+    """Live flag of each row, indexed by the column _ROW of `rows`; None: `rows` has live rows
+    only.
+    """
 
 
 class _Reader:
-    """Reads one version, as often as it is asked to."""
+    """Reader of one version, for repeated use."""
 
     def __init__(self, pinned: Scan) -> None:
         self._pinned = pinned
@@ -101,18 +102,19 @@ class _Reader:
     def frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
     ) -> Iterator[polars.DataFrame]:
-        """Rows of these columns for which the condition is true; of the first so many of all.
+        """Yield rows of these columns for which the condition is true, among the first `limit`
+        rows.
 
         Raises:
-            VersionNotFoundError: the version was given up since it was chosen.
-            CorruptDataError: DAT-5.
+            VersionNotFoundError: the version expired after it was chosen.
+            CorruptDataError: DAT-5, a file is missing or damaged.
         """
         store = self._pinned.store
         with told_if_given_up(store, self._pinned.version):
             try:
                 yield from self._frames(wanted, condition, limit)
             except FileNotFoundError as error:
-                # Polars says so of a file that was there when it was looked at.
+                # Polars raises this for a file that existed when it was checked.
                 key = str(error).rpartition(f"{store.uri}/")[2]
                 raise CorruptDataError("it is missing", key=key, rule="DAT-5") from None
 
@@ -124,7 +126,7 @@ class _Reader:
         read = set(wanted) | set([] if condition is None else condition.meta.root_names())
         columns = [field for field in snapshot.schema.fields if field.name in read]
         if limit is not None:
-            # It counts rows before there is a condition.
+            # The limit counts rows before the condition applies.
             predicate = None
         files = snapshot.matching(predicate)
         if limit is not None:
@@ -145,7 +147,8 @@ class _Reader:
                 query = first.lazy()
             if condition is not None:
                 query = query.filter(condition)
-            # What a source gives goes on one by one; what is collected here all threads work at.
+            # Polars processes the output of a source one frame at a time. A collect here uses all
+            # threads.
             if part.live is None:
                 yield query.select(wanted).collect(engine="streaming")
             else:
@@ -155,7 +158,7 @@ class _Reader:
                 return
 
     def _parts(self, files: pa.Table, columns: Sequence[Field], by_row: bool) -> list[_Part] | None:
-        """As `_by_polars`; files that were looked at for the same columns are not again."""
+        """Return the result of `_by_polars`, cached by files and columns."""
         key = (files["id"].to_numpy().tobytes(), tuple(c.id for c in columns), by_row)
         if key not in self._known:
             vectors = self._pinned.snapshot.with_vectors(files)
@@ -185,7 +188,7 @@ class _Reader:
 def _understood(
     condition: polars.Expr | None, pinned: Scan
 ) -> tuple[polars.Expr | None, Predicate | None]:
-    """What has to be evaluated, and what of it prunes."""
+    """Return the condition to evaluate, and the part of it that prunes files."""
     if condition is None:
         return None, None
     parts: list[polars.Expr] = []
@@ -199,7 +202,7 @@ def _understood(
             stack += part.meta.pop()
         elif '"Display"' not in told[:12]:
             raise UnsupportedFeatureError(
-                "a condition that polars only hints at stands within another; collect first",
+                "polars nested an optional condition within another one. Collect first.",
                 ["polars:hint"],
             )
     if not parts:
@@ -211,7 +214,7 @@ def _understood(
 
 
 def _told(part: polars.Expr) -> str:
-    """A condition as JSON; empty where polars cannot write it."""
+    """Return a condition as JSON; empty if polars cannot serialize it."""
     try:
         return str(part.meta.serialize(format="json"))
     except polars.exceptions.PolarsError:
@@ -221,7 +224,7 @@ def _told(part: polars.Expr) -> str:
 def _by_polars(
     pinned: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
 ) -> list[_Part] | None:
-    """The rows by polars' own reader, in portions; None where it cannot have them."""
+    """Return the rows by polars' own reader, in parts; None if it cannot read them."""
     store = pinned.store
     if not isinstance(store, LocalStore) or not files.num_rows or not columns:
         return None
@@ -238,7 +241,7 @@ def _by_polars(
 
 
 def _portions(files: pa.Table) -> Iterator[pa.Table]:
-    """Runs of files that are not larger together than PORTION_BYTES, or one file."""
+    """Yield runs of files of at most PORTION_BYTES in total, or of one file."""
     start = size = 0
     for at, length in enumerate(files["size"].to_pylist()):
         if at > start and size + length > PORTION_BYTES:
@@ -269,7 +272,7 @@ def _shaped(
     values = [column(group, field) for field in columns]
     if others or any(field.physical in group.columns.names for field in columns):
         return rows.select(*values, *others)
-    # Constants alone would be one row.
+    # A selection of constants alone would return one row.
     return rows.with_columns(values).select([field.name for field in columns])
 
 
@@ -278,7 +281,7 @@ def _all(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]
 
 
 def _live_by_mask(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]) -> _Part:
-    """All rows beside what is said of each: cheaper than to look each one up."""
+    """Read all rows beside a live mask, which is cheaper than a lookup for each row."""
     mask = polars.DataFrame({_LIVE: _live(files)}).lazy()
     rows = _shaped(_scanned(root, files), group, columns)
     both = polars.concat([rows, mask], how="horizontal")
@@ -286,12 +289,12 @@ def _live_by_mask(root: str, files: pa.Table, group: AlikeFiles, columns: Sequen
 
 
 def _with_rows(root: str, files: pa.Table, group: AlikeFiles, columns: Sequence[Field]) -> _Part:
-    """Rows with their positions, to be looked up when a condition has chosen among them."""
+    """Read rows with positions, for a lookup after a condition has selected some."""
     rows = _shaped(_scanned(root, files, _ROW), group, columns, polars.col(_ROW))
     return _Part(rows, polars.Series(_live(files)))
 
 
 def _live(files: pa.Table) -> NDArray[np.bool_]:
-    """Of each row of these files whether it is there still."""
+    """Return for each row of these files whether it is live."""
     vectors = zip(files["vector"].to_pylist(), files["rows"].to_pylist(), strict=True)
     return np.concatenate([live_mask(*one) for one in vectors])

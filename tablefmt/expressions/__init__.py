@@ -1,1 +1,1 @@
-"""Conditions, values of columns and clauses: what they say, read from text and trees. Pure."""
+"""Conditions, column values and MERGE clauses: their meaning, read from text and trees. Pure."""

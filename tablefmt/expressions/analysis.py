@@ -1,7 +1,8 @@
-"""What an expression looks at, and on what else its value depends, read off its syntax tree. Pure.
+"""Analysis of an expression's syntax tree: the columns it uses, and what else its value depends on.
 
-The tables here are closed: a construct that none of them has may do anything, and whoever asks has
-to take it so. They speak of text; of a condition that Spark has resolved, Spark's classes tell.
+Pure. The tables here are closed. A construct in none of them may do anything, so callers must
+assume the worst. The tables apply to SQL text. For a condition that Spark has resolved, Spark's
+classes decide.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from tablefmt.expressions.names import Relation, function_named, resolve
 from tablefmt.expressions.parse import parse_tree
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.expressions.sql_to_predicate import predicate_of
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Schema, is_nested
 
 
 class Kind(enum.Enum):
-    """What one construct, without those inside it, makes a value depend on."""
+    """Dependency of a value on one construct, without its operands."""
 
     ROW = "one row alone, the same for the same row"
     SUBQUERY = "other rows, by a query"
@@ -58,12 +60,12 @@ _FUNCTIONS: frozenset[type[exp.Expression]] = frozenset(
         *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.TsOrDsAdd, exp.DateDiff),
     }
 )
-"""Of one row, as Spark has them. Tests hold the engine to Spark for all of both tables."""
+"""Functions of one row, as in Spark. Tests compare the engine with Spark for both tables."""
 
 _OF_ONE_ROW = _GRAMMAR | _FUNCTIONS
 
 _NAMED_OF_ONE_ROW = frozenset({"isnull", "isnotnull"})
-"""The same that the parser has no class for."""
+"""Functions of one row without a class in the parser."""
 
 _QUERIES = (exp.Query, exp.Subquery, exp.Exists)
 _SEVERAL = (exp.AggFunc, exp.Window, exp.UDTF, exp.Star)
@@ -76,7 +78,7 @@ _BY_NAME = {
 
 
 def kind_of(node: exp.Expression) -> Kind:
-    """What a construct by itself makes a value depend on."""
+    """Return the dependency that a construct itself adds."""
     if type(node) in _OF_ONE_ROW:
         return Kind.ROW
     if isinstance(node, _QUERIES):
@@ -87,7 +89,9 @@ def kind_of(node: exp.Expression) -> Kind:
 
 
 def names_of(node: exp.Expression) -> list[str]:
-    """Names under which text may call a function, in lower case; none if it is no function."""
+    """Return names that may call a function in text, in lower case; empty if it is not a
+    function.
+    """
     if isinstance(node, exp.Anonymous):
         return [str(node.this).lower()]
     if isinstance(node, exp.Func):
@@ -97,24 +101,27 @@ def names_of(node: exp.Expression) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of one expression."""
+    """Facts about one expression."""
 
     columns: tuple[frozenset[int], ...]
-    """By relation, the ids of its top-level columns that are named."""
+    """Ids of the named top-level columns, by relation."""
     looks_inside: bool
-    """One of them is nested."""
+    """True if one of them is nested."""
     unresolved: tuple[tuple[str, ...], ...]
-    """Names, part by part, that mean no column, or several; parameters of lambdas are none."""
+    """Names, part by part, that match no column or several. Parameters of lambdas are excluded."""
     kinds: frozenset[Kind]
-    """Of all constructs, those of sub-queries aside."""
+    """Dependencies of all constructs except those in sub-queries."""
     calls: bool
-    """It calls a function by its name, which a session may have given to one of its own."""
+    """True if it calls a function by name. A session may have registered its own function of that
+    name.
+    """
 
     @property
     def follows_from_columns(self) -> bool:
-        """Whether rows with the same values in `columns` have the same value, in one statement.
+        """Return True if rows with equal values in `columns` have equal results within one
+        statement.
 
-        The conflict rules look at rows only then (CFL-21).
+        Only then do the conflict rules compare rows (CFL-21).
         """
         if self.looks_inside or self.unresolved:
             return False
@@ -122,27 +129,31 @@ class Analysis:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is known to have one value for a row by itself, and to ask nothing else."""
+        """Return True if it is known to have one value per row and to use nothing but the row and
+        the clock.
+        """
         return self.kinds <= {Kind.ROW, Kind.CLOCK}
 
     @property
     def may_query(self) -> bool:
-        """Whether it may have a sub-query."""
+        """Return True if it may contain a sub-query."""
         return not self.kinds.isdisjoint({Kind.SUBQUERY, Kind.UNKNOWN})
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether it may say one thing once and another the next time."""
+        """Return True if its value may differ between two evaluations."""
         return not self.kinds.isdisjoint({Kind.CHANCE, Kind.SUBQUERY, Kind.UNKNOWN})
 
 
 def unknown(relations: int = 1) -> Analysis:
-    """What is known of an expression that nobody here can read."""
+    """Return the analysis of an expression that cannot be read."""
     return Analysis((frozenset(),) * relations, True, (), frozenset({Kind.UNKNOWN}), True)
 
 
 def analyze(text: str, *relations: Relation) -> Analysis:
-    """What is known of an expression over relations; of text that cannot be parsed, nothing."""
+    """Return the analysis of an expression over relations; `unknown` for text that cannot be
+    parsed.
+    """
     try:
         return analyze_tree(parse_tree(text), *relations)
     except InvalidPredicateError:
@@ -150,14 +161,14 @@ def analyze(text: str, *relations: Relation) -> Analysis:
 
 
 def analyze_tree(tree: exp.Expression, *relations: Relation) -> Analysis:
-    """The same of what `parse_tree` read, or a part of it."""
+    """Return the analysis of a tree from `parse_tree`, or of a part of it."""
     findings = _Found(relations, [set() for _ in relations])
     for node in _without_queries(tree):
         findings.take(node)
     return Analysis(
         tuple(map(frozenset, findings.columns)),
         findings.looks_inside,
-        tuple(n for n in findings.unresolved if n[0].casefold() not in findings.parameters),
+        tuple(n for n in findings.unresolved if folded(n[0]) not in findings.parameters),
         frozenset(findings.kinds),
         findings.calls,
     )
@@ -179,7 +190,7 @@ class _Found:
         if isinstance(node, exp.Column):
             self._name(node)
         elif isinstance(node, exp.Lambda):
-            self.parameters.update(each.name.casefold() for each in node.expressions)
+            self.parameters.update(folded(each.name) for each in node.expressions)
 
     def _name(self, column: exp.Column) -> None:
         meant = resolve(column, self.relations)
@@ -195,24 +206,26 @@ class _Found:
 
 
 def _without_queries(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The tree's nodes; of a sub-query only itself, since the names in it are of other rows too."""
+    """Yield the nodes of a tree. A sub-query is yielded without its nodes, whose names refer to
+    other rows.
+    """
     pending = [tree]
     while pending:
         node = pending.pop()
         yield node
         if isinstance(node, exp.Column):
-            # Its parts are names; a star is what it looks at.
+            # The parts of a column are names. A star reads all columns.
             pending += [node.this] if isinstance(node.this, exp.Star) else []
         elif not isinstance(node, _QUERIES):
             pending += node.iter_expressions()
 
 
 _FAR_ZONES = ("UTC", "Etc/GMT+12", "Etc/GMT-14")
-"""Midnight of a day in one of them is after that in the next, and before it."""
+"""Time zones in which midnight of a day is after, and before, midnight in UTC."""
 
 
 def depends_on_zone(text: str, schema: Schema) -> bool:
-    """Whether a condition means something else in a session with another time zone. Spec: SQL-4.
+    """Return True if the meaning of a condition depends on the session's time zone. Spec: SQL-4.
 
     Args:
         text: a condition that `parse_predicate` understands.

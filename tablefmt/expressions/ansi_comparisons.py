@@ -1,8 +1,8 @@
-"""A literal brought to a column's type, or the comparison rewritten, as Spark's ANSI mode means it.
+"""Comparisons of a column with a literal, with the meaning of Spark's ANSI mode.
 
-Spark widens both sides to one type. Here the column stays as it is and the other side moves: every
-rewrite selects exactly the rows Spark selects, and is NULL for exactly the rows it is NULL for.
-Pure. Spec: PRN-3 (spec/pruning.md).
+Spark widens both sides to one type. Here the column stays unchanged, and the literal is converted
+or the comparison rewritten. Every rewrite selects exactly the rows that Spark selects. It is NULL
+for exactly the same rows. Pure. Spec: PRN-3 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from tablefmt.expressions.predicate import (
 from tablefmt.model.schema import Decimal, Field, Type, is_nested, kind_name
 
 INTEGERS = {"byte": 1 << 7, "short": 1 << 15, "integer": 1 << 31, "long": 1 << 63}
-"""The first value above each integer type's range; the lowest value is its negative."""
+"""First value above each integer type's range. The lowest value is its negative."""
 
 _NUMBERS = ("integral", "decimal", "double")
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant of the text. `kind` is `integral`, `decimal`, `null`, or one of Spark's names."""
+    """Constant of the text. `kind` is `integral`, `decimal`, `null`, or one of Spark's names."""
 
     kind: str
     value: Any
-    """As in `predicate`; None for `null`."""
+    """Value as in `predicate`; None for `null`."""
 
 
 def compare(
     field: Field, op: str, literal: Literal, time_zone: str, *, as_double: bool = False
 ) -> Predicate:
-    """`field op literal`; with `as_double`, `CAST(field AS DOUBLE) op literal`.
+    """Return `field op literal`; with `as_double`, `CAST(field AS DOUBLE) op literal`.
 
     Raises:
-        InvalidPredicateError: Spark has no such comparison, or the text is no value of the type.
-        UnsupportedFeatureError: it would have to cast the column in a way that cannot be undone.
+        InvalidPredicateError: Spark has no such comparison, or the text is not a value of the type.
+        UnsupportedFeatureError: it needs a cast of the column that cannot be inverted.
     """
     if is_nested(field.type):
         raise UnsupportedFeatureError(
-            f"column {field.name!r} is nested; conditions reach top-level columns alone",
+            f"column {field.name!r} is nested; conditions support only top-level columns",
             ["sql:nested-field"],
         )
     if literal.kind == "null":
@@ -73,7 +73,7 @@ def compare(
         return Comparison(field, op, literal.value)
     if kind == "string":
         raise UnsupportedFeatureError(
-            f"comparing text column {field.name!r} with a {literal.kind} casts every row; "
+            f"comparing text column {field.name!r} with a {literal.kind} would cast every row; "
             "write the literal as text",
             ["sql:cast"],
         )
@@ -83,13 +83,13 @@ def compare(
 def contained(
     field: Field, values: Sequence[Literal], time_zone: str, *, as_double: bool = False
 ) -> Predicate:
-    """`field IN (values)`. Raises as `compare`."""
+    """Return `field IN (values)`. Raises as `compare`."""
     known = [v for v in values if v.kind != "null"]
     as_double = as_double or any(v.kind == "double" for v in known)
     kinds = {"number" if v.kind in _NUMBERS else v.kind for v in known}
     if len(kinds) > 1 and not kinds <= {"string", kind_name(field.type), "number"}:
         raise UnsupportedFeatureError(
-            f"IN over {field.name!r} mixes {', '.join(sorted(kinds))}; write one type", ["sql:in"]
+            f"IN over {field.name!r} mixes {', '.join(sorted(kinds))}; use one type", ["sql:in"]
         )
     exact: list[Any] = []
     rest: list[Predicate] = []
@@ -109,17 +109,19 @@ def contained(
 
 
 def never(field: Field) -> Predicate:
-    """FALSE, and NULL where the column is null."""
+    """Return FALSE, and NULL where the column is null."""
     return And((IsNull(field), NULL))
 
 
 def always(field: Field) -> Predicate:
-    """TRUE, and NULL where the column is null."""
+    """Return TRUE, and NULL where the column is null."""
     return Or((Not(IsNull(field)), NULL))
 
 
 def _from_text(field: Field, literal: Literal, time_zone: str, as_double: bool) -> Literal:
-    """Text against another type, cast as Spark does: to BIGINT for whole numbers, else DOUBLE."""
+    """Return text cast for a column of another type, as Spark does: to BIGINT or DOUBLE for
+    numbers.
+    """
     kind = kind_name(field.type)
     if literal.kind != "string" or (kind == "string" and not as_double):
         return literal
@@ -137,7 +139,9 @@ def _from_text(field: Field, literal: Literal, time_zone: str, as_double: bool) 
 
 
 def cast_text(text: str, kind: str, time_zone: str) -> Literal:
-    """Text as a boolean, binary, date, timestamp or timestamp_ntz. ValueError if it is none."""
+    """Return text as a boolean, binary, date, timestamp or timestamp_ntz. Raises ValueError if
+    invalid.
+    """
     if kind == "boolean":
         return Literal(kind, literals.text_to_bool(text))
     if kind == "binary":
@@ -162,7 +166,7 @@ def _compare_number(
         return Comparison(field, op, float(literal.value))
     if kind == "string":
         raise UnsupportedFeatureError(
-            f"comparing text column {field.name!r} with a number casts every row; "
+            f"comparing text column {field.name!r} with a number would cast every row; "
             "write the literal as text",
             ["sql:cast"],
         )
@@ -179,14 +183,14 @@ def _compare_number(
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The values of an exact type in order: the integers low .. high, times 10 ** -scale."""
+    """Values of an exact type in order: the integers low .. high, times 10 ** -scale."""
 
     low: int
     high: int
     scale: int = 0
 
     def value(self, step: int, kind: Type) -> Any:
-        """What a step stands for, as a column of this type has it."""
+        """Return the value of a step, as a column of this type stores it."""
         if isinstance(kind, Decimal):
             return decimal.Decimal(step).scaleb(-self.scale, EXACT)
         return step
@@ -201,7 +205,7 @@ def _steps(kind: Type) -> _Steps:
 
 
 def _around_double(steps: _Steps, value: float) -> tuple[int, int]:
-    """The first step whose double is >= value, and the first whose double is > value."""
+    """Return the first step whose double is >= value, and the first whose double is > value."""
     unit = 10**steps.scale
     if value != value:
         return steps.high + 1, steps.high + 1
@@ -210,7 +214,9 @@ def _around_double(steps: _Steps, value: float) -> tuple[int, int]:
 
 
 def _first(low: int, high: int, test: Callable[[int], bool]) -> int:
-    """The first of low .. high for which the monotone `test` holds; high + 1 if there is none."""
+    """Return the first of low .. high for which the monotone `test` holds; high + 1 if there is
+    none.
+    """
     high += 1
     while low < high:
         middle = (low + high) // 2
@@ -222,7 +228,7 @@ def _first(low: int, high: int, test: Callable[[int], bool]) -> int:
 
 
 def _on_steps(field: Field, op: str, bounds: tuple[int, int], steps: _Steps) -> Predicate:
-    """`field op x` where the steps below bounds[0] are < x and those from bounds[1] on are > x."""
+    """Return `field op x`. Steps below bounds[0] are < x, and steps from bounds[1] on are > x."""
     start, end = bounds
     if op in ("=", "!=", "<=>"):
         return _equal_on_steps(field, op, bounds, steps)
@@ -253,7 +259,9 @@ def _equal_on_steps(field: Field, op: str, bounds: tuple[int, int], steps: _Step
 
 
 def _compare_time(field: Field, kind: str, op: str, literal: Literal, time_zone: str) -> Predicate:
-    """A date, timestamp or timestamp_ntz column against another of the three."""
+    """Return the comparison of a date, timestamp or timestamp_ntz column with another of the
+    three.
+    """
     if {kind, literal.kind} - {"date", "timestamp", "timestamp_ntz"}:
         raise _clash(field, literal)
 
@@ -289,7 +297,7 @@ def _compare_time(field: Field, kind: str, op: str, literal: Literal, time_zone:
 
 
 def constant(op: str, left: Literal, right: Literal) -> Constant | None:
-    """`left op right` of two literals of one kind, or None if their kinds differ."""
+    """Return `left op right` of two literals of one kind, or None if their kinds differ."""
     if "null" in (left.kind, right.kind):
         return Constant(left.kind == right.kind) if op == "<=>" else NULL
     if left.kind != right.kind:
@@ -308,5 +316,5 @@ def constant(op: str, left: Literal, right: Literal) -> Constant | None:
 
 
 def _order(value: Any) -> Any:
-    """A key that puts NaN on top."""
+    """Return a sort key that puts NaN above all numbers."""
     return (value != value, 0.0 if value != value else value) if type(value) is float else value

@@ -1,7 +1,7 @@
-"""What tells pyarrow expressions apart, for the digest of a statement. Pure. Spec: CFL-23.
+"""Identity of pyarrow expressions, for the digest of a statement. Pure. Spec: CFL-23.
 
-Their own text does not: it leaves out the middle of a long list and of a long text in it, and a
-quote inside a text looks like the end of it.
+The text of an expression is not unique. It omits the middle of a long list and of long text in it.
+A quote inside a text looks like its end.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ import pyarrow.compute as pc
 from tablefmt.errors import UnsupportedFeatureError
 
 CALLS_MAX = 12
-"""Substrait doubles with every level of calls (apache/arrow#48761)."""
+"""Maximum nested calls for Substrait, which doubles with every level (apache/arrow#48761)."""
 
 
 def identity(expression: pc.Expression, schema: pa.Schema) -> bytes:
-    """Bytes that are others for another expression.
+    """Return bytes that differ for different expressions.
 
     Args:
         expression: a condition.
-        schema: the columns that it is over.
+        schema: the columns of the condition.
 
     Raises:
-        UnsupportedFeatureError: it names columns by their places, and Arrow cannot write it down.
+        UnsupportedFeatureError: it names columns by position, and Arrow cannot serialize it.
     """
     try:
         (pickled,) = expression.__reduce__()[1]
         return bytes(pickled)
     except pa.ArrowException:
-        # A column by its place: only Substrait has those.
+        # Only Substrait supports a column by position.
         pass
     text = str(expression)
     try:
         if text.count("(") <= CALLS_MAX:
             return bytes(expression.to_substrait(schema, allow_arrow_extensions=True))
     except (pa.ArrowException, UnicodeError):
-        # It does not know all of Arrow's functions.
+        # Substrait does not support all of Arrow's functions.
         pass
     if "\n" not in text:
-        # There is no list in it.
+        # The text is unique, because there is no list in it.
         return text.encode()
     raise UnsupportedFeatureError(
-        "a pyarrow expression that names columns by their places cannot be told from others like "
-        "it; name the columns, or give SQL text",
+        "a pyarrow expression that names columns by position cannot be distinguished from similar "
+        "ones; name the columns, or pass SQL text",
         ["where:expression-places"],
     )

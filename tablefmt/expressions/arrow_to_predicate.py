@@ -1,8 +1,8 @@
-"""A pyarrow expression as predicates, by way of the Substrait message that Arrow makes of it. Pure.
+"""Conversion of a pyarrow expression to predicates, through Arrow's Substrait message. Pure.
 
-Arrow binds the expression to the schema first, so names, columns and the types of literals are
-what Arrow itself would compare. Only what is known here is taken; everything else is left out, and
-no input makes it fail. Spec: PRN-15 (spec/pruning.md).
+Arrow binds the expression to the schema first. So names, columns and literal types are exactly
+those that Arrow compares. Only known parts are converted. Unknown parts are left out, and no input
+causes an error. Spec: PRN-15 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema import Field, Schema, all_fields, is_float, is_nested
 
 BYTES_MAX = 4 << 20
-"""A longer message is not read: no condition a person writes comes near."""
+"""Maximum length of a message to read. No condition that a person writes comes close."""
 
 WEIGHT_MAX = 1 << 13
-"""An expression that weighs more is not read: a chain of 12 comparisons weighs 8,189.
+"""Maximum weight of an expression to read. A chain of 12 comparisons weighs 8,189.
 
-The bytes that Arrow makes double with every level of nesting (apache/arrow#48761), about 94 of them
-for each unit, so that without this limit a chain of 40 never ends.
+Arrow's output doubles with every level of nesting (apache/arrow#48761), at about 94 bytes per unit
+of weight. Without this limit, a chain of 40 would never end.
 """
 
 _COMPARISON = "functions_comparison.yaml"
@@ -61,11 +61,11 @@ _PAGES = {
     **dict.fromkeys((*_OPERATORS, "is_null", "is_not_null", "is_nan"), _COMPARISON),
     **dict.fromkeys(("and", "or", "not"), _BOOLEAN),
 }
-"""The functions that are understood, and the Substrait page that defines each."""
+"""Supported functions, with the Substrait page that defines each."""
 
 
 def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predicate], bool]:
-    """The AND-ed parts of a pyarrow expression that are understood, and whether that is all of it.
+    """Return the supported AND-ed parts of a pyarrow expression, and True if these are all parts.
 
     Args:
         expression: a condition over the columns of `schema`, by name.
@@ -73,8 +73,8 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
 
     Returns:
         Each predicate is TRUE for every row for which Arrow's part is true. With the flag, their
-        conjunction is TRUE for exactly the rows that Arrow's filter keeps. Never raises for what
-        the expression holds: what is not understood is left out. Spec: PRN-15.
+        conjunction is TRUE for exactly the rows that Arrow's filter keeps. The content of the
+        expression never causes an error: unknown parts are left out. Spec: PRN-15.
     """
     try:
         names = (field.name for field in all_fields(schema))
@@ -82,13 +82,16 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
             return [], False
         message = bytes(expression.to_substrait(to_arrow(schema)))
     except (pa.ArrowException, ImportError, UnicodeError):
-        # What Substrait cannot express, columns that are not there, an Arrow built without it.
+        # Substrait cannot express it, a column does not exist, or Arrow lacks Substrait.
         return [], False
     return predicates_from_bytes(message, schema)
 
 
 def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicate], bool]:
-    """As `predicates_of`, of a Substrait ExtendedExpression with one condition; any bytes do."""
+    """Return the result of `predicates_of` for a Substrait ExtendedExpression with one condition.
+
+    The function accepts any bytes.
+    """
     try:
         outer = extended_expression(message) if len(message) <= BYTES_MAX else None
         if outer is None or len(outer.referred_expr) != 1:
@@ -108,10 +111,10 @@ def predicates_from_bytes(message: bytes, schema: Schema) -> tuple[list[Predicat
 
 
 def _weight(expression: pc.Expression) -> int:
-    """How much Substrait Arrow makes of it: a call is 1 and twice its arguments. Linear.
+    """Return the size of Arrow's Substrait output: 1 per call plus twice its arguments. Linear.
 
-    The tree is in the metadata of the form that Arrow pickles, a line for each start and end of a
-    call; no other text of a user's is in there than names of columns, each on one line.
+    The tree is in the metadata of Arrow's pickled form, with a line for each start and end of a
+    call. The only other user text in it is names of columns, each on one line.
     """
     pickled = expression.__reduce__()[1][0]
     text = pa.ipc.open_file(pickled).schema.to_string(truncate_metadata=False)
@@ -131,7 +134,7 @@ def _weight(expression: pc.Expression) -> int:
 
 
 def _functions(outer: Message) -> dict[int, str]:
-    """The understood functions that the message declares, by anchor."""
+    """Return the supported functions that the message declares, by anchor."""
     pages = {page.anchor: decoded(page.uri) for page in outer.extension_uris}
     names: dict[int, str] = {}
     for declaration in outer.extensions:
@@ -147,7 +150,7 @@ def _functions(outer: Message) -> dict[int, str]:
 
 
 class _Reader:
-    """Turns Substrait expressions into predicates over the columns of a schema."""
+    """Converter of Substrait expressions to predicates over the columns of a schema."""
 
     def __init__(self, schema: Schema, functions: dict[int, str]) -> None:
         self.schema = schema
@@ -156,16 +159,17 @@ class _Reader:
         """False once a predicate is TRUE for more rows than Arrow's condition."""
 
     def truth(self, node: Message, truth_value: bool) -> Predicate:
-        """TRUE for the rows for which `node` is `truth_value`; for others FALSE or NULL.
+        """Return a predicate that is TRUE where `node` is `truth_value`, and FALSE or NULL
+        elsewhere.
 
-        Raises NotConvertedError. It nests no deeper than protobuf reads.
+        Raises NotConvertedError. The nesting is limited by what protobuf reads.
         """
         if node.HasField("literal"):
             return self._constant(node, truth_value)
         if node.HasField("selection"):
             field = self._field(node)
             if str(field.type) != "boolean":
-                raise NotConvertedError("a column that is no condition")
+                raise NotConvertedError("a column that is not a condition")
             return Comparison(field, "=", truth_value)
         if node.HasField("singular_or_list"):
             return self._membership(node, truth_value)
@@ -187,10 +191,10 @@ class _Reader:
             if truth_value:
                 return IsNaN(field)
             return And((Not(IsNaN(field)), Not(IsNull(field))))
-        raise NotConvertedError("a function that is not known")
+        raise NotConvertedError("an unknown function")
 
     def chain(self, node: Message, name: str) -> list[Message]:
-        """The operands of `name`, through all of its calls that are nested directly."""
+        """Return the operands of `name`, through all of its directly nested calls."""
         operands: list[Message] = []
         waiting = [node]
         while waiting:
@@ -210,14 +214,14 @@ class _Reader:
             return False
 
     def _call(self, node: Message) -> tuple[str, list[Message]]:
-        """The name and arguments of a call without options."""
+        """Return the name and arguments of a call without options."""
         call = inner(node, "scalar_function")
         check_only(call, "function_reference", "output_type", "arguments")
         arguments = [inner(argument, "value") for argument in call.arguments]
         return self.functions.get(call.function_reference, ""), arguments
 
     def _field(self, node: Message) -> Field:
-        """A top-level column that is not nested."""
+        """Return a top-level column that is not nested."""
         reference = inner(node, "selection")
         check_only(reference, "direct_reference", "root_reference")
         if not reference.HasField("root_reference") or reference.root_reference:
@@ -226,7 +230,7 @@ class _Reader:
         check_only(member, "field")
         position: int = member.field
         if not 0 <= position < len(self.schema.fields):
-            raise NotConvertedError("a column that is not there")
+            raise NotConvertedError("a column that does not exist")
         field = self.schema.fields[position]
         if is_nested(field.type):
             raise NotConvertedError("a nested column")
@@ -235,7 +239,7 @@ class _Reader:
     def _constant(self, node: Message, truth_value: bool) -> Predicate:
         literal = literal_of(node)
         if literal.kind not in ("boolean", "null"):
-            raise NotConvertedError("a value that is no condition")
+            raise NotConvertedError("a value that is not a condition")
         return Constant(literal.value is truth_value)
 
     def _comparison(self, op: str, arguments: Sequence[Message], truth_value: bool) -> Predicate:
@@ -251,20 +255,23 @@ class _Reader:
         return Comparison(field, op if truth_value else _OPPOSITE[op], value)
 
     def _membership(self, node: Message, truth_value: bool) -> Predicate:
-        """Arrow's is_in is never NULL: without a null among the options, it is false for a null."""
+        """Return the predicate of Arrow's is_in, which is never NULL.
+
+        For a null it is false, unless a null is among the options.
+        """
         membership = inner(node, "singular_or_list")
         check_only(membership, "value", "options")
         field = self._field(membership.value)
         options = [literal_of(option) for option in membership.options]
         values = tuple(option_in(o, field) for o in options if o.kind != "null")
         if is_float(field.type) and any(v != v or v == 0 for v in values):
-            # Arrow takes two zeros, and two NaN of other bits, for different values here.
+            # Arrow's is_in treats 0.0 and -0.0, and NaN with other bits, as different values.
             if not truth_value:
                 raise NotConvertedError("a negated set with zero or NaN")
             self.exact = False
         has_null = len(values) < len(options)
         if has_null:
-            # Whether a null matches is an option that Substrait does not carry.
+            # Substrait does not carry the option that decides if a null matches.
             self.exact = False
         if truth_value:
             listed = In(field, values) if values else FALSE
@@ -273,7 +280,9 @@ class _Reader:
 
 
 def _float_comparison(field: Field, op: str, value: float, truth_value: bool) -> Predicate:
-    """Arrow's comparison, which is false for NaN except for `!=`, in our order with NaN on top."""
+    """Return Arrow's comparison, where NaN is never equal or ordered, in our order with NaN on
+    top.
+    """
     if value != value:
         return Not(IsNull(field)) if (op == "!=") == truth_value else FALSE
     plain = Comparison(field, op if truth_value else _OPPOSITE[op], value)

@@ -1,8 +1,8 @@
-"""Expressions as calls of Arrow's own functions, where these give the engine's values. Pure.
+"""Expressions as calls of Arrow's functions, where their values equal the engine's. Pure.
 
-A short cut for what is simple: there is a call only where every value that comes of it is the one
-the engine gives. An error that comes of it says nothing, for branches that are not taken are
-computed too; then the engine is asked (`data.evaluation`). Spec: SQL-1.
+This is a short cut for simple expressions. A call exists only if its values always equal the
+engine's. An error of a call decides nothing, because Arrow also evaluates branches that are not
+taken. The caller then uses the engine (`data.evaluation`). Spec: SQL-1.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Plain = bool | int | float | str | decimal.Decimal | None
 
 @dataclass(frozen=True, slots=True)
 class ColumnValue:
-    """A column as it stands."""
+    """Column without any change."""
 
     handle: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantValue:
-    """The same for every row."""
+    """Constant value of every row."""
 
     value: Plain
     type: Type
@@ -39,7 +39,7 @@ class ConstantValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """What a function of Arrow's makes of its operands."""
+    """Call of an Arrow function with its operands."""
 
     function: str
     operands: tuple[Value, ...]
@@ -52,7 +52,7 @@ Value = Union[ColumnValue, ConstantValue, Call]  # noqa: UP007 - names what is d
 def call(
     function: str, *operands: Value | None, options: pc.FunctionOptions | None = None
 ) -> Call | None:
-    """A call; None if an operand is not known here."""
+    """Return a call; None if an operand has no Arrow form."""
     known = tuple(operand for operand in operands if operand is not None)
     return Call(function, known, options) if len(known) == len(operands) else None
 
@@ -61,38 +61,42 @@ _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
 def arithmetic(one: Value | None, sign: str, two: Value | None, kind: Type) -> Value | None:
-    """Sums, differences and products, of operands of one type that is the result's too."""
+    """Return a sum, difference or product of operands of one type, which is also the result's
+    type.
+    """
     if is_float(kind):
         return call(_ARITHMETIC[sign], one, two)
     return call(f"{_ARITHMETIC[sign]}_checked", one, two) if _is_whole(kind) else None
 
 
 def exact(one: Value | None, sign: str, two: Value | None, kind: Decimal) -> Value | None:
-    """The same for decimals, of which the sum may have a digit more, and the product all digits."""
+    """Return a decimal sum, difference or product. A sum may need one more digit, a product all
+    digits.
+    """
     return _checked_cast(call(f"{_ARITHMETIC[sign]}_checked", one, two), kind)
 
 
 def quotient(one: Value | None, two: Value | None) -> Value | None:
-    """Of doubles, or of whole numbers of one type; towards zero then."""
+    """Return a quotient of doubles, or of whole numbers of one type, which rounds towards zero."""
     return call("divide_checked", one, two)
 
 
 def remainder(one: Value | None, two: Value | None, kind: Type) -> Value | None:
-    """Of whole numbers of one type, with the sign of the first."""
+    """Return the remainder of whole numbers of one type, with the sign of the first."""
     if not _is_whole(kind):
         return None
     return call("subtract_checked", one, call("multiply_checked", quotient(one, two), two))
 
 
 def negative(value: Value | None, kind: Type | None) -> Value | None:
-    """The opposite of a number."""
+    """Return the negative of a number."""
     if kind is None or not (_is_whole(kind) or is_float(kind)):
         return None
     return call("negate" if is_float(kind) else "negate_checked", value)
 
 
 def absolute(value: Value | None, kind: Type | None) -> Value | None:
-    """A number without its sign."""
+    """Return the absolute value of a number."""
     if kind is None or not (_is_whole(kind) or is_float(kind)):
         return None
     return call("abs" if is_float(kind) else "abs_checked", value)
@@ -110,14 +114,16 @@ _COMPARABLE = frozenset({"boolean", "string", "date", "timestamp", "timestamp_nt
 
 
 def compared(one: Value | None, op: str, two: Value | None, kind: Type) -> Value | None:
-    """Operands of one type compared; not floats, of which NaN is the largest in SQL."""
+    """Return a comparison of operands of one type. Floats are excluded, since NaN is the largest in
+    SQL.
+    """
     if op not in _COMPARISONS or not _is_comparable(kind):
         return None
     return call(_COMPARISONS[op], one, two)
 
 
 def among(value: Value | None, items: Sequence[Value | None], kind: Type) -> Value | None:
-    """Whether it equals one of several constants, none of them NULL."""
+    """Return True where the value equals one of several constants that are not NULL."""
     if value is None or not _is_comparable(kind):
         return None
     listed = [item.value for item in items if isinstance(item, ConstantValue)]
@@ -129,19 +135,19 @@ def among(value: Value | None, items: Sequence[Value | None], kind: Type) -> Val
 
 
 def all_true(parts: Sequence[Value | None]) -> Value | None:
-    """AND of truth values."""
+    """Return the AND of truth values."""
     return _folded("and_kleene", parts)
 
 
 def any_true(parts: Sequence[Value | None]) -> Value | None:
-    """OR of truth values."""
+    """Return the OR of truth values."""
     return _folded("or_kleene", parts)
 
 
 def _folded(function: str, parts: Sequence[Value | None]) -> Value | None:
     level = list(parts)
     while len(level) > 1:
-        # By pairs: a long list makes no deep tree.
+        # Combine in pairs, so that a long list does not make a deep tree.
         pairs = zip(level[::2], level[1::2], strict=False)
         odd = level[-1:] if len(level) % 2 else []
         level = [*(call(function, one, two) for one, two in pairs), *odd]
@@ -151,7 +157,7 @@ def _folded(function: str, parts: Sequence[Value | None]) -> Value | None:
 def chosen(
     tests: Sequence[Value | None], values: Sequence[Value | None], otherwise: Value | None
 ) -> Value | None:
-    """The value of the first test that is TRUE; a test that is NULL is none."""
+    """Return the value of the first test that is TRUE. A NULL test counts as FALSE."""
     whole = otherwise
     for test, value in reversed(list(zip(tests, values, strict=True))):
         true = call("coalesce", test, ConstantValue(False, Primitive("boolean")))
@@ -160,7 +166,7 @@ def chosen(
 
 
 def cast_value(value: Value | None, source: Type, target: Type) -> Value | None:
-    """`CAST(value AS target)`, for types of which Arrow makes what the engine makes."""
+    """Return `CAST(value AS target)`, for types where Arrow's result equals the engine's."""
     if value is None or source == target:
         return value
     whole = _is_whole(source)
@@ -171,14 +177,14 @@ def cast_value(value: Value | None, source: Type, target: Type) -> Value | None:
     if isinstance(source, Decimal) and isinstance(target, Decimal):
         return _checked_cast(value, target)
     if (whole or is_float(source)) and is_float(target):
-        # To the nearest there is; beyond the largest float is infinity.
+        # Rounds to the nearest float; numbers beyond the largest float become infinity.
         return call("cast", value, options=pc.CastOptions.unsafe(arrow_type(target)))
     texts = whole or source == Primitive("boolean")
     return _checked_cast(value, target) if texts and target == Primitive("string") else None
 
 
 def _constant_cast(value: ConstantValue, target: Type) -> Value | None:
-    """A whole number that is written out, in another type."""
+    """Return a literal whole number in another type."""
     number = value.value
     assert isinstance(number, int)
     if _is_whole(target):
@@ -196,7 +202,7 @@ def _checked_cast(value: Value | None, target: Type) -> Value | None:
 
 
 def null_of(kind: Type) -> Value | None:
-    """NULL of a type."""
+    """Return NULL of a type."""
     return ConstantValue(None, kind) if _is_comparable(kind) or is_float(kind) else None
 
 

@@ -1,6 +1,6 @@
-"""What SET and INSERT give to columns and to fields of structs, checked against the table. Pure.
+"""Assignments of SET and INSERT to columns and struct fields, checked against the table. Pure.
 
-Expressions are carried, not looked into: SQL text, or what an engine has instead. Spec: SQL-5.
+Expressions are opaque: SQL text, or an engine's own objects. Spec: SQL-5.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.near_names import there_are
 from tablefmt.model.paths import parts_of
 from tablefmt.model.schema import Field, Schema, Struct, is_nested
@@ -18,8 +19,9 @@ Expression = Any
 """SQL text in Spark's dialect; on Spark also a Column."""
 
 Assignment = tuple[Field, Expression]
-"""A column of the table, or a field of a struct, and its new value: an expression, `Parts` or
-`Over`."""
+"""Column of the table, or field of a struct, with its new value: an expression, `Parts` or
+`Over`.
+"""
 
 NESTED_INSERT = "insert:nested-field"
 INSIDE_COLLECTION = "update:inside-array-or-map"
@@ -27,44 +29,45 @@ INSIDE_COLLECTION = "update:inside-array-or-map"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """New values of fields of a struct; its other fields stay as they are. Spec: SQL-5."""
+    """New values of fields of a struct. Its other fields stay unchanged. Spec: SQL-5."""
 
     values: tuple[Assignment, ...]
-    """One at least, in the order of the struct's fields."""
+    """Assignments, at least one, in the order of the struct's fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A new value of a struct that may lack some of its fields: those stay as they are, at any
-    depth; NULL over NULL is NULL. Spec: MRG-1."""
+    """New value of a struct that may lack some of its fields. These stay unchanged, at any depth.
+    NULL over NULL is NULL. Spec: MRG-1.
+    """
 
     value: Expression
 
 
 def over(field: Field, value: Expression) -> Expression:
-    """What `SET *` with schema merging sets a column to."""
+    """Return the value that `SET *` with schema merging assigns to a column."""
     return Over(value) if isinstance(field.type, Struct) else value
 
 
 def assigned(
     values: Mapping[str, Expression], schema: Schema, alias: str | None = None
 ) -> tuple[Assignment, ...]:
-    """The columns of SET or of an INSERT, in the table's order.
+    """Return the columns of SET or of an INSERT, in the table's order.
 
     Args:
-        values: by column, or field of a struct: its name as it is, or as SQL has it, `alias` before
-            it or not.
-        schema: the table's.
-        alias: what the statement calls the table.
+        values: by column, or field of a struct. The key is the plain name or its SQL form, with or
+            without `alias` before it.
+        schema: the table's schema.
+        alias: the table's name in the statement.
 
     Raises:
-        InvalidPredicateError: nothing is set.
-        SchemaMismatchError: a column that is not there, or is set twice: also by a struct and a
-            part of it.
+        InvalidPredicateError: there are no assignments.
+        SchemaMismatchError: a column that does not exist, or is set twice. This includes a struct
+            and a part of it.
         UnsupportedFeatureError: something inside an array or a map is set.
     """
     if not values:
-        raise InvalidPredicateError("nothing is set; name one column at least")
+        raise InvalidPredicateError("there are no columns to set; name at least one")
     paths: dict[str, tuple[Field, ...]] = {}
     for name in values:
         path = find_path(schema, name, alias)
@@ -85,7 +88,7 @@ def check_whole(values: Sequence[Assignment]) -> None:
     for column, value in values:
         if isinstance(value, Parts):
             raise UnsupportedFeatureError(
-                f"INSERT of a part of column {column.name!r}; give the whole column, with "
+                f"INSERT sets only a part of column {column.name!r}; pass the whole column with "
                 "named_struct()",
                 [NESTED_INSERT],
             )
@@ -108,22 +111,24 @@ def _tree(
 
 
 def find_path(schema: Schema, name: str, alias: str | None = None) -> tuple[Field, ...]:
-    """The column, or the field of a struct, that a name in SET means, and what it is in.
+    """Return the column, or the field of a struct, that a name in SET refers to, with its parents.
 
-    A column that is called exactly so comes first, then a column of the table that `alias` names,
-    then a part of a column.
+    A column of exactly this name comes first, then a column of the table that `alias` names, then a
+    part of a column.
 
     Raises:
         SchemaMismatchError: there is none.
         UnsupportedFeatureError: it is inside an array, a map or a variant.
     """
     if not isinstance(name, str):
-        raise SchemaMismatchError(f"{name!r} is no name of a column; give its text")
+        raise SchemaMismatchError(
+            f"{name!r} is not a column name: expected str, got {type(name).__name__}"
+        )
     plain = schema.find(name)
     if plain is not None:
         return (plain,)
     parts = parts_of(name)
-    qualified = len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold()
+    qualified = len(parts) > 1 and alias is not None and folded(parts[0]) == folded(alias)
     if qualified and schema.find(parts[1]) is not None:
         parts = parts[1:]
     outer = schema.find(parts[0]) if parts else None
@@ -141,12 +146,12 @@ def _field_of(path: Sequence[Field], name: str) -> Field:
         if is_nested(kind):
             raise UnsupportedFeatureError(
                 f"{name!r} is inside {_dotted(path)!r}, which is {kind}: only fields of structs "
-                "are set one by one; set the whole of it",
+                "can be set separately; set the whole value",
                 [INSIDE_COLLECTION],
             )
         raise SchemaMismatchError(f"{_dotted(path)!r} is {kind} and has no fields", [path[0].name])
     for field in kind.fields:
-        if field.name.casefold() == name.casefold():
+        if folded(field.name) == folded(name):
             return field
     raise SchemaMismatchError(
         f"{_dotted(path)!r} has no field {name!r}; "

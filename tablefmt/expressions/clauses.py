@@ -1,4 +1,4 @@
-"""What the clauses of a MERGE say, checked against the table. Pure. Spec: MRG-1."""
+"""Clauses of a MERGE, checked against the table. Pure. Spec: MRG-1."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, Unsuppor
 from tablefmt.expressions.assignments import Assignment, Expression, assigned, check_whole, over
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arguments import check_expression, check_flags, check_set
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema
 
 _CALL = """when_matched_update({"price": "s.price"}, "s.price > 0")"""
 
 
 class Side(str, Enum):
-    """Which rows a clause is about."""
+    """Rows that a clause applies to."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not_matched"
@@ -27,7 +28,7 @@ class Side(str, Enum):
 
 
 class Action(str, Enum):
-    """What a clause does with a row."""
+    """Action of a clause on a row."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -41,51 +42,54 @@ class Clause:
     side: Side
     action: Action
     condition: Expression | None = None
-    """None: always."""
+    """Condition of the clause. None: it always applies."""
     values: Mapping[str, Expression] | None = None
-    """New values by column; None for every column by name (`SET *`, `INSERT *`), or a delete."""
+    """New values by column. None for all columns by name (`SET *`, `INSERT *`), or for a delete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStatement:
-    """A MERGE, without its source."""
+    """MERGE statement without its source."""
 
     on: Expression
     source_alias: str = "s"
     target_alias: str = "t"
     clauses: tuple[Clause, ...] = ()
     merge_schema: bool = False
-    """Columns that only the source has become columns of the table: by `SET *` and `INSERT *` all
-    of them, else those that a clause names. Fields that its structs lack stay by `SET *`."""
+    """True to add columns of the source that the table lacks. `SET *` and `INSERT *` add all of
+    them, other clauses add those they name. With `SET *`, fields that the source's structs lack
+    stay unchanged.
+    """
 
     def of(self, *sides: Side) -> tuple[Clause, ...]:
-        """The clauses about these rows, in order."""
+        """Return the clauses for these rows, in order."""
         return tuple(clause for clause in self.clauses if clause.side in sides)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A clause with its columns found."""
+    """Clause with its columns resolved."""
 
     clause: Clause
     assignments: tuple[Assignment, ...] = ()
-    """In the order of the table's columns. A column that an INSERT leaves out has its default, one
-    that an UPDATE leaves out stays."""
+    """Assignments in the order of the table's columns. A column that an INSERT leaves out gets its
+    default. A column that an UPDATE leaves out stays unchanged.
+    """
 
 
 def check_clauses(statement: MergeStatement) -> None:
-    """Refuse what Spark refuses too.
+    """Refuse statements that Spark also refuses.
 
     Raises:
-        InvalidPredicateError: no clause; an action that its rows cannot have; a clause behind one
-            that leaves it no row; equal aliases. InvalidRangeError: a flag that is none.
+        InvalidPredicateError: no clause; an action that its rows cannot have; a clause after one
+            that matches all its rows; equal aliases. InvalidArgumentError: an invalid flag.
     """
     check_flags(merge_schema=statement.merge_schema)
     if not statement.clauses:
         raise InvalidPredicateError("a MERGE needs at least one WHEN clause")
-    if statement.source_alias.casefold() == statement.target_alias.casefold():
+    if folded(statement.source_alias) == folded(statement.target_alias):
         raise InvalidPredicateError(
-            f"source and table are both called {statement.source_alias!r}; give them two names"
+            f"source and table are both named {statement.source_alias!r}; use two names"
         )
     check_expression(statement.on, "ON")
     always: set[Side] = set()
@@ -96,11 +100,13 @@ def check_clauses(statement: MergeStatement) -> None:
             check_expression(clause.condition, f"the condition of {_shown(clause)}")
         inserts = clause.action is Action.INSERT
         if inserts != (clause.side is Side.NOT_MATCHED):
-            raise InvalidPredicateError(f"no {_shown(clause)}: those rows cannot have it")
+            raise InvalidPredicateError(
+                f"{_shown(clause)} is not possible: these rows cannot have it"
+            )
         if clause.side in always:
             raise InvalidPredicateError(
-                f"{_shown(clause)} comes after one without a condition, so no row is left for it; "
-                "only the last clause of a kind can do without"
+                f"{_shown(clause)} follows a clause without a condition and can never apply; "
+                "only the last clause of a kind may omit the condition"
             )
         if clause.condition is None:
             always.add(clause.side)
@@ -109,18 +115,18 @@ def check_clauses(statement: MergeStatement) -> None:
 def resolve_clauses(
     statement: MergeStatement, schema: Schema, source_names: Sequence[str]
 ) -> tuple[Step, ...]:
-    """The clauses with the columns that they set, in their order.
+    """Return the clauses with the columns that they set, in their order.
 
     Args:
-        statement: checked here too.
-        schema: the table's; with `merge_schema` as it will be.
-        source_names: the source's columns. For every column by name, all of the table's have to be
-            among them unless `merge_schema` (then an UPDATE leaves the others, an INSERT makes them
-            NULL); others of the source's are not looked at.
+        statement: this function also checks it.
+        schema: the table's schema; with `merge_schema`, the evolved one.
+        source_names: the source's columns. For all columns by name, they must include the table's
+            columns unless `merge_schema`. Then an UPDATE leaves missing columns unchanged, and an
+            INSERT sets them to NULL. Additional source columns are ignored.
 
     Raises:
-        InvalidPredicateError: as `check_clauses`; a clause that sets nothing.
-        SchemaMismatchError: a column that is not there, or is set twice.
+        InvalidPredicateError: as `check_clauses`; a clause without assignments.
+        SchemaMismatchError: a column that does not exist, or is set twice.
         UnsupportedFeatureError: something inside an array or a map is set; an INSERT names a part
             of a column.
     """
@@ -142,32 +148,32 @@ def resolve_clauses(
 def columns_by_name(
     schema: Schema, source_names: Sequence[str], *, partly: bool
 ) -> tuple[tuple[Field, str], ...]:
-    """What `SET *` and `INSERT *` set: columns of the table, and of the source, by name.
+    """Return the columns that `SET *` and `INSERT *` set: table column and source column, by name.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         source_names: the source's columns.
-        partly: the source may lack some of the table's.
+        partly: the source may lack some of the table's columns.
 
     Raises:
         SchemaMismatchError: the source lacks columns, or has one twice.
     """
     by_name: dict[str, str] = {}
     for name in source_names:
-        if name.casefold() in by_name and schema.find(name) is not None:
+        if folded(name) in by_name and schema.find(name) is not None:
             raise SchemaMismatchError(f"the source has column {name!r} twice", [name])
-        by_name[name.casefold()] = name
-    missing = [f.name for f in schema.fields if f.name.casefold() not in by_name]
+        by_name[folded(name)] = name
+    missing = [f.name for f in schema.fields if folded(f.name) not in by_name]
     if len(missing) == len(schema.fields) or (missing and not partly):
         raise SchemaMismatchError(
-            f"every column is to be set: the source lacks {', '.join(map(repr, missing))}; "
+            f"the source lacks {', '.join(map(repr, missing))}, but every column is to be set; "
             "name the columns to set, or pass merge_schema=True",
             missing,
         )
     return tuple(
-        (field, by_name[field.name.casefold()])
+        (field, by_name[folded(field.name)])
         for field in schema.fields
-        if field.name.casefold() in by_name
+        if folded(field.name) in by_name
     )
 
 
@@ -175,7 +181,7 @@ def _all_columns(
     statement: MergeStatement, schema: Schema, source_names: Sequence[str], clause: Clause
 ) -> tuple[Assignment, ...]:
     if clause.side is Side.NOT_MATCHED_BY_SOURCE:
-        raise InvalidPredicateError(f"{_shown(clause)} has no source row; say what is set")
+        raise InvalidPredicateError(f"{_shown(clause)} has no source row; pass the columns to set")
     columns = columns_by_name(schema, source_names, partly=statement.merge_schema)
     overlays = statement.merge_schema and clause.action is Action.UPDATE
     values = [(field, source_column(statement, name)) for field, name in columns]
@@ -183,18 +189,18 @@ def _all_columns(
 
 
 def source_column(statement: MergeStatement, name: str) -> str:
-    """SQL text of a column of the source."""
+    """Return the SQL text of a column of the source."""
     return f"{quote_name(statement.source_alias)}.{quote_name(name)}"
 
 
 def when(clause: Clause) -> str:
-    """The clause up to its condition, as SQL writes it."""
+    """Return the clause up to its condition, as SQL text."""
     return f"WHEN {clause.side.value.upper().replace('_', ' ')}"
 
 
 @contextmanager
 def in_clause(clause: str) -> Iterator[None]:
-    """Errors about expressions inside say which clause it is."""
+    """Prefix errors about expressions with the clause."""
     try:
         yield
     except (InvalidPredicateError, UnsupportedFeatureError) as error:

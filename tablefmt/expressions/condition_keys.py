@@ -1,4 +1,4 @@
-"""The keys that a condition lists: `k IN (1, 2)` is TRUE for rows with these keys alone. Pure.
+"""Keys that a condition lists: `k IN (1, 2)` is TRUE only for rows with these keys. Pure.
 
 Spec: CFL-18.
 """
@@ -20,22 +20,22 @@ from tablefmt.model.key_hashes import hash_keys
 from tablefmt.model.schema import Field, Primitive, Type
 
 LISTED_MAX = 10_000
-"""Keys of more, all columns' values in every combination, are not listed."""
+"""Maximum number of keys to list, counting every combination of the columns' values."""
 
 _STORAGE = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 _LISTED = {"boolean", "byte", "short", "integer", "long", "string", "binary", *_STORAGE}
-"""Types of which equal values have one hash."""
+"""Types whose equal values have the same hash."""
 
 
 def listed_keys(predicate: Predicate, columns: Sequence[int]) -> NDArray[np.uint64] | None:
-    """Hashes of the keys of all rows for which the condition can be TRUE.
+    """Return the hashes of the keys of all rows for which the condition can be TRUE.
 
     Args:
         predicate: the condition.
         columns: field ids, at least one, in the order of the hash.
 
     Returns:
-        Ascending, each once; None if the condition does not list a value of every column.
+        Hashes ascending, each once; None if the condition does not list values of every column.
     """
     by_column: dict[int, tuple[Field, tuple[Any, ...]]] = {}
     for field, values in _equalities(normalise(predicate)):
@@ -55,7 +55,7 @@ def listed_keys(predicate: Predicate, columns: Sequence[int]) -> NDArray[np.uint
 
 
 def _equalities(predicate: Predicate) -> Iterator[tuple[Field, tuple[Any, ...]]]:
-    """Parts, all of which have to hold, that list a column's values. NULL equals nothing."""
+    """Yield the AND-ed parts that list a column's values. NULL equals nothing."""
     if isinstance(predicate, And):
         for item in predicate.items:
             yield from _equalities(item)
@@ -71,7 +71,7 @@ def _is_listed(kind: Type) -> bool:
 
 def _array(values: Sequence[Any], kind: Type) -> pa.Array:
     target = arrow_type(kind)
-    assert isinstance(kind, Primitive), "one of those listed"
+    assert isinstance(kind, Primitive), "one of the listed types"
     if kind.name in _STORAGE:
         return pa.array(values, _STORAGE[kind.name]).cast(target)
     return pa.array(values, target)

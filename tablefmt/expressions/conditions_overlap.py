@@ -1,7 +1,7 @@
-"""Whether two conditions can hold for one row, decided without any row. Pure. Spec: CFL-19.
+"""Overlap of two conditions: decide without data if both can hold for one row. Pure. Spec: CFL-19.
 
-The truth of a comparison changes only at the constant it names. So a few values of each column
-stand for all: the constants of both conditions, the values right beside them, NULL and NaN.
+The truth of a comparison changes only at its constant. So a few values of each column represent all
+values: the constants of both conditions, the values next to them, NULL and NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Decimal, Field, is_float
 
 COMBINATIONS_MAX = 4096
-"""Up to so many combinations of values of several columns are tried; beyond, column by column."""
+"""Maximum number of value combinations to try for several columns. Beyond it, try column by
+column.
+"""
 
 _RANGES = {
     "byte": 8,
@@ -31,11 +33,11 @@ _RANGES = {
     "timestamp": 64,
     "timestamp_ntz": 64,
 }
-"""Bits of the types that count in whole steps."""
+"""Bits of the types that have whole steps."""
 
 
 def may_both_hold(one: Predicate, other: Predicate) -> bool:
-    """Whether some row may make both TRUE. False is a proof; conservative otherwise.
+    """Return True if some row may make both TRUE. False is a proof; True may be conservative.
 
     Args:
         one, other: over top-level columns of one schema.
@@ -47,7 +49,7 @@ def may_both_hold(one: Predicate, other: Predicate) -> bool:
     samples = {i: list(_samples(columns[i], both)) for i in fields(both)}
     if math.prod(map(len, samples.values())) <= COMBINATIONS_MAX:
         return _tried(both, columns, list(samples), list(product(*samples.values())))
-    # A column that is not given is unknown, so each alone may prove that both never hold.
+    # A column that is not given is unknown, so one column alone may prove that both never hold.
     return all(_tried(both, columns, [i], [(v,) for v in samples[i]]) for i in samples)
 
 
@@ -83,7 +85,7 @@ def _columns(predicate: Predicate) -> Iterator[Field]:
 
 
 def _samples(column: Field, both: Predicate) -> Iterator[Any]:
-    """Values of one column that stand for all of them."""
+    """Yield values of one column that represent all of its values."""
     yield None
     named: set[Any] = set()
     for leaf in _leaves(both):
@@ -98,7 +100,7 @@ def _samples(column: Field, both: Predicate) -> Iterator[Any]:
 
 
 def _beside(column: Field, named: Iterable[Any]) -> Iterator[Any]:
-    """The constants, and a value from each gap between, below and above them."""
+    """Yield the constants, and a value from each gap between, below and above them."""
     name = str(column.type)
     samples: set[Any] = set(named)
     if name in _RANGES:
@@ -114,7 +116,7 @@ def _beside(column: Field, named: Iterable[Any]) -> Iterator[Any]:
     elif isinstance(column.type, Decimal):
         samples |= _decimals(column.type, samples)
     else:
-        # A float column is compared as double: what it can hold lies on its own coarser grid.
+        # A float column is compared as double, but its values are only the coarser float values.
         samples |= _floats(samples, name == "float")
     yield from samples
 

@@ -1,4 +1,4 @@
-"""Constants in a parsed condition, with their casts carried out as Spark's ANSI mode does. Pure.
+"""Constants in a parsed condition, with their casts evaluated as in Spark's ANSI mode. Pure.
 
 Spec: PRN-3 (spec/pruning.md).
 """
@@ -19,7 +19,7 @@ from tablefmt.expressions.ansi_comparisons import INTEGERS, Literal, cast_text
 from tablefmt.expressions.literals import DAY, EXACT
 from tablefmt.model.schema import Decimal, Field, Primitive, Type, kind_name
 
-_TYPES: Mapping[exp.DataType.Type, str] = {
+_TYPES: Mapping[object, str] = {
     exp.DataType.Type.BOOLEAN: "boolean",
     exp.DataType.Type.TINYINT: "byte",
     exp.DataType.Type.SMALLINT: "short",
@@ -39,11 +39,11 @@ _TYPES: Mapping[exp.DataType.Type, str] = {
 _UNSIGNED = re.compile(r"[\d.][\d.eE+-]*", re.ASCII)
 
 LITERAL_PRECISION_MAX = 38
-"""Digits of a decimal literal, as in Spark."""
+"""Maximum digits of a decimal literal, as in Spark."""
 
 
 def cast_target(node: exp.DataType) -> Type | None:
-    """The column type a cast names, or None if it is none a column can be cast to here."""
+    """Return the column type that a cast names, or None if columns cannot be cast to it here."""
     if node.this == exp.DataType.Type.DECIMAL:
         numbers = [int(p.this.this) for p in node.expressions]
         precision, scale = [*numbers, *(10, 0)[len(numbers) :]]
@@ -55,11 +55,12 @@ def cast_target(node: exp.DataType) -> Type | None:
 def constant_value(
     node: exp.Expression, time_zone: str, *, negative: bool = False
 ) -> Literal | None:
-    """The constant `node` is, negated if asked; None if it is not a constant by itself.
+    """Return the constant that `node` is, negated on request; None if it is not a constant by
+    itself.
 
     Raises:
-        InvalidPredicateError: a literal or a cast of one that Spark would refuse.
-        UnsupportedFeatureError: a cast of a literal that this package does not carry out.
+        InvalidPredicateError: a literal, or a cast of one, that Spark refuses.
+        UnsupportedFeatureError: a cast of a literal that this package does not support.
     """
     if isinstance(node, exp.Paren):
         return constant_value(node.this, time_zone, negative=negative)
@@ -112,7 +113,7 @@ def _double(value: float, text: str) -> Literal:
 
 def _cast_constant(node: exp.Cast, time_zone: str, negative: bool) -> Literal | None:
     inner_node = node.this
-    # The sign belongs to the number: -128Y is a TINYINT though 128 is none.
+    # The sign belongs to the number: -128Y is a TINYINT, but 128Y is not.
     signed = (
         negative and isinstance(inner_node, exp.Literal) and _UNSIGNED.fullmatch(inner_node.this)
     )
@@ -140,7 +141,9 @@ def _cast_constant(node: exp.Cast, time_zone: str, negative: bool) -> Literal | 
 
 
 def _cast(value: Literal, target: Type, time_zone: str) -> Literal:
-    """Raises ValueError where Spark would, UnsupportedFeatureError for casts not done here."""
+    """Return the cast value. Raises ValueError where Spark fails, UnsupportedFeatureError if
+    unsupported.
+    """
     kind = kind_name(target)
     if value.kind in ("null", kind):
         return value if kind != "decimal" else _to_decimal(value, target)
@@ -167,7 +170,7 @@ def _cast(value: Literal, target: Type, time_zone: str) -> Literal:
 
 
 def _single(value: float) -> float:
-    """The nearest FLOAT, as a double."""
+    """Return the nearest FLOAT, as a double."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
@@ -192,7 +195,7 @@ def _to_decimal(value: Literal, target: Type) -> Literal:
 
 
 def exact_column_cast(field: Field, as_double: bool, node: exp.Cast) -> tuple[Field, bool]:
-    """A column under a cast that keeps every value apart, or that is CAST(… AS DOUBLE).
+    """Return the column under a cast that keeps every value distinct, or under CAST(… AS DOUBLE).
 
     Raises:
         UnsupportedFeatureError: any other cast.
@@ -211,7 +214,7 @@ def exact_column_cast(field: Field, as_double: bool, node: exp.Cast) -> tuple[Fi
 
 
 def _widens(source: Type, target: Type) -> bool:
-    """Whether every value of `source` is one of `target`."""
+    """Return True if every value of `source` is also a value of `target`."""
     if isinstance(source, Decimal):
         return (
             isinstance(target, Decimal)

@@ -1,4 +1,4 @@
-"""Between our schema and what Spark users have: StructType, its JSON form, DDL text. Pure.
+"""Schema conversion for Spark users: StructType, its JSON form, DDL text. Pure.
 
 Spec: SCH-5 (spec/entry.md).
 """
@@ -37,21 +37,21 @@ from tablefmt.model.schema import (
 from tablefmt.model.text_lengths import is_length
 
 DDL_MAX = 1_000_000
-"""Characters of DDL text."""
+"""Maximum characters of DDL text."""
 
 _SPARK = Dialect.get_or_raise("spark")
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-"""Spark's name, in a column's metadata, for the type that its STRING was declared as."""
+"""Key in Spark's column metadata for the declared type of a STRING."""
 COMMENT = "comment"
-"""Spark's name, in a column's metadata, for its comment."""
+"""Key in Spark's column metadata for the comment."""
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
 def is_schema(value: Any) -> bool:
-    """Whether it is what `schema_from` reads, well made or not, and not rows."""
+    """Return True for a value that `schema_from` reads, valid or not, and False for rows."""
     if isinstance(value, Mapping):
-        # A dict of columns has lists in its place.
+        # In a dict of columns, "type" would hold a list.
         return isinstance(value.get("type"), str)
     rows = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
     known = isinstance(value, Schema | str) or hasattr(value, "__arrow_c_schema__")
@@ -59,7 +59,7 @@ def is_schema(value: Any) -> bool:
 
 
 def schema_from(value: Any) -> Schema:
-    """A schema from what people pass.
+    """Return a schema from a user's value.
 
     Args:
         value: A `Schema` (returned as it is), pyarrow.Schema (anything with `__arrow_c_schema__`),
@@ -85,18 +85,18 @@ def schema_from(value: Any) -> Schema:
             return from_arrow(pa.schema(value))
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise SchemaMismatchError(
-                f"the {type(value).__name__} is no schema of columns: {error}"
+                f"the {type(value).__name__} is not a schema of columns: {error}"
             ) from None
     raise SchemaMismatchError(
-        f"{type(value).__name__} is no schema; pass a pyarrow.Schema, a StructType or DDL text"
+        f"expected a pyarrow.Schema, a StructType or DDL text, got {type(value).__name__}"
     )
 
 
 def to_spark_json(schema: Schema, *, field_ids: bool = False) -> dict[str, Any]:
-    """Spark's JSON form of a StructType, with logical names.
+    """Return Spark's JSON form of a StructType, with logical names.
 
     With `field_ids`, every field's metadata has `parquet.field.id`, which Spark's Parquet reader
-    and writer use; without, its comment, if it has one.
+    and writer use. Otherwise it has the field's comment, if any.
     """
     return _struct_to_json(schema.fields, field_ids)
 
@@ -140,8 +140,9 @@ def _type_to_json(kind: Type, field_ids: bool) -> Any:
 
 
 def from_spark_json(value: Mapping[str, Any]) -> Schema:
-    """A new schema from Spark's JSON form. Field ids are given out anew; of the metadata, what
-    speaks of lengths, collations and comments is looked at.
+    """Return a new schema from Spark's JSON form, with new field ids.
+
+    Of the metadata, only lengths, collations and comments are read.
 
     Raises:
         SchemaMismatchError: SCH-2 .. SCH-5, or not the JSON form of a StructType.
@@ -151,7 +152,7 @@ def from_spark_json(value: Mapping[str, Any]) -> Schema:
     except (KeyError, TypeError, AttributeError) as error:
         raise SchemaMismatchError(f"not the JSON form of a StructType: {error!r}") from None
     if not isinstance(kind, Struct):
-        raise SchemaMismatchError(f"a table's schema is a StructType, not {kind}")
+        raise SchemaMismatchError(f"expected a StructType as the table's schema, got {kind}")
     return number_fields(kind.fields)
 
 
@@ -185,7 +186,7 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     where = f"{path}.{name}" if path else name
     metadata = value.get("metadata") or {}
     if metadata.get("__COLLATIONS"):
-        # Text would compare otherwise than the column said, without a word.
+        # Text would silently compare differently from the declared collation.
         raise _refused(where, "STRING with a collation")
     kind, text = value["type"], None
     if not path and is_length(kind):
@@ -206,14 +207,14 @@ def _refused(path: str, kind: str) -> SchemaMismatchError:
 
 def _no_length(path: str, kind: str) -> SchemaMismatchError:
     return SchemaMismatchError(
-        f"column {path!r} has type {kind.upper()}, and a table keeps and checks the length of text "
-        "from 1 on, and only of whole columns; use STRING",
+        f"column {path!r} has type {kind.upper()}; a table supports lengths from 1 on, and only "
+        "for top-level columns; use STRING",
         [path],
     )
 
 
 def _from_ddl(text: str) -> Schema:
-    """Raises SchemaMismatchError."""
+    """Return the schema of DDL text. Raises SchemaMismatchError."""
     if len(text) > DDL_MAX:
         raise SchemaMismatchError(f"the DDL text has more than {DDL_MAX} characters")
     statement = f"{_BEFORE}{text}\n)"
@@ -234,7 +235,7 @@ def _from_ddl(text: str) -> Schema:
     extra = create is not None and (create.args.get("properties") or create.args.get("expression"))
     if not isinstance(columns, exp.Schema) or extra:
         raise SchemaMismatchError(
-            f"cannot read the columns {text[:200]!r}: a list of names and types was expected, such "
+            f"cannot read the columns {text[:200]!r}: expected a list of names and types, such "
             "as 'id BIGINT NOT NULL, name STRING'"
         )
     return number_fields([_ddl_field(c, "") for c in columns.expressions])
@@ -244,8 +245,9 @@ _BEFORE = "CREATE TABLE t ("
 
 
 def _named(tokens: list[Token]) -> list[Token]:
-    """Words where the name of a column belongs as names (SQL-8); and VOID as a type that the parser
-    knows, so that the refusal can name its column.
+    """Return the tokens, with words at the place of a column name as names (SQL-8).
+
+    VOID becomes a type that the parser knows, so that the error can name its column.
     """
     for i, token in enumerate(tokens):
         before, after = tokens[i - 1].text, tokens[i + 1 : i + 2]
@@ -301,14 +303,16 @@ def _ddl_type(node: exp.DataType, path: str) -> Type:
         return Primitive("variant")
     target = cast_target(node)
     if target is None:
-        # The dialect writes some types under another name, so take the one that was read.
+        # The dialect renames some types, so use the name that was read.
         type_name = str(node.this.value if isinstance(node.this, kinds) else node.this)
         raise _refused(path, node.sql("spark") if node.expressions else type_name)
     return target
 
 
 def to_ddl(schema: Schema) -> str:
-    """DDL text that `schema_from` and Spark read back; nested nullability is kept for structs."""
+    """Return DDL text that `schema_from` and Spark read back. It keeps nested nullability for
+    structs.
+    """
     return ", ".join(_ddl_column(f, " ") for f in schema.fields)
 
 

@@ -1,4 +1,4 @@
-"""Defaults of columns as SQL text, as Spark and its JSON form of a schema have them. Pure."""
+"""Defaults of columns as SQL text, as in Spark and in its JSON form of a schema. Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from tablefmt.model.schema import Schema, Type, kind_name
 from tablefmt.model.values import decode_value
 
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""Spark's name, in a column's metadata, for the SQL text of its default."""
+"""Key in Spark's column metadata for the SQL text of its default."""
 
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
-"""Spark's name for a value that its reader takes for a column which a file lacks."""
+"""Key in Spark's column metadata for the value that its reader uses if a file lacks the column."""
 
 
 def default_sql(value: Any, kind: Type) -> str:
-    """A value of VAL-1 as text that Spark reads as a literal of exactly that type and value."""
+    """Return a value of VAL-1 as a Spark literal of exactly that type and value."""
     name = kind_name(kind)
     return f"CAST({literal_sql(decode_value(value, kind), name)} AS {str(kind).upper()})"
 
 
 def say_values(described: dict[str, Any], schema: Schema, which: str) -> dict[str, Any]:
-    """Spark's JSON form of the schema, with values of its columns under Spark's names for them.
+    """Return Spark's JSON form of the schema, with values of its columns under Spark's keys.
 
     Args:
-        described: as of `to_spark_json`; it is changed.
+        described: the JSON from `to_spark_json`. The function changes it.
         schema: the same schema.
         which: CURRENT_DEFAULT or EXISTS_DEFAULT.
     """

@@ -1,7 +1,7 @@
 """Arithmetic from Spark's dialect to DuckDB's, typed as Spark types it. Pure.
 
-Where values decide whether the engines agree, the text raises an error for those on which they do
-not. Spec: SQL-1, SQL-2.
+Where the engines differ for some values, the text raises an error for these values. Spec: SQL-1,
+SQL-2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tablefmt.model.schema import Decimal, Type, is_float
 _FLOATS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
 
 _DIGITS_64 = 18
-"""Of decimals that DuckDB keeps in 64 bits."""
+"""Maximum digits of decimals that DuckDB stores in 64 bits."""
 
 
 def _numbers(node: exp.Expression, read: Read) -> tuple[Typed, Typed]:
@@ -40,7 +40,7 @@ def _numbers(node: exp.Expression, read: Read) -> tuple[Typed, Typed]:
         if value.type is not None and not is_number(value.type):
             if type_name(value.type) in ("date", "timestamp", "timestamp_ntz", "string"):
                 raise refused(node, f"arithmetic with {value.type}", "arithmetic")
-            raise InvalidPredicateError(f"{shown(node)}: {value.type} is no number")
+            raise InvalidPredicateError(f"{shown(node)}: expected a number, got {value.type}")
     one, two = (
         Typed(f"CAST(NULL AS {_null_like(other)})", _as_number(other))
         if value.type is None
@@ -96,7 +96,7 @@ def _product(node: exp.Mul, read: Read) -> Typed:
 
 
 def _is_exact(one: Typed, two: Typed) -> bool:
-    """Whether Spark computes in decimals."""
+    """Return True if Spark computes in decimals."""
     either = isinstance(one.type, Decimal) or isinstance(two.type, Decimal)
     assert one.type is not None
     assert two.type is not None
@@ -148,7 +148,7 @@ def _remainder(node: exp.Mod, read: Read) -> Typed:
 def _whole_quotient(node: exp.IntDiv, read: Read) -> Typed:
     one, two = _numbers(node, read)
     if not is_integer(one.type) or not is_integer(two.type):
-        raise refused(node, "DIV of what is not whole", "div")
+        raise refused(node, "DIV of numbers that are not whole", "div")
     left, right = (cast(side, LONG) for side in (one, two))
     sql = _unless_zero([left.sql, right.sql], f"({left.sql} // {right.sql})")
     return Typed(sql, LONG, arrow=arrow_values.quotient(left.arrow, right.arrow))
@@ -158,25 +158,26 @@ def _negative(node: exp.Neg, read: Read) -> Typed:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return duckdb_types.number_literal("-" + node.this.this)
     if _is_suffixed(node.this):
-        # The sign belongs to the number: -128Y is a TINYINT though 128 is none.
+        # The sign belongs to the number: -128Y is a TINYINT, but 128Y is not.
         signed = node.this.copy()
         signed.this.set("this", "-" + signed.this.this)
         return read(signed)
     value = read(node.this)
     if not is_number(value.type):
-        raise InvalidPredicateError(f"{shown(node)}: {value.type} is no number")
+        raise InvalidPredicateError(f"{shown(node)}: expected a number, got {value.type}")
     arrow = arrow_values.negative(value.arrow, value.type)
     if value.type is not None and is_integer(value.type):
-        # So that the lowest number has no opposite, as in Spark.
+        # As in Spark, the lowest number has no negative, so negating it fails.
         zero = f"CAST(0 AS {duckdb_types.duck_type(value.type)})"
         return Typed(f"({zero} - {value.sql})", value.type, arrow=arrow)
     return Typed(f"(-{value.sql})", value.type, arrow=arrow)
 
 
 def _is_suffixed(node: exp.Expression) -> bool:
-    """Whether it is a number with a suffix for its exact type, which comes as a cast.
+    """Return True for a number with a suffix for its exact type, which the parser returns as a
+    cast.
 
-    Not one of a float: a decimal has no -0.0.
+    Suffixes of floats are excluded: a decimal has no -0.0.
     """
     inner = node.this if isinstance(node, exp.Cast) else None
     exact = node.to.this not in _FLOATS if isinstance(node, exp.Cast) else False
@@ -227,7 +228,7 @@ def _round(node: exp.Round, read: Read) -> Typed:
 
 
 def _small(node: Any, value: Typed) -> int | None:
-    """A number written out, from 0 to 30."""
+    """Return a literal number from 0 to 30."""
     while isinstance(node, exp.Paren):
         node = node.this
     plain = isinstance(node, exp.Literal) and not node.is_string and is_integer(value.type)
@@ -247,4 +248,4 @@ ARITHMETIC: Mapping[type[exp.Expression], Write] = {
     exp.Ceil: _to_whole("ceil"),
     exp.Round: _round,
 }
-"""By construct, what makes its text."""
+"""Translators by construct."""

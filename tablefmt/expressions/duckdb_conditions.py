@@ -44,7 +44,7 @@ def _logic(word: str) -> Write:
 
 
 def negated(value: Typed) -> Typed:
-    """NOT of a truth value."""
+    """Return NOT of a truth value."""
     return Typed(f"(NOT {value.sql})", BOOLEAN, arrow=arrow_values.call("invert", value.arrow))
 
 
@@ -71,7 +71,7 @@ def _compared(one: Typed, op: str, two: Typed, node: exp.Expression) -> Typed:
 def _not_compared(node: exp.Expression, kind: Type) -> UnsupportedFeatureError:
     names = ", ".join(repr(column.name) for column in node.find_all(exp.Column))
     return UnsupportedFeatureError(
-        f"{shown(node)} compares {kind} ({names}), which has no order here",
+        f"{shown(node)} compares {kind} ({names}), which is not supported here",
         ["sql:nested-comparison"],
     )
 
@@ -141,7 +141,7 @@ def _like(node: exp.Like, read: Read, escape: str = "\\") -> Typed:
 
 
 def _ilike(node: exp.ILike, read: Read) -> Typed:
-    """LIKE of both in small letters, which Spark makes of it too."""
+    """Translate ILIKE as LIKE of both sides in lower case, as Spark does."""
     pattern = read(node.expression)
     if pattern.text is None or not pattern.text.isascii():
         raise UnsupportedFeatureError(
@@ -182,7 +182,7 @@ def _cast(node: exp.Cast, read: Read) -> Typed:
 
 
 def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[Typed], Type | None]:
-    """Each in the type that all meet in."""
+    """Return each value cast to their common type."""
     kind = duckdb_types.common_of(values, shown(node))
     if kind is None:
         return values, None
@@ -190,7 +190,7 @@ def _branches(values: list[Typed], node: exp.Expression) -> tuple[list[Typed], T
 
 
 def _choice(tests: list[Typed], values: list[Typed], node: exp.Expression) -> Typed:
-    """The value of the first test that is TRUE; the last of the values if none is."""
+    """Return the value of the first test that is TRUE; else the last value."""
     branches, kind = _branches(values, node)
     pairs = " ".join(f"WHEN {t.sql} THEN {v.sql}" for t, v in zip(tests, branches, strict=False))
     arrows = [branch.arrow for branch in branches]
@@ -267,4 +267,4 @@ CONDITIONS: Mapping[type[exp.Expression], Write] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
 }
-"""By construct, what makes its text."""
+"""Translators by construct."""

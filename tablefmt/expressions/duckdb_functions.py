@@ -1,7 +1,7 @@
 """Functions from Spark's dialect to DuckDB's, typed as Spark types them. Pure.
 
-Where values decide whether the engines agree, the text raises an error for those on which they do
-not. Spec: SQL-1, SQL-2.
+Where the engines differ for some values, the text raises an error for these values. Spec: SQL-1,
+SQL-2.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _joined(node: exp.Expression, read: Read) -> Typed:
 def _letters(function: str) -> Write:
     def write(node: exp.Expression, read: Read) -> Typed:
         (value,) = texts(node, read, node.this)
-        # Java and DuckDB map letters beyond ASCII in different ways.
+        # Java and DuckDB convert letters beyond ASCII in different ways.
         return Typed(
             f"(CASE WHEN {value} IS NULL OR strlen({value}) = length({value}) "
             f"THEN {function}({value}) ELSE error('{function} of a text beyond ASCII') END)",
@@ -66,7 +66,7 @@ def _letters(function: str) -> Write:
 
 def _md5(node: exp.MD5, read: Read) -> Typed:
     (value,) = texts(node, read, node.this)
-    # Of the bytes of its UTF-8, in lower-case digits, in either.
+    # Both engines hash the UTF-8 bytes and return lower-case digits.
     return Typed(f"md5({value})", STRING)
 
 
@@ -91,12 +91,12 @@ def _substring(node: exp.Substring, read: Read) -> Typed:
     begin, count = node.args.get("start"), node.args.get("length")
     first = None if begin is None else small(begin)
     if first is None or first < 1:
-        raise refused(node, "a position that is not written out, from 1 on,", "substring")
+        raise refused(node, "a position that is not a literal of 1 or more", "substring")
     if count is None:
         return Typed(f"substring({value}, {first})", STRING)
     length = small(count)
     if length is None:
-        raise refused(node, "a length that is not written out", "substring")
+        raise refused(node, "a length that is not a literal", "substring")
     return Typed(f"substring({value}, {first}, {length})", STRING)
 
 
@@ -105,7 +105,7 @@ def _ends(function: str) -> Write:
         (value,) = texts(node, read, node.this)
         count = small(node.expression)
         if count is None:
-            raise refused(node, "a length that is not written out", function)
+            raise refused(node, "a length that is not a literal", function)
         return Typed(f"{function}({value}, {count})", STRING)
 
     return write
@@ -116,7 +116,7 @@ def _replace(node: exp.Replace, read: Read) -> Typed:
     if other is None:
         raise refused(node, "this REPLACE", "replace")
     value, old, new = texts(node, read, node.this, node.expression, other)
-    # Spark leaves a text as it is if nothing is searched for.
+    # Spark returns the text unchanged if the search text is empty.
     return Typed(
         f"(CASE WHEN {old} = '' THEN {value} ELSE replace({value}, {old}, {new}) END)", STRING
     )
@@ -133,7 +133,7 @@ def _as_date(node: exp.Expression, read: Read) -> Typed:
         "timestamp_ntz",
         "string",
     ):
-        raise InvalidPredicateError(f"{shown(node)}: {value.type} is no date")
+        raise InvalidPredicateError(f"{shown(node)}: expected a date, got {value.type}")
     return cast(value, DATE)
 
 
@@ -157,7 +157,7 @@ def _date_add(node: exp.TsOrDsAdd, read: Read) -> Typed:
         raise refused(node, f"adding {unit}", "date_add")
     date, days = _as_date(node.this, read), read(node.expression)
     if days.type is not None and not is_integer(days.type):
-        raise InvalidPredicateError(f"{shown(node)}: {days.type} is no number of days")
+        raise InvalidPredicateError(f"{shown(node)}: expected a number of days, got {days.type}")
     return Typed(f"({date.sql} + {cast(days, INTEGER).sql})", DATE)
 
 
@@ -228,4 +228,4 @@ FUNCTIONS: Mapping[type[exp.Expression], Write] = {
     exp.Nvl2: _nvl2,
     exp.Anonymous: _anonymous,
 }
-"""By construct, what makes its text."""
+"""Translators by construct."""

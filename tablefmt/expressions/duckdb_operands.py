@@ -1,4 +1,4 @@
-"""How functions and operators of Spark read their operands and refuse what is not theirs. Pure."""
+"""Operands of translated functions and operators: how to read them, and errors for others. Pure."""
 
 from __future__ import annotations
 
@@ -15,68 +15,70 @@ from tablefmt.expressions.functions import PURE_FUNCTIONS
 from tablefmt.model.near_names import near_name
 
 Read = Callable[[Any], Typed]
-"""Reads an operand."""
+"""Function that translates an operand."""
 
 Write = Callable[[Any, Read], Typed]
-"""Makes the text of one construct, by what reads its operands."""
+"""Function that translates one construct, with a function for its operands."""
 
 UNKNOWN = Typed("CAST(NULL AS BOOLEAN)", BOOLEAN, arrow=null_of(BOOLEAN))
 """NULL as a truth value."""
 
 
 def shown(node: exp.Expression) -> str:
-    """The construct in Spark's dialect, for people."""
+    """Return the construct in Spark's dialect, for people."""
     return str(node.sql("spark"))[:200]
 
 
 def refused(node: exp.Expression, why: str, feature: str) -> UnsupportedFeatureError:
-    """What cannot be carried out exactly; with Spark it is."""
+    """Return the error for an expression that cannot be evaluated exactly. Spark can evaluate
+    it.
+    """
     return UnsupportedFeatureError(
-        f"{shown(node)}: {why} is not carried out here; with Spark it is", [f"sql:{feature}"]
+        f"{shown(node)}: {why} is not supported here; run it on Spark", [f"sql:{feature}"]
     )
 
 
 def unknown_function(node: exp.Expression, name: str) -> UnsupportedFeatureError:
-    """The error of a function that has no text here; with the name that may have been meant."""
+    """Return the error for an unknown function, with a suggestion for a misspelled name."""
     near = None if name in PURE_FUNCTIONS else near_name(name, PURE_FUNCTIONS)
     if near is None:
         return refused(node, f"function {name}", name)
     return UnsupportedFeatureError(
-        f"{shown(node)}: there is no function {name} here; did you mean {near}? With Spark a "
-        "session may have one",
+        f"{shown(node)}: there is no function {name} here; did you mean {near}? A Spark session "
+        "may have registered it",
         [f"sql:{name}"],
     )
 
 
 def not_carried_out(node: exp.Expression) -> UnsupportedFeatureError:
-    """The error of a construct that has no text here, by what its value depends on."""
+    """Return the error for an unsupported construct, by the dependency of its value."""
     kind = kind_of(node)
     if kind is Kind.SUBQUERY:
         return UnsupportedFeatureError(
-            f"{shown(node)}: sub-queries are not carried out here; compute their rows first",
+            f"{shown(node)}: sub-queries are not supported here; compute their rows first",
             ["sql:subquery"],
         )
     if kind is Kind.CHANCE:
         return UnsupportedFeatureError(
-            f"{shown(node)} gives another value each time", ["sql:non-deterministic"]
+            f"{shown(node)} returns a different value each time", ["sql:non-deterministic"]
         )
     if kind is Kind.SEVERAL_ROWS:
         return UnsupportedFeatureError(f"{shown(node)} needs several rows", ["sql:aggregate"])
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
     return UnsupportedFeatureError(
-        f"{shown(node)} ({name}) is not carried out here; with Spark it is", [f"sql:{name}"]
+        f"{shown(node)} ({name}) is not supported here; run it on Spark", [f"sql:{name}"]
     )
 
 
 def text_literal(value: str) -> str:
-    """A text as DuckDB reads it. Raises UnsupportedFeatureError for one with a NUL."""
+    """Return a text as a DuckDB literal. Raises UnsupportedFeatureError for a text with a NUL."""
     if "\0" in value:
         raise UnsupportedFeatureError("a text with a NUL", ["sql:nul"])
     return "'" + value.replace("'", "''") + "'"
 
 
 def truth(node: exp.Expression, read: Read) -> Typed:
-    """A truth value. Raises InvalidPredicateError for anything else."""
+    """Return a truth value. Raises InvalidPredicateError for any other type."""
     value = read(node)
     if value.type not in (None, BOOLEAN):
         raise InvalidPredicateError(f"{shown(node)} is {value.type}, not a condition")
@@ -84,7 +86,7 @@ def truth(node: exp.Expression, read: Read) -> Typed:
 
 
 def texts(node: exp.Expression, read: Read, *parts: Any) -> list[str]:
-    """Operands that have to be texts, or NULL."""
+    """Return operands that must be texts or NULL."""
     values = [read(part) for part in parts]
     for value in values:
         if value.type is not None and value.type != STRING:
@@ -93,7 +95,7 @@ def texts(node: exp.Expression, read: Read, *parts: Any) -> list[str]:
 
 
 def small(node: Any) -> int | None:
-    """A whole number written out, at most the largest INT; None if it is none."""
+    """Return a literal whole number, at most the largest INT; None for any other operand."""
     if isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal():
         return min(int(node.this), 2**31 - 1)
     return None

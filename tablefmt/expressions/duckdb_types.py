@@ -1,7 +1,9 @@
-"""Spark's types in expressions: which one two sides meet in, and casts as DuckDB text. Pure.
+"""Types of expressions as in Spark: the common type of two operands, and casts as DuckDB text.
+Pure.
 
-Every cast means what Spark's ANSI mode means, or is refused by name; where values decide, the text
-raises an error for those on which the engines differ. Times are UTC and carry no zone. Spec: SQL-1.
+Every cast has the meaning of Spark's ANSI mode, or is refused by name. Where the engines differ for
+some values, the text raises an error for these values. Times are UTC and carry no zone. Spec:
+SQL-1.
 """
 
 from __future__ import annotations
@@ -44,14 +46,14 @@ WITHOUT_ZONES: Mapping[str, str] = {
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP",
 }
-"""What DuckDB calls types that are not nested, where instants are wall clocks of UTC."""
+"""DuckDB's names of types that are not nested. Instants are wall-clock times in UTC."""
 
 _RANK = {name: at for at, name in enumerate(("byte", "short", "integer", "long"))}
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 _EXACT_DIGITS = 15
-"""Whole numbers of so many digits are doubles."""
+"""Digits up to which every whole number is exactly a double."""
 
 _WHOLE = r"[+-]?[0-9]+"
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -62,28 +64,28 @@ _REAL = (
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 _BLANK = r"[\x00-\x20\x7f]"
-"""What Spark's casts trim at both ends of a text."""
+"""Characters that Spark's casts trim at both ends of a text."""
 _BLANK_OF_FRACTIONS = r"[\x00-\x20]"
-"""Those to decimals and floats."""
+"""Characters that Spark's casts to decimals and floats trim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A part of an expression: DuckDB text that can stand as an operand, and its Spark type."""
+    """Part of an expression: DuckDB text that can be an operand, and its Spark type."""
 
     sql: str
     type: Type | None
-    """None: NULL, of no type yet."""
+    """Spark type. None: NULL without a type yet."""
     digits: int | None = None
-    """Of a whole number that is written out: how many it has."""
+    """Number of digits, for a literal whole number."""
     text: str | None = None
-    """Of a text that is written out: what it says."""
+    """Text, for a literal text."""
     arrow: Value | None = None
-    """The same by Arrow's functions; None: the engine alone has it."""
+    """Arrow form of the same expression; None if only the engine can evaluate it."""
 
 
 def duck_type(kind: Type) -> str:
-    """The name of a type that is not nested."""
+    """Return DuckDB's name of a type that is not nested."""
     if isinstance(kind, Decimal):
         return f"DECIMAL({kind.precision},{kind.scale})"
     assert isinstance(kind, Primitive)
@@ -91,7 +93,7 @@ def duck_type(kind: Type) -> str:
 
 
 def type_name(kind: Type) -> str:
-    """`decimal` for any decimal, `array`, `map`, `struct`, else the name."""
+    """Return `decimal` for any decimal, `array`, `map`, `struct`, else the name."""
     if isinstance(kind, Primitive):
         return kind.name
     names: dict[type, str] = {Decimal: "decimal", Array: "array", Map: "map", Struct: "struct"}
@@ -99,17 +101,17 @@ def type_name(kind: Type) -> str:
 
 
 def is_integer(kind: Type | None) -> bool:
-    """byte, short, integer or long."""
+    """Return True for byte, short, integer or long."""
     return isinstance(kind, Primitive) and kind.name in _RANK
 
 
 def is_number(kind: Type | None) -> bool:
-    """Whole, decimal or floating."""
+    """Return True for whole, decimal or floating numbers."""
     return kind is not None and (is_integer(kind) or isinstance(kind, Decimal) or is_float(kind))
 
 
 def as_decimal(value: Typed) -> Decimal:
-    """The decimal type that holds every value of a whole number's or decimal's type."""
+    """Return the decimal type that holds every value of a whole number's or decimal's type."""
     if isinstance(value.type, Decimal):
         return value.type
     assert isinstance(value.type, Primitive)
@@ -117,10 +119,11 @@ def as_decimal(value: Typed) -> Decimal:
 
 
 def common_type(left: Typed, right: Typed, what: str) -> Type | None:
-    """The type in which two values are compared, or meet as branches; None if both are NULL.
+    """Return the type in which two values are compared or combined as branches; None if both are
+    NULL.
 
     Raises:
-        InvalidPredicateError: Spark has none. UnsupportedFeatureError: more digits than there are.
+        InvalidPredicateError: Spark has none. UnsupportedFeatureError: it needs too many digits.
     """
     one, two = left.type, right.type
     if one is None or two is None or one == two:
@@ -135,14 +138,14 @@ def common_type(left: Typed, right: Typed, what: str) -> Type | None:
         if is_integer(other):
             return LONG
         return DOUBLE if is_number(other) else other
-    raise InvalidPredicateError(f"{what}: {one} and {two} have nothing in common")
+    raise InvalidPredicateError(f"{what}: {one} and {two} have no common type")
 
 
 def common_of(values: Sequence[Typed], what: str) -> Type | None:
-    """The type that all of them meet in; None if all are NULL. Raises as `common_type`."""
+    """Return the common type of all values; None if all are NULL. Raises as `common_type`."""
     kind: Type | None = None
     for value in values:
-        # How long a number is as written counts in arithmetic alone.
+        # The written length of a number matters only in arithmetic.
         bare = Typed("", value.type)
         kind = value.type if kind is None else common_type(Typed("", kind), bare, what)
     return kind
@@ -153,7 +156,7 @@ def _common_number(left: Typed, right: Typed, what: str) -> Type:
     assert one is not None
     assert two is not None
     if is_float(one) or is_float(two):
-        # A whole number beside a float would lose digits, so Spark takes both to double.
+        # Spark compares a whole number and a float as doubles, since a float would lose digits.
         return DOUBLE
     if isinstance(one, Primitive) and isinstance(two, Primitive):
         return one if _RANK[one.name] >= _RANK[two.name] else two
@@ -161,23 +164,25 @@ def _common_number(left: Typed, right: Typed, what: str) -> Type:
 
 
 def wider_decimal(one: Decimal, two: Decimal, what: str) -> Decimal:
-    """Holds all values of both.
+    """Return the type that holds all values of both.
 
     Raises:
-        UnsupportedFeatureError: it would need more than 38 digits; Spark rounds then.
+        UnsupportedFeatureError: it needs more than 38 digits, where Spark rounds.
     """
     scale = max(one.scale, two.scale)
     digits = max(one.precision - one.scale, two.precision - two.scale) + scale
     if digits > DIGITS_MAX:
         raise UnsupportedFeatureError(
-            f"{what} needs decimals of {digits} digits; 38 are what there is",
+            f"{what} needs decimals of {digits} digits; at most 38 are supported",
             ["sql:decimal-digits"],
         )
     return Decimal(digits, scale)
 
 
 def bounded_decimal(precision: int, scale: int) -> Decimal:
-    """What Spark makes of a result that would need so many digits: fewer behind the point."""
+    """Return Spark's type for a result of this many digits: with fewer digits after the point if
+    needed.
+    """
     if precision <= DIGITS_MAX:
         return Decimal(precision, scale)
     kept = max(DIGITS_MAX - (precision - scale), min(scale, 6))
@@ -185,10 +190,10 @@ def bounded_decimal(precision: int, scale: int) -> Decimal:
 
 
 def number_literal(text: str) -> Typed:
-    """A number as Spark types it: the smallest of INT, BIGINT, DECIMAL; DECIMAL; with E, DOUBLE.
+    """Return a number with Spark's type: the smallest of INT, BIGINT, DECIMAL; with E, DOUBLE.
 
     Raises:
-        InvalidPredicateError: it is none, or has more than 38 digits.
+        InvalidPredicateError: it is not a number, or has more than 38 digits.
     """
     try:
         value = text_to_decimal(text)
@@ -214,10 +219,10 @@ def number_literal(text: str) -> Typed:
 
 
 def cast(value: Typed, target: Type) -> Typed:
-    """`CAST(value AS target)`.
+    """Return `CAST(value AS target)`.
 
     Raises:
-        InvalidPredicateError: Spark has no such cast. UnsupportedFeatureError: one not done here.
+        InvalidPredicateError: Spark has no such cast. UnsupportedFeatureError: it is not supported.
     """
     if value.type == target:
         return value
@@ -236,7 +241,7 @@ def _cast(value: Typed, source: str, target: Type) -> str:
         return _from_text(value, target)
     if name == "string":
         if source == "decimal" and _has_no_whole_digit(as_decimal(value)):
-            # DuckDB leaves out the zero before the point.
+            # DuckDB omits the zero before the point.
             return f"regexp_replace({plain}, '^(-?)[.]', '\\10.')"
         if source in (*_RANK, "boolean", "decimal", "date"):
             return plain
@@ -246,7 +251,7 @@ def _cast(value: Typed, source: str, target: Type) -> str:
     if name == "boolean" and is_number(value.type):
         return f"({sql} <> 0)"
     if source in _TIMES and name in _TIMES:
-        # Without zones an instant and a wall clock are the same number.
+        # Without zones, an instant and a wall-clock time are the same number.
         return plain if "date" in (source, name) else sql
     if is_number(value.type) and is_number(target):
         return _cast_number(value, source, target)
@@ -268,7 +273,7 @@ def _cast_number(value: Typed, source: str, target: Type) -> str:
             return f"CAST(trunc({sql}) AS {duck_type(target)})"
         return f"CAST(trunc({sql}) AS {duck_type(target)})" if source == "decimal" else plain
     if name == "decimal":
-        # Through its shortest text: the decimal that people see is what is rounded.
+        # Cast through the shortest text, because Spark rounds the decimal that people see.
         shown = f"CAST(CAST({sql} AS DOUBLE) AS VARCHAR)"
         return f"CAST({shown} AS {duck_type(target)})" if floating else plain
     if source == "decimal" and as_decimal(value).precision > _EXACT_DIGITS:
@@ -280,7 +285,9 @@ def _cast_number(value: Typed, source: str, target: Type) -> str:
 
 
 def _to_float(double: str) -> str:
-    """Beyond the largest float is infinity, not an error."""
+    """Return a cast to float that maps numbers beyond the largest float to infinity, not to an
+    error.
+    """
     end = "CAST(3.4028235677973366e38 AS DOUBLE)"
     return (
         f"(CASE WHEN isfinite({double}) AND abs({double}) >= {end} "
@@ -316,15 +323,15 @@ def _from_text(value: Typed, target: Type) -> str:
 
 
 def _constant(text: str, name: str) -> str:
-    """A text that is written out as a boolean, a day or a moment, in any form that Spark takes.
+    """Return DuckDB text for a literal boolean, date or timestamp, in any form that Spark accepts.
 
     Raises:
-        InvalidPredicateError: it is none.
+        InvalidPredicateError: the text is invalid.
     """
     try:
         value = cast_text(text, name, "UTC").value
     except ValueError as error:
-        raise InvalidPredicateError(f"{text[:80]!r} is no {name}: {error}") from None
+        raise InvalidPredicateError(f"{text[:80]!r} is not a {name}: {error}") from None
     if name == "boolean":
         return "TRUE" if value else "FALSE"
     if name == "date":
@@ -333,10 +340,11 @@ def _constant(text: str, name: str) -> str:
 
 
 def store_assigned(value: Typed, target: Type) -> Typed | None:
-    """The value as a column of that type takes it; None if Spark's store assignment refuses.
+    """Return the value as a column of that type stores it; None if Spark's store assignment refuses
+    it.
 
     Raises:
-        UnsupportedFeatureError: a cast that is not done here.
+        UnsupportedFeatureError: the cast is not supported.
     """
     if value.type is None or value.type == target:
         return value if value.type == target else cast(value, target)
@@ -351,5 +359,5 @@ def store_assigned(value: Typed, target: Type) -> Typed | None:
 
 def _not_done(value: Typed, target: Type) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"a cast from {value.type} to {target} is not carried out here", ["sql:cast"]
+        f"a cast from {value.type} to {target} is not supported here", ["sql:cast"]
     )

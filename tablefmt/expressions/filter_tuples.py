@@ -1,9 +1,15 @@
-"""Filter tuples as `pyarrow.parquet` takes them, as a predicate. Pure.
+"""Filter tuples in the form of `pyarrow.parquet`, converted to a predicate. Pure.
 
-`[("id", ">", 1), ("name", "in", ["a", "b"])]` is an AND, a list of such lists an OR of them. What
-they mean is Arrow's: comparisons with None, and of a null, are never TRUE; with NaN only `!=` is;
-`in` and `not in` are never NULL, so that None in the collection stands for nulls, and `not in`
-without it selects them. 0.0 and -0.0 are equal everywhere. Spec: PRN-1.
+`[("id", ">", 1), ("name", "in", ["a", "b"])]` is an AND; a list of such lists is an OR of them. The
+meaning is Arrow's:
+
+- Comparisons with None, and of a null, are never TRUE.
+- Comparisons with NaN are never TRUE, except `!=`.
+- `in` and `not in` are never NULL. None in the collection matches nulls; `not in` without None
+  selects them.
+- 0.0 and -0.0 are equal everywhere.
+
+Spec: PRN-1.
 """
 
 from __future__ import annotations
@@ -43,21 +49,21 @@ OPERATORS = (*_COMPARISONS, *_MEMBERSHIPS)
 
 
 def is_filters(where: Any) -> TypeGuard[Filters]:
-    """Whether a condition is of the kind that is read here, well made or not."""
+    """Return True for a condition of this form, valid or not."""
     return isinstance(where, list | tuple)
 
 
 def filters_to_predicate(filters: Filters, schema: Schema) -> Predicate:
-    """The condition over the columns of `schema`: TRUE for the rows that Arrow would keep.
+    """Return the condition over the columns of `schema`: TRUE for the rows that Arrow keeps.
 
     Args:
-        filters: tuples (column, operator, value), all of which have to hold; or lists of them, one
-            of which has to. Names are matched as a whole, ignoring case.
+        filters: tuples (column, operator, value), which are AND-ed; or lists of them, which are
+            OR-ed. Names match as a whole, ignoring case.
         schema: columns and their types.
 
     Raises:
-        InvalidPredicateError: they are made otherwise; an unknown column or operator; a value that
-            the column cannot be compared with.
+        InvalidPredicateError: another form; an unknown column or operator; a value that the column
+            cannot be compared with.
         UnsupportedFeatureError: a column that is nested.
     """
     groups = [filters] if _is_conjunction(filters) else filters
@@ -65,7 +71,7 @@ def filters_to_predicate(filters: Filters, schema: Schema) -> Predicate:
 
 
 def _is_conjunction(filters: Sequence[Any]) -> bool:
-    """Whether these are tuples, and not lists of tuples."""
+    """Return True for tuples, and False for lists of tuples."""
     if not filters:
         raise _malformed("an empty list; give None for all rows")
     first = filters[0]
@@ -76,26 +82,26 @@ def _is_conjunction(filters: Sequence[Any]) -> bool:
 
 def _group(group: Any) -> Sequence[Any]:
     if not isinstance(group, list | tuple) or not group:
-        raise _malformed(f"{group!r:.100} in the place of a list of tuples")
+        raise _malformed(f"{group!r:.100} instead of a list of tuples")
     return group
 
 
 def _one(item: Any, schema: Schema) -> Predicate:
     if not isinstance(item, list | tuple) or len(item) != 3:
-        raise _malformed(f"{item!r:.100} in the place of (column, operator, value)")
+        raise _malformed(f"{item!r:.100} instead of (column, operator, value)")
     name, op, value = item
     if not isinstance(name, str):
-        raise _malformed(f"{name!r:.100} in the place of a column's name")
+        raise _malformed(f"{name!r:.100} instead of a column's name")
     field = schema.find(name)
     if field is None:
         raise no_column([name], schema.names)
     if is_nested(field.type):
         raise UnsupportedFeatureError(
-            f"column {field.name!r} is nested; filters reach top-level columns that are not",
+            f"column {field.name!r} is nested; filters support only flat top-level columns",
             ["filters:nested-field"],
         )
     if not isinstance(op, str) or op not in OPERATORS:
-        raise _malformed(f"the operator {op!r:.100}; there are {', '.join(OPERATORS)}")
+        raise _malformed(f"the operator {op!r:.100}; expected one of {', '.join(OPERATORS)}")
     if op in _MEMBERSHIPS:
         return _membership(field, op == "in", _members(field, value))
     return _comparison(field, _COMPARISONS[op], value)
@@ -103,7 +109,7 @@ def _one(item: Any, schema: Schema) -> Predicate:
 
 def _malformed(what: str) -> InvalidPredicateError:
     return InvalidPredicateError(
-        f'filters have {what}. They look like [("id", ">", 1), ("name", "in", ["a", "b"])], or a '
+        f'filters have {what}. Expected [("id", ">", 1), ("name", "in", ["a", "b"])], or a '
         "list of such lists for OR"
     )
 
@@ -116,19 +122,21 @@ def _comparison(field: Field, op: str, value: Any) -> Predicate:
         return Not(IsNull(field)) if op == "!=" else FALSE
     plain = ansi_comparisons.compare(field, op, literal, "UTC")
     if is_float(field.type) and op in (">", ">="):
-        # In our order NaN is above every number.
+        # In our order, NaN is above every number.
         return And((plain, Not(IsNaN(field))))
     return plain
 
 
 def _members(field: Field, values: Any) -> list[Any]:
-    """The values of a collection; an iterator is none, for it gives them but once."""
+    """Return the values of a collection. An iterator is refused, because it can be read only
+    once.
+    """
     if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
         iterator = iter(values)
         if iterator is not values:
             return list(iterator)
     raise InvalidPredicateError(
-        f"in and not in take a list, a set or a tuple for column {field.name!r}, not the "
+        f"expected a list, a set or a tuple for in and not in with column {field.name!r}, got the "
         f"{type(values).__name__} {values!r:.80}"
     )
 
@@ -151,7 +159,7 @@ def _membership(field: Field, inside: bool, values: Sequence[Any]) -> Predicate:
 
 
 def _equal(field: Field, literal: ansi_comparisons.Literal) -> Predicate:
-    """Arrow finds NaN in a set that holds NaN, unlike by `=`."""
+    """Return equality as in a set: Arrow finds NaN in a set that holds NaN, unlike with `=`."""
     if literal.value != literal.value:
         return Comparison(field, "=", literal.value) if is_float(field.type) else FALSE
     part = ansi_comparisons.compare(field, "=", literal, "UTC")

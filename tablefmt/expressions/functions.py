@@ -1,8 +1,8 @@
-"""Functions of Spark by what their values depend on, and which of them a CHECK may call. Pure.
+"""Spark functions by the dependency of their values, and the functions that a CHECK may call. Pure.
 
-Those that it may are of one row, and the same for the same row: none of them runs code that a name
-chooses, reads a file, the session or the clock, leaves a trace, or is a matter of chance.
-Spec: SQL-6 (spec/changing.md has the same table).
+The allowed functions depend on one row only, and return equal values for equal rows. None of them
+runs code that a name selects, or has side effects. None reads a file, the session or the clock, or
+is random. Spec: SQL-6 (spec/changing.md has the same table).
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ BY_KIND: Mapping[str, str] = {
         to_json try_parse_url try_url_decode url_decode url_encode
         """,
 }
-"""Names in lower case, for people by what they are about."""
+"""Names of allowed functions in lower case, by subject."""
 
 
 def words(text: str) -> frozenset[str]:
-    """What stands between blanks."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -74,21 +74,21 @@ CHANCE_FUNCTIONS = words("""
     input_file_block_length input_file_block_start input_file_name monotonically_increasing_id rand
     randn random randstr shuffle spark_partition_id uniform uuid
 """)
-"""Another value each time, or by where a row happens to be read."""
+"""Functions with another value each time, or by where a row is read."""
 
 CLOCK_FUNCTIONS = words("""
     curdate current_date current_time current_timestamp localtime localtimestamp now
 """)
-"""Another value in another statement."""
+"""Functions with another value in another statement."""
 
 SESSION_FUNCTIONS = words("""
     current_catalog current_database current_path current_schema current_timezone current_user
     session_user user version
 """)
-"""Another value in another session."""
+"""Functions with another value in another session."""
 
 CHANGING_FUNCTIONS = CHANCE_FUNCTIONS | CLOCK_FUNCTIONS | SESSION_FUNCTIONS
-"""Known for values that change by themselves."""
+"""Functions whose values change by themselves."""
 
 assert not PURE_FUNCTIONS & CHANGING_FUNCTIONS
 assert sum(len(names.split()) for names in BY_KIND.values()) == len(PURE_FUNCTIONS)

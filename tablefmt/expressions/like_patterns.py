@@ -1,4 +1,4 @@
-"""Patterns of LIKE with one escape, the backslash, checked as Spark checks them. Pure."""
+"""LIKE patterns with the backslash as the only escape, checked as in Spark. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _LIKE_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 
 
 def quoted(text: str) -> str:
-    """The pattern that only this text matches."""
+    """Return the pattern that matches only this text."""
     return re.sub(r"([\\%_])", r"\\\1", text)
 
 
 def like_pattern(pattern: str, escape: str) -> str:
-    """The pattern with a backslash as its escape, checked as Spark does.
+    """Return the pattern with a backslash as its escape, checked as in Spark.
 
     Raises:
-        InvalidPredicateError, UnsupportedFeatureError: the pattern, the escape.
+        InvalidPredicateError, UnsupportedFeatureError: an invalid pattern or escape.
     """
     if escape != "\\":
         if escape in "%_":

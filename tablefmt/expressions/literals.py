@@ -1,4 +1,4 @@
-"""Literal text and values: what Spark's parser and its ANSI casts make of text. Pure.
+"""Literals: the values that Spark's parser and ANSI casts read from text. Pure.
 
 Dates are days and timestamps µs since 1970-01-01, because both reach beyond Python's year 9999.
 """
@@ -15,10 +15,10 @@ from typing import Any
 from tablefmt.errors import InvalidPredicateError
 
 DAY = 86_400_000_000
-"""µs in a day."""
+"""Number of µs in a day."""
 
 EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation])
-"""Decimal arithmetic that never rounds a value this package accepts."""
+"""Decimal context that never rounds a value this package accepts."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _YEAR = r"([+-]?\d{4,7})"
@@ -42,18 +42,20 @@ _BOOLEANS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
-# What Spark's casts from text trim at both ends: space and control characters.
+# Characters that Spark's casts from text trim at both ends: space and control characters.
 _BLANK = "".join(map(chr, range(0x21))) + "\x7f"
 _BLANK_OF_FRACTIONS = _BLANK[:-1]
-"""Those to decimals and floats go through Java, which leaves DEL."""
+"""Blanks for casts to decimals and floats, where Java keeps DEL."""
 
 
 def literal_sql(value: Any, kind: str) -> str:
-    """One value of the type called `kind` as a Spark literal of exactly that type and value."""
+    """Return one value of the type called `kind` as a Spark literal of exactly that type and
+    value.
+    """
     if kind == "boolean":
         return "TRUE" if value else "FALSE"
     if kind == "string":
-        # Spark puts settings and the environment in place of ${…} before it reads a text.
+        # Spark replaces ${…} by settings and environment variables before it parses a text.
         body = str(value).translate(_ESCAPES)
         return "'" + body.replace("${", "\\u0024{") + "'"
     if kind == "binary":
@@ -82,10 +84,10 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7]
 
 
 def unescape(body: str) -> str:
-    """The text between the quotes of a Spark string literal, escapes undone as Spark does.
+    """Return the text between the quotes of a Spark string literal, unescaped as in Spark.
 
     Raises:
-        InvalidPredicateError: an escape that is no character.
+        InvalidPredicateError: an escape that is not a character.
     """
 
     def character(match: re.Match[str]) -> str:
@@ -95,25 +97,27 @@ def unescape(body: str) -> str:
                 if point > 0x10FFFF:
                     raise InvalidPredicateError(f"{match[0]} is not a character")
                 return chr(point)
-        # LIKE needs to see these two escaped still.
+        # LIKE needs these two to stay escaped.
         return match[0] if match[4] in "%_" else _UNESCAPES.get(match[4], match[4])
 
     return _well_formed(_ESCAPE.sub(character, body))
 
 
 def _well_formed(text: str) -> str:
-    """Pairs of surrogate escapes become the one character they mean."""
+    """Return the text with pairs of surrogate escapes joined to one character."""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise InvalidPredicateError(
-            "a string literal has half a surrogate pair, which is not a character"
+            "a string literal has an unpaired surrogate, which is not a character"
         ) from None
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a proleptic Gregorian date. ValueError if there is none such."""
-    # 400 Gregorian years are 146,097 days, so any year can be moved into Python's range.
+    """Return the days since 1970-01-01 of a proleptic Gregorian date. Raises ValueError if
+    invalid.
+    """
+    # 400 Gregorian years have 146,097 days, so any year can be shifted into Python's range.
     cycles, within = divmod(year - 2000, 400)
     date = datetime.date(within + 2000, month, day)
     return date.toordinal() - 719_163 + cycles * 146_097
@@ -128,7 +132,7 @@ def _date_text(days: int) -> str:
 
 
 def text_to_date(text: str) -> int:
-    """Days, as CAST(text AS DATE). ValueError if Spark refuses the text."""
+    """Return days, as CAST(text AS DATE). Raises ValueError if Spark refuses the text."""
     match = _DATE.fullmatch(text.strip(_BLANK))
     if not match:
         raise ValueError("not a date")
@@ -139,9 +143,9 @@ def text_to_date(text: str) -> int:
 
 
 def text_to_timestamp(text: str, time_zone: str, *, with_zone: bool) -> int:
-    """µs, as CAST(text AS TIMESTAMP), or AS TIMESTAMP_NTZ without `with_zone`.
+    """Return µs, as CAST(text AS TIMESTAMP), or AS TIMESTAMP_NTZ without `with_zone`.
 
-    Text that names its own zone ignores `time_zone`; without `with_zone` any zone is dropped.
+    A zone in the text overrides `time_zone`; without `with_zone` any zone is dropped. Raises
     ValueError if Spark refuses the text, or the zone cannot be used for that year.
     """
     match = _TIMESTAMP.fullmatch(text.strip(_BLANK))
@@ -159,9 +163,10 @@ def text_to_timestamp(text: str, time_zone: str, *, with_zone: bool) -> int:
 
 
 def wall_to_instant(wall: int, time_zone: str) -> int:
-    """µs UTC of a wall-clock time in µs. Of two such instants the earlier, as Java does.
+    """Return the µs UTC of a wall-clock time in µs. Of two possible instants, return the earlier,
+    as Java.
 
-    ValueError for an unknown zone, or a named zone outside the years 2 .. 9998.
+    Raises ValueError for an unknown zone, or a named zone outside the years 2 .. 9998.
     """
     if fixed := is_fixed(time_zone):
         return in_range(wall - fixed[0] * 1_000_000)
@@ -171,7 +176,7 @@ def wall_to_instant(wall: int, time_zone: str) -> int:
         if not 2 <= moment.year <= 9998:
             raise OverflowError
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"no time zone {time_zone!r}") from None
+        raise ValueError(f"unknown time zone {time_zone!r}") from None
     except OverflowError:
         raise ValueError(f"zone {time_zone} is not known for that year") from None
     offset = moment.replace(tzinfo=zone).utcoffset()
@@ -180,14 +185,16 @@ def wall_to_instant(wall: int, time_zone: str) -> int:
 
 
 def in_range(micros: int) -> int:
-    """The same. ValueError if it is more than a timestamp can hold."""
+    """Return the same number. Raises ValueError if a timestamp cannot hold it."""
     if micros not in _INT64:
         raise ValueError("out of range")
     return micros
 
 
 def is_fixed(time_zone: str) -> tuple[int] | None:
-    """The seconds east of UTC of a zone without daylight saving, or None for a named zone."""
+    """Return the seconds east of UTC of a zone without daylight saving, or None for a named
+    zone.
+    """
     if time_zone.upper() in ("UTC", "Z", "GMT", "UT", "ETC/UTC"):
         return (0,)
     match = _OFFSET.fullmatch(time_zone)
@@ -195,12 +202,12 @@ def is_fixed(time_zone: str) -> tuple[int] | None:
         return None
     seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60 + int(match[4] or 0)
     if seconds > 18 * 3600:
-        raise ValueError(f"no time zone {time_zone!r}")
+        raise ValueError(f"unknown time zone {time_zone!r}")
     return (-seconds if match[1] == "-" else seconds,)
 
 
 def text_to_int(text: str) -> int:
-    """As CAST(text AS BIGINT). ValueError if Spark refuses the text."""
+    """Return CAST(text AS BIGINT). Raises ValueError if Spark refuses the text."""
     trimmed = text.strip(_BLANK)
     if not _INTEGER.fullmatch(trimmed) or len(trimmed) > 40 or int(trimmed) not in _INT64:
         raise ValueError("not a BIGINT")
@@ -208,7 +215,9 @@ def text_to_int(text: str) -> int:
 
 
 def text_to_decimal(text: str) -> decimal.Decimal:
-    """As CAST(text AS DECIMAL), without fitting it to a scale. ValueError if Spark refuses it."""
+    """Return CAST(text AS DECIMAL), without fitting a scale. Raises ValueError if Spark refuses
+    it.
+    """
     trimmed = text.strip(_BLANK_OF_FRACTIONS)
     if not _NUMBER.fullmatch(trimmed) or len(trimmed) > 400:
         raise ValueError("not a DECIMAL")
@@ -219,7 +228,7 @@ def text_to_decimal(text: str) -> decimal.Decimal:
 
 
 def text_to_float(text: str) -> float:
-    """As CAST(text AS DOUBLE). ValueError if Spark refuses the text."""
+    """Return CAST(text AS DOUBLE). Raises ValueError if Spark refuses the text."""
     trimmed = text.strip(_BLANK_OF_FRACTIONS)
     word = _FLOATS.get(trimmed.lower())
     if word is not None:
@@ -230,7 +239,7 @@ def text_to_float(text: str) -> float:
 
 
 def text_to_bool(text: str) -> bool:
-    """As CAST(text AS BOOLEAN). ValueError if Spark refuses the text."""
+    """Return CAST(text AS BOOLEAN). Raises ValueError if Spark refuses the text."""
     word = _BOOLEANS.get(text.strip(_BLANK).lower())
     if word is None:
         raise ValueError("not a BOOLEAN")

@@ -1,6 +1,6 @@
-"""What the conditions of a MERGE say of the target, and what ON equates with the source. Pure.
+"""Conditions of a MERGE: restrictions on the target, and columns that ON equates. Pure.
 
-Never refuses what an engine may understand that works it out itself. Spec: MRG-3.
+The analysis never refuses a condition, because the engine may support it. Spec: MRG-3.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from tablefmt.model.schema import Field, is_nested
 
 @dataclass(frozen=True, slots=True)
 class TargetCondition:
-    """What is understood of a condition, as far as it is about the target's rows."""
+    """Known part of a condition that concerns the target's rows."""
 
     predicate: Predicate | None
-    """TRUE for every target row for which the condition can be; None: nothing is known."""
+    """Predicate that is TRUE for every target row for which the condition can be. None: nothing is
+    known.
+    """
     columns: frozenset[int] | None
-    """Ids of the target's columns by which it goes; None if nothing can be reasoned about it."""
+    """Ids of the target's columns that decide the condition; None if it cannot be analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +39,31 @@ class Equality:
     field: Field
     value: Translated
     source: Field | None
-    """The source's column, if the expression is one as it stands."""
+    """Source column, if the expression is a plain column."""
     null_safe: bool
-    """The operator is `<=>`."""
+    """True if the operator is `<=>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeCondition:
-    """What is understood of ON."""
+    """Known parts of ON."""
 
     target: TargetCondition
     equalities: tuple[Equality, ...]
     complete: bool
-    """There is no other part."""
+    """True if there is no other part."""
 
 
 def analyze_merge_condition(
     text: str, target: Relation, source: Relation, time_zone: str = "UTC", now_us: int = 0
 ) -> MergeCondition:
-    """The parts of ON.
+    """Return the known parts of ON.
 
     Args:
         text: over both relations.
         target: prefix and alias differ from the source's.
-        source: likewise.
-        time_zone: of times without one.
+        source: its prefix and alias differ from the target's.
+        time_zone: for times without a zone.
         now_us: the statement's time.
 
     Raises:
@@ -88,7 +90,10 @@ def analyze_merge_condition(
 def analyze_target_condition(
     text: str, target: Relation, time_zone: str = "UTC"
 ) -> TargetCondition:
-    """A condition over the target alone. Arguments and errors as `analyze_merge_condition`."""
+    """Return the known part of a condition over the target alone.
+
+    Takes the arguments of `analyze_merge_condition`, and raises the same errors.
+    """
     tree = parse_tree(text)
     predicates = [p for part in conjuncts_of(tree) for p in _predicates(part, target, time_zone)]
     return _condition(predicates, _columns(analyze_tree(tree, target), target))
@@ -99,9 +104,9 @@ def _condition(predicates: Sequence[Predicate], columns: frozenset[int] | None) 
 
 
 def _columns(analysis: Analysis, target: Relation) -> frozenset[int] | None:
-    """Ids of the target's columns in it; None if it does not follow from these alone.
+    """Return the ids of its target columns; None if it depends on anything else of the target.
 
-    What is nested in the source is no obstacle: for the statement the source is what it is.
+    Nested source columns are allowed, because the source is fixed for the statement.
     """
     ours = analysis.columns[0]
     if analysis.unresolved or not analysis.is_plain:
@@ -128,7 +133,9 @@ def _equality(
 
 
 def _column(node: exp.Expression, relation: Relation, other: Relation) -> Field | None:
-    """The relation's column that an expression is as it stands, where `other` may be meant too."""
+    """Return the relation's column that an expression is, without change. `other` may be named
+    too.
+    """
     while isinstance(node, exp.Paren):
         node = node.this
     meant = resolve(node, (relation, other)) if isinstance(node, exp.Column) else []

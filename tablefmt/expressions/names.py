@@ -1,4 +1,4 @@
-"""Names of columns in text: which relation and which column of it they mean. Pure. Spec: SQL-7."""
+"""Resolution of column names in text to relations and columns. Pure. Spec: SQL-7."""
 
 from __future__ import annotations
 
@@ -9,56 +9,57 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.parse import parse_tree
+from tablefmt.model.case_folding import folded
 from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, Schema, is_nested
 
 _SPARKS_OWN = frozenset({"_metadata", "session", "system"})
-"""What Spark knows besides: a column of every file, and where variables of a session are."""
+"""Names that Spark adds: a column of every file, and the namespaces of session variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Columns that an expression may name."""
+    """Relation whose columns an expression may name."""
 
     schema: Schema
     prefix: str = "t"
-    """Column i is called `<prefix><i>` in the text made."""
+    """Prefix of the generated names: column i is `<prefix><i>`."""
     alias: str | None = None
-    """What the statement calls it; None: no name, and its columns have no qualifier (SQL-7)."""
+    """Name in the statement. None: no name, and its columns have no qualifier (SQL-7)."""
 
     def handle(self, at: int) -> str:
-        """What a column is called in the text made."""
+        """Return the generated name of a column."""
         return f"{self.prefix}{at}"
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A column of a relation, or a field inside it."""
+    """Column of a relation, or a field inside it."""
 
     relation: Relation
     at: int
-    """The column's place in the relation's schema."""
+    """Position of the column in the relation's schema."""
     path: tuple[str, ...]
-    """Names of fields, from the column down; empty for the column itself."""
+    """Field names from the column down; empty for the column itself."""
 
     @property
     def field(self) -> Field:
-        """The column."""
+        """Return the column."""
         return self.relation.schema.fields[self.at]
 
 
 def resolve(column: exp.Column, relations: Sequence[Relation]) -> list[Resolved]:
-    """All that a name may mean: none is unknown, several are ambiguous.
+    """Return all possible meanings of a name: none if it is unknown, several if it is ambiguous.
 
     Args:
-        column: as the parser has it; the first part is a relation's name where one fits.
-        relations: their names take the first part before any column does.
+        column: the parser's column. Its first part is a relation's name if one matches.
+        relations: their names match the first part before any column does.
     """
     parts = [part.name for part in column.parts]
     meanings: list[Resolved] = []
     if len(parts) > 1:
         for relation in relations:
-            if relation.alias is not None and relation.alias.casefold() == parts[0].casefold():
+            if relation.alias is not None and folded(relation.alias) == folded(parts[0]):
                 meanings += _at(relation, parts[1:])
     if not meanings:
         for relation in relations:
@@ -89,28 +90,28 @@ def _at(relation: Relation, parts: Sequence[str]) -> list[Resolved]:
 
 
 def no_column(path: Sequence[str], names: Sequence[str]) -> InvalidPredicateError:
-    """The error of a path that leads to no column.
+    """Return the error for an unknown column.
 
     Args:
-        path: what was written, part by part.
-        names: of the columns there are.
+        path: the written name, part by part.
+        names: the existing columns.
     """
     return InvalidPredicateError(f"no column {'.'.join(path)!r}; {there_are(path[-1], names)}")
 
 
 def check_qualifiers(text: str, schema: Schema, alias: str | None = None) -> None:
-    """Refuse a column behind a name that is neither the table's nor that of a nested column.
+    """Refuse a column whose qualifier is neither the table nor a nested column.
 
-    Text that cannot be parsed here, or has sub-queries, which bring names of their own, is left to
-    the engine.
+    Text that cannot be parsed here is left to the engine. So is text with sub-queries, which define
+    names of their own.
 
     Args:
-        text: of a condition over the table.
-        schema: the table's.
-        alias: what the statement calls it; None: nothing.
+        text: a condition over the table.
+        schema: the table's schema.
+        alias: the table's name in the statement; None: it has none.
 
     Raises:
-        InvalidPredicateError: which column.
+        InvalidPredicateError: it names the column.
     """
     try:
         tree = parse_tree(text)
@@ -118,11 +119,11 @@ def check_qualifiers(text: str, schema: Schema, alias: str | None = None) -> Non
         return
     if tree.find(exp.Query) is not None:
         return
-    known = {p.name.casefold() for each in tree.find_all(exp.Lambda) for p in each.expressions}
-    known |= _SPARKS_OWN if alias is None else {*_SPARKS_OWN, alias.casefold()}
+    known = {folded(p.name) for each in tree.find_all(exp.Lambda) for p in each.expressions}
+    known |= _SPARKS_OWN if alias is None else {*_SPARKS_OWN, folded(alias)}
     for column in tree.find_all(exp.Column):
         names = [part.name for part in column.parts]
         outer = schema.find(names[0])
         nested = outer is not None and is_nested(outer.type)
-        if len(names) > 1 and not nested and names[0].casefold() not in known:
+        if len(names) > 1 and not nested and folded(names[0]) not in known:
             raise no_column(names, schema.names)

@@ -1,7 +1,6 @@
-"""From SQL text in Spark's dialect to a tree whose literals mean what Spark makes of them.
+"""Parser of SQL text in Spark's dialect, to a tree whose literals have Spark's meaning.
 
-Pure. Whoever reads text begins here; what is parsed, nobody looks at as text again. The tree is
-sqlglot's.
+Pure. All text is parsed here first; later steps use only the tree. The tree is sqlglot's.
 """
 
 from __future__ import annotations
@@ -21,36 +20,39 @@ from tablefmt.expressions.parse_problems import expression_problem
 from tablefmt.expressions.words import with_names
 
 TEXT_MAX = 1_000_000
-"""Characters. Parsing takes about a second for this much."""
+"""Maximum characters. Parsing this many takes about a second."""
 
 TOKENS_MAX = 200_000
 
 DEPTH_MAX = 64
-"""Nested parentheses. The parser recurses, and Python's stack ends soon after."""
+"""Maximum nested parentheses. The parser is recursive, and Python's stack ends soon after."""
 
 KEPT_MAX = 4_096
-"""Characters of a text whose tree is kept for a while: one statement reads its text several times,
-as a predicate, for its columns, for an engine."""
+"""Maximum characters of a text whose tree is cached. One statement reads its text several times: as
+a predicate, for its columns, and for an engine.
+"""
 
 _SPARK = Dialect.get_or_raise("spark")
 
 
 class _Words(_SPARK.tokenizer_class):  # type: ignore[misc, name-defined]
-    """Spark's words. The parser's own swallows the text behind SHOW, which may be a column."""
+    """Tokenizer of Spark. The parser's own one swallows the text after SHOW, which may be a
+    column.
+    """
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the words of a text. Raises what the parser raises."""
+    """Return the tokens of a text. Raises the parser's errors."""
     tokens: list[Token] = _Words(dialect=_SPARK).tokenize(text)
     return tokens
 
 
 def parse_tree(text: str) -> exp.Expression:
-    """The expression as sqlglot reads it, with literals that mean what Spark makes of them.
+    """Return the expression as a sqlglot tree whose literals have Spark's meaning.
 
-    Not to be changed: who asks for the same text again may get the same tree.
+    Callers must not change the tree, because it is cached.
 
     Raises:
         InvalidPredicateError: it cannot be parsed, or is too long or too deep.
@@ -61,7 +63,7 @@ def parse_tree(text: str) -> exp.Expression:
 def _parsed(text: str) -> exp.Expression:
     if len(text) > TEXT_MAX:
         raise InvalidPredicateError(
-            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
+            f"the condition has {len(text)} characters; at most {TEXT_MAX} are allowed"
         )
     tokens: list[Token] = []
     try:
@@ -72,25 +74,26 @@ def _parsed(text: str) -> exp.Expression:
         raise InvalidPredicateError(f"cannot read {text[:200]!r}: {problem}") from None
     except RecursionError:
         raise too_deep() from None
-    if len(trees) != 1 or trees[0] is None:
-        problem = "it is several expressions" if len(trees) > 1 else "it is empty"
+    if len(trees) != 1 or not isinstance(trees[0], exp.Expression):
+        problem = "it has several expressions" if len(trees) > 1 else "it is empty"
         raise InvalidPredicateError(f"cannot read {text[:200]!r} as an expression: {problem}")
-    tree: exp.Expression = trees[0]
-    return tree
+    return trees[0]
 
 
 _kept = lru_cache(maxsize=32)(_parsed)
 
 
 def too_deep() -> InvalidPredicateError:
-    """The error of what nests deeper than the parser, or who reads its tree, can follow."""
+    """Return the error for text that nests deeper than the parser, or a reader of its tree, can
+    follow.
+    """
     return InvalidPredicateError(
-        f"the condition nests too deep; write it with fewer than {DEPTH_MAX} levels"
+        f"the condition nests too deeply; use fewer than {DEPTH_MAX} levels"
     )
 
 
 def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
-    """Tokens whose literals mean what Spark makes of them, with the limits checked."""
+    """Return tokens whose literals have Spark's meaning, after a check of the limits."""
     if len(tokens) > TOKENS_MAX:
         raise InvalidPredicateError(f"the condition has more than {TOKENS_MAX} words")
     depth = 0
@@ -105,7 +108,7 @@ def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
         if kind == TokenType.STRING:
             body = unescape(source[1:-1])
             if last is not None and last.token_type == TokenType.STRING:
-                # Touching literals are one with a quote inside; others are simply joined.
+                # Adjacent literals that touch are one with a quote inside; others are concatenated.
                 touch = last.end + 1 == token.start and source[0] == text[last.end]
                 exact.pop()
                 body = last.text + (source[0] if touch else "") + body
@@ -113,7 +116,7 @@ def _exact_tokens(tokens: list[Token], text: str) -> list[Token]:
         elif kind == TokenType.HEX_STRING and source[:1] not in "xX":
             raise InvalidPredicateError(f"{source!r} is not a number in Spark")
         elif last is not None and last.start == token.start and source[-2:].upper() == "BD":
-            # The suffix comes as a cast of its own; the number alone says it as well.
+            # The suffix becomes a separate cast. Drop it, since the number alone has the type.
             if kind != TokenType.DCOLON:
                 exact.append(_token(TokenType.NUMBER, _decimal_text(source[:-2]), token))
                 continue
@@ -139,7 +142,7 @@ def _decimal_text(number: str) -> str:
 def operands_of(
     node: exp.Expression, kind: type[exp.Expression], *, through_parentheses: bool = False
 ) -> Iterator[exp.Expression]:
-    """The operands of a run of AND or OR, in order."""
+    """Yield the operands of a run of AND or OR, in order."""
     pending = [node]
     while pending:
         node = pending.pop()
@@ -152,5 +155,5 @@ def operands_of(
 
 
 def conjuncts_of(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The AND-ed parts of a condition, in order."""
+    """Yield the AND-ed parts of a condition, in order."""
     return operands_of(tree, exp.And, through_parentheses=True)

@@ -1,4 +1,4 @@
-"""What is wrong with text that the parser refuses: the word and its place, in our words. Pure."""
+"""Messages for text that the parser refuses: the word and its place. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tablefmt.expressions.words import first_misplaced
 from tablefmt.model.near_names import did_you_mean
 
 OPERATORS = ("AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "DIV")
-"""Words that may follow a value, for a suggestion."""
+"""Words that may follow a value, for suggestions."""
 
 TYPES = (
     *("BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT"),
     *("INTEGER", "LONG", "NUMERIC", "SHORT", "SMALLINT", "STRING", "TIMESTAMP", "TIMESTAMP_NTZ"),
     *("TINYINT", "VARCHAR", "VARIANT", "ARRAY", "MAP", "STRUCT", "NOT", "NULL", "COMMENT"),
 )
-"""Words that may follow a column's name, for a suggestion."""
+"""Words that may follow a column's name, for suggestions."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _PIECE = re.compile(
@@ -34,12 +34,12 @@ _CLOSING = {")": "(", "]": "["}
 def expression_problem(
     error: sqlglot.errors.SqlglotError, text: str, tokens: Sequence[Token]
 ) -> str:
-    """Return what is wrong with an expression, for people.
+    """Return the problem of an expression, for people.
 
     Args:
-        error: the parser's or the tokenizer's.
+        error: the parser's or the tokenizer's error.
         text: the expression.
-        tokens: of the text; none if the tokenizer failed.
+        tokens: of the text; empty if the tokenizer failed.
     """
     if not tokens:
         return _unclosed(text)
@@ -60,12 +60,12 @@ def expression_problem(
 def ddl_problem(
     error: sqlglot.errors.SqlglotError, text: str, tokens: Sequence[Token], skipped: int
 ) -> str:
-    """Return what is wrong with a list of columns, for people.
+    """Return the problem of a list of columns, for people.
 
     Args:
         error: as of `expression_problem`.
         text: the list.
-        tokens: of the statement that it was made a part of.
+        tokens: the tokens of the statement that contains the list.
         skipped: characters of the statement before the list.
     """
     if not tokens:
@@ -75,7 +75,7 @@ def ddl_problem(
     if found is not None or not own:
         return found or "it is empty"
     for before, token in pairwise(own):
-        # Of nested types the parser says where the outer one begins.
+        # For nested types, the parser reports the start of the outer type.
         of_part = before.text in ("<", ":") and token.token_type == TokenType.VAR
         if of_part and did_you_mean(token.text, TYPES):
             return _unexpected(token, skipped, TYPES)
@@ -86,7 +86,7 @@ def ddl_problem(
 
 
 def misplaced_comma(tokens: Sequence[Token], skipped: int) -> str | None:
-    """Return what is wrong with the commas of a list of columns; None if nothing is."""
+    """Return the problem of the commas of a list of columns; None if there is none."""
     comma = TokenType.COMMA
     for at, token in enumerate(tokens):
         beside = at == 0 or tokens[at - 1].token_type == comma or at == len(tokens) - 1
@@ -111,7 +111,9 @@ def _place(token: Token, skipped: int) -> str:
 
 
 def _stop(error: sqlglot.errors.SqlglotError, tokens: Sequence[Token]) -> int:
-    """The place of the token at which the parser stopped; behind the last one for the end."""
+    """Return the index of the token at which the parser stopped; the number of tokens for the
+    end.
+    """
     details = (getattr(error, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
     places = (at for at, each in enumerate(tokens) if (each.line, each.col) == (line, column))
@@ -119,22 +121,22 @@ def _stop(error: sqlglot.errors.SqlglotError, tokens: Sequence[Token]) -> int:
 
 
 def _unbalanced(tokens: Sequence[Token], skipped: int) -> str | None:
-    """What is wrong with the brackets; None if nothing is."""
+    """Return the problem of the brackets; None if there is none."""
     opened: list[Token] = []
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
             opened.append(token)
         elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET):
             if not opened or opened[-1].text != _CLOSING[token.text]:
-                return f"{_place(token, skipped)} closes nothing that is open"
+                return f"{_place(token, skipped)} closes no open bracket"
             opened.pop()
     return f"{_place(opened[-1], skipped)} is not closed" if opened else None
 
 
 def _unclosed(text: str) -> str:
-    """What the text opens and does not close."""
+    """Return the quote or comment that the text does not close."""
     for piece in _PIECE.finditer(text):
         if piece["open"]:
             what = "comment" if piece["open"] == "/*" else "quote"
             return f"the {what} {piece['open']} at character {piece.start() + 1} is not closed"
-    return "it holds something that is no word, number or sign of SQL"
+    return "it contains a character that is not part of a word, number or sign of SQL"

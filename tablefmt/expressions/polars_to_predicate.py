@@ -1,7 +1,7 @@
-"""Conditions of polars, as far as they are understood. Pure: of polars it sees JSON.
+"""Conversion of polars conditions to predicates, where supported. Pure: it reads polars' JSON.
 
-Polars orders floats as we do: NaN equals itself and is above everything (PRN-2). Its JSON has null
-for NaN and the infinities, so a float that is null is not understood.
+Polars orders floats as we do: NaN equals itself and is above everything (PRN-2). Its JSON writes
+null for NaN and the infinities, so a null float is not supported.
 """
 
 from __future__ import annotations
@@ -47,24 +47,27 @@ _LITERALS = {
     "binary": "Binary",
     "date": "Date",
 }
-"""What polars calls a literal of exactly a column's type; it casts the column for any other."""
+"""Polars' literal types for exactly a column's type. For any other type, polars casts the
+column.
+"""
 
 _ZONES = {"timestamp": {"inner": "UTC"}, "timestamp_ntz": None}
 
 _Node = Any
-"""What JSON holds: checked as it is read."""
+"""Any JSON value. The reader checks it."""
 
 
 class _UnknownError(Exception):
-    """A part that is not understood."""
+    """Signal for an unsupported part."""
 
 
 _UNREAD = (_UnknownError, ValueError, TypeError, LookupError, AttributeError)
-"""What reading a node of another shape ends with."""
+"""Errors that an unexpected shape of a node causes."""
 
 
 def implied_by(text: str, schema: Schema) -> Predicate | None:
-    """A predicate that is TRUE for every row that a condition selects; None if none is known.
+    """Return a predicate that is TRUE for every row that a condition selects; None if none is
+    known.
 
     Args:
         text: the condition, by `Expr.meta.serialize(format="json")`.
@@ -78,18 +81,20 @@ def implied_by(text: str, schema: Schema) -> Predicate | None:
 
 
 def is_passing_hint(text: str) -> bool:
-    """Whether it is what polars tells a source while it runs, which cannot be evaluated."""
+    """Return True for a hint that polars passes to a source while it runs. It cannot be
+    evaluated.
+    """
     return '"dynamic_pred' in text
 
 
 def is_conjunction(text: str) -> bool:
-    """Whether two parts, each of which polars can take apart again, are joined by AND."""
+    """Return True for two parts joined by AND that polars can split again."""
     tree = json.loads(text)
     return isinstance(tree, dict) and tree.get("BinaryExpr", {}).get("op") == "And"
 
 
 def _read(node: _Node, schema: Schema, wider: bool) -> Predicate:
-    """The condition of a node; or one that is TRUE for more rows, if `wider`."""
+    """Return the condition of a node; with `wider`, it may be TRUE for more rows."""
     [(kind, inner)] = node.items()
     if kind == "Column":
         field = _field(inner, schema)
@@ -139,7 +144,7 @@ def _function(function: _Node, inputs: list[_Node], schema: Schema, wider: bool)
     if name in ("IsNull", "IsNotNull"):
         return IsNull(field) if name == "IsNull" else Not(IsNull(field))
     if name in ("IsNan", "IsNotNan"):
-        # Of NULL it is NULL to polars, and FALSE here: so it may not stand below another NOT.
+        # For NULL, polars returns NULL, but IsNaN is FALSE. So it must not be below another NOT.
         if not wider or not is_float(field.type):
             raise _UnknownError
         return IsNaN(field) if name == "IsNan" else Not(IsNaN(field))
@@ -153,7 +158,7 @@ def _function(function: _Node, inputs: list[_Node], schema: Schema, wider: bool)
 
 
 def _membership(field: Field, message: list[int], wider: bool) -> Predicate:
-    """Of a list that polars writes as an Arrow stream of one column."""
+    """Return membership in a list that polars writes as an Arrow stream of one column."""
     values = pa.ipc.open_stream(pa.py_buffer(bytes(message))).read_all().column(0)
     if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
         values = values.cast(pa.string())
@@ -177,7 +182,7 @@ def _field(name: _Node, schema: Schema) -> Field:
 
 
 def _value(node: _Node, field: Field) -> Any:
-    """A literal of the column's own type, as predicates hold it."""
+    """Return a literal of the column's own type, in the form of predicates."""
     scalar: Mapping[str, Any] = node["Literal"]["Scalar"]
     [(kind, value)] = scalar.items()
     if isinstance(field.type, Decimal):

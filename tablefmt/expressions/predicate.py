@@ -1,19 +1,19 @@
-"""Conditions on one row: a small tree with exactly Spark's three-valued meaning. Pure.
+"""Predicates: conditions on one row, a small tree with exactly Spark's three-valued meaning. Pure.
 
 A condition is TRUE, FALSE or NULL for a row, and selects the row if it is TRUE. Floats are totally
-ordered as in Spark: NaN equals itself and is above everything, -0.0 equals 0.0.
+ordered as in Spark: NaN equals itself and is above everything, and -0.0 equals 0.0.
 
 Values are Python values of the column's own type:
 
-====================================  ============================================================
-boolean                               bool
-byte, short, integer, long            int within the type's range
-float, double                         float; a float column is compared as double
-decimal                               decimal.Decimal that fits precision and scale
-string, binary                        str without surrogates, bytes
-date                                  int, days since 1970-01-01
-timestamp, timestamp_ntz              int, µs since 1970-01-01 00:00:00 (UTC, wall clock)
-====================================  ============================================================
+  ====================================  ============================================================
+  boolean                               bool
+  byte, short, integer, long            int within the type's range
+  float, double                         float; a float column is compared as double
+  decimal                               decimal.Decimal that fits precision and scale
+  string, binary                        str without surrogates, bytes
+  date                                  int, days since 1970-01-01
+  timestamp, timestamp_ntz              int, µs since 1970-01-01 00:00:00 (UTC, wall clock)
+  ====================================  ============================================================
 
 Spec: PRN-1, PRN-2 (spec/pruning.md).
 """
@@ -28,21 +28,21 @@ from tablefmt.expressions.literals import literal_sql
 from tablefmt.model.schema import Field
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "<=>")
-"""`<=>` is equality that is never NULL: NULL and a value are simply different."""
+"""Comparison operators. `<=>` is equality that is never NULL: NULL differs from every value."""
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """TRUE, FALSE, or NULL (None), whatever the row."""
+    """TRUE, FALSE, or NULL (None) for every row."""
 
     value: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`field op value`, one of `OPERATORS`. The value is never None."""
+    """Comparison `field op value` with one of `OPERATORS`. The value is never None."""
 
     field: Field
     op: str
@@ -51,7 +51,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`field IN (values)`. At least one value; None stands for NULL."""
+    """Membership `field IN (values)` with at least one value; None means NULL."""
 
     field: Field
     values: tuple[Any, ...]
@@ -59,21 +59,23 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """`field IS NULL`. Never NULL itself."""
+    """Test `field IS NULL`. Never NULL itself."""
 
     field: Field
 
 
 @dataclass(frozen=True, slots=True)
 class IsNaN:
-    """`isnan(field)` of a float or double column; FALSE for a null."""
+    """Test `isnan(field)` of a float or double column; FALSE for a null."""
 
     field: Field
 
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    r"""`field LIKE pattern` of a string column: `%` any text, `_` one code point, `\` escapes."""
+    r"""Test `field LIKE pattern` of a string column: `%` any text, `_` one code point, `\`
+    escapes.
+    """
 
     field: Field
     pattern: str
@@ -81,21 +83,21 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All `items`, at least two."""
+    """Conjunction of `items`, at least two."""
 
     items: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of `items`, at least two."""
+    """Disjunction of `items`, at least two."""
 
     items: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """TRUE for FALSE, FALSE for TRUE, NULL for NULL."""
+    """Negation: TRUE for FALSE, FALSE for TRUE, NULL for NULL."""
 
     item: Predicate
 
@@ -109,23 +111,24 @@ NULL = Constant(None)
 
 
 def all_of(items: Sequence[Predicate]) -> Predicate:
-    """Their conjunction; TRUE if there is none."""
+    """Return the conjunction of the items; TRUE if there are none."""
     if not items:
         return TRUE
     return items[0] if len(items) == 1 else And(tuple(items))
 
 
 def any_of(items: Sequence[Predicate]) -> Predicate:
-    """Their disjunction; FALSE if there is none."""
+    """Return the disjunction of the items; FALSE if there are none."""
     if not items:
         return FALSE
     return items[0] if len(items) == 1 else Or(tuple(items))
 
 
 def normalise(predicate: Predicate) -> Predicate:
-    """The same condition with negation only right above In, IsNull, IsNaN and Like. Spec: PRN-2.
+    """Return the condition with negation only directly above In, IsNull, IsNaN and Like. Spec:
+    PRN-2.
 
-    The meaning is the same for every row, NULL included. And/Or of one kind are made flat.
+    The meaning is the same for every row, including NULL. Nested And/Or of one kind are flattened.
     """
     return _normal(predicate, False)
 
@@ -154,7 +157,7 @@ def _normal(predicate: Predicate, negated: bool) -> Predicate:
 
 
 def fields(predicate: Predicate) -> set[int]:
-    """The ids of the columns it looks at."""
+    """Return the ids of the columns that it uses."""
     if isinstance(predicate, And | Or):
         return set().union(*(fields(item) for item in predicate.items))
     if isinstance(predicate, Not):
@@ -163,7 +166,7 @@ def fields(predicate: Predicate) -> set[int]:
 
 
 def over_columns(predicate: Predicate, columns: frozenset[int]) -> Predicate:
-    """A condition over those columns alone that is TRUE wherever `predicate` is."""
+    """Return a condition over these columns alone that is TRUE wherever `predicate` is."""
     return _over(normalise(predicate), columns)
 
 
@@ -178,7 +181,7 @@ def _over(predicate: Predicate, columns: frozenset[int]) -> Predicate:
 
 
 def to_sql(predicate: Predicate) -> str:
-    """Spark SQL text that `parse_predicate` reads back as the same tree, in any time zone.
+    """Return Spark SQL text that `parse_predicate` reads back as the same tree, in any time zone.
 
     Every literal is quoted for Spark with default settings, so no value can end its literal.
     """
@@ -209,5 +212,5 @@ def _operand(predicate: Predicate) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A column name between backticks."""
+    """Return a column name in backticks."""
     return "`" + name.replace("`", "``") + "`"

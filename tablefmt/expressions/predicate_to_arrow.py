@@ -1,8 +1,8 @@
-"""A predicate as pyarrow expressions. Pure.
+"""Conversion of a predicate to pyarrow expressions. Pure.
 
-Arrow's floats are unordered, and its Parquet statistics leave NaN out: a scan takes a row group of
-one number and NaN for a constant, so even `is_nan` loses rows there. Hence two forms, the exact one
-for rows at hand and a wider one for scans. Spec: PRN-10.
+Arrow's floats are unordered, and its Parquet statistics ignore NaN. A scan treats a row group of
+one number and NaN as a constant, so even `is_nan` loses rows there. Hence two forms: an exact one
+for rows in memory, and a wider one for scans. Spec: PRN-10.
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ from tablefmt.model.schema import Field, Schema, is_float
 
 
 def to_arrow_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
-    """A filter for tables and batches at hand, not for a Parquet scan: see `to_scan_expression`.
+    """Return a filter for tables and batches in memory. For a Parquet scan, use
+    `to_scan_expression`.
 
-    It is TRUE for exactly the rows for which the predicate is TRUE; for others it may be false or
-    null. Columns have their logical names and the types of `arrow_type`; they are found in
-    `schema` by field id, KeyError if one is not there. Spec: PRN-10.
+    It is TRUE for exactly the rows for which the predicate is TRUE. For other rows it may be false
+    or null. Columns have their logical names and the types of `arrow_type`. They are found in
+    `schema` by field id. Raises KeyError if one is missing. Spec: PRN-10.
     """
     return _expression(normalise(predicate), schema)
 
 
 def to_scan_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
-    """A filter that a Parquet scan may push down to row groups. Apply the exact one afterwards.
+    """Return a filter that a Parquet scan may push down to row groups. Apply the exact one
+    afterwards.
 
-    It passes every row that `to_arrow_expression` passes. It passes more only where a condition on
-    a float column is TRUE for NaN. Columns and errors as there. Spec: PRN-10.
+    It passes every row that `to_arrow_expression` passes. It passes more only if a condition on a
+    float column is TRUE for NaN. Columns and errors are the same. Spec: PRN-10.
     """
     return _expression(_without_nan_conditions(normalise(predicate)), schema)
 
 
 def _without_nan_conditions(predicate: Predicate) -> Predicate:
-    """TRUE in place of every leaf that NaN makes TRUE."""
+    """Return the predicate with TRUE in place of every leaf that NaN makes TRUE."""
     if isinstance(predicate, And | Or):
         return type(predicate)(tuple(map(_without_nan_conditions, predicate.items)))
     return TRUE if _true_for_nan(predicate) else predicate
@@ -72,7 +74,7 @@ def _true_for_nan(leaf: Predicate) -> bool:
 
 def _expression(predicate: Predicate, schema: Schema) -> pc.Expression:
     if isinstance(predicate, And | Or):
-        # Pairwise, so that thousands of items do not nest thousands deep.
+        # Combine in pairs, so that thousands of items do not nest thousands deep.
         items = [_expression(item, schema) for item in predicate.items]
         is_and = isinstance(predicate, And)
         while len(items) > 1:
@@ -109,7 +111,9 @@ def _is_nan(column: pc.Expression) -> pc.Expression:
 
 
 def _typed(field: Field, column: pc.Expression, values: list[Any]) -> tuple[Any, pa.DataType]:
-    """The column, and the type to compare it in: float columns as double only if they must."""
+    """Return the column, and the type to compare it in: double for a float column only if
+    necessary.
+    """
     kind = arrow_type(field.type)
     if str(field.type) == "float" and any(pa.scalar(v, kind).as_py() != v for v in values):
         return column.cast(pa.float64()), pa.float64()
@@ -149,7 +153,7 @@ def _membership(
     known = [v for v in values if v is not None]
     numbers = [v for v in known if v == v]
     has_nan = len(numbers) < len(known)
-    # Arrow looks values up by their bits, and the two zeros differ in theirs.
+    # Arrow compares the bits of values, and 0.0 and -0.0 have different bits.
     numbers += [-v for v in numbers if is_float(field.type) and v == 0]
     listed = pc.scalar(False)
     if numbers:

@@ -1,8 +1,9 @@
-"""Which files may hold a row that a predicate selects, decided on whole columns. Pure.
+"""File pruning: the files that may hold a row that a predicate selects. Vectorized over files.
+Pure.
 
-A file is left out only if what is known about it proves that none of its rows makes the predicate
-TRUE. Whatever is absent, null or implausible is unknown and proves nothing. No Python object is
-made a file. Spec: PRN-4 .. PRN-9 (spec/pruning.md).
+A file is excluded only if its statistics prove that none of its rows makes the predicate TRUE.
+Missing, null or implausible statistics are unknown and prove nothing. There is no Python object per
+file. Spec: PRN-4 .. PRN-9 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -47,32 +48,32 @@ _COMPARE = {
 
 
 def may_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Mask:
-    """Whether each file may hold a row for which the predicate is TRUE.
+    """Return a mask of the files that may hold a row for which the predicate is TRUE.
 
     Args:
         predicate: Over top-level columns.
-        files: One row a file. Columns by field id, each may be absent and each value null, which
+        files: One row per file. Columns by field id, each may be absent and each value null, which
             means unknown: `partition.<id>` (the exact value of all rows; here null means NULL),
-            `lower.<id>` and `upper.<id>` (inclusive, of the column's Arrow type, NaN left out),
+            `lower.<id>` and `upper.<id>` (inclusive, of the column's Arrow type, without NaN),
             `nulls.<id>`, `nans.<id>` and `rows` (int64).
-        partition_ids: The columns for which `partition.<id>` is meant.
+        partition_ids: The columns whose `partition.<id>` applies.
 
     Returns:
-        Shape (files.num_rows,). False only where no row can match. Spec: PRN-4 .. PRN-9.
+        Shape (files.num_rows,). False only if no row can match. Spec: PRN-4 .. PRN-9.
     """
     return _Pruner(files, partition_ids).mask(normalise(predicate))
 
 
 def decided_by_partitions(predicate: Predicate, partition_ids: frozenset[int]) -> bool:
-    """Whether the predicate looks at nothing but partition columns, so files match as a whole."""
+    """Return True if the predicate uses only partition columns, so that files match as a whole."""
     return fields(predicate) <= partition_ids
 
 
 def partition_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Mask:
-    """Whether the predicate is TRUE for all rows of each file; else it is for none.
+    """Return a mask of the files for whose rows the predicate is TRUE; else it is TRUE for none.
 
     Args: as `may_match`; the predicate must be `decided_by_partitions` and every
-        `partition.<id>` it needs must be there (ValueError if not). Spec: PRN-8.
+        `partition.<id>` it needs must exist. Raises ValueError if not. Spec: PRN-8.
     """
     missing = [i for i in fields(predicate) if f"partition.{i}" not in files.column_names]
     if missing or not decided_by_partitions(predicate, partition_ids):
@@ -82,22 +83,22 @@ def partition_match(predicate: Predicate, files: pa.Table, partition_ids: frozen
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of one column in every file; a null, or None for a whole column, is unknown."""
+    """Facts about one column in every file. A null, or None for a whole column, is unknown."""
 
     lower: Any
     upper: Any
     has_value: Mask
-    """A row that is not null may be there."""
+    """True if a row that is not null may exist."""
     has_null: Mask
     has_nan: Mask
     has_number: Mask
-    """A row that is neither null nor NaN may be there."""
+    """True if a row that is neither null nor NaN may exist."""
     only_nan: Mask
-    """Every row is surely NaN."""
+    """True if every row is certainly NaN."""
 
 
 class _Pruner:
-    """Evaluates normalised predicates over one table of files."""
+    """Evaluator of normalised predicates over one table of files."""
 
     def __init__(self, files: pa.Table, partition_ids: frozenset[int]) -> None:
         self.files = files
@@ -106,7 +107,7 @@ class _Pruner:
         self.known: dict[int, _Facts] = {}
 
     def mask(self, predicate: Predicate) -> Mask:
-        """The files in which it may be TRUE; what is not known may be (PRN-5)."""
+        """Return a mask of the files for which it may be TRUE; unknown counts as TRUE (PRN-5)."""
         if isinstance(predicate, And | Or):
             is_and = isinstance(predicate, And)
             result = self._all(is_and)
@@ -133,7 +134,7 @@ class _Pruner:
         return np.full(self.files.num_rows, value, dtype=np.bool_)
 
     def _counts(self, name: str) -> npt.NDArray[np.int64]:
-        """The counts called `name`, -1 where they are unknown or impossible."""
+        """Return the counts called `name`, -1 where they are unknown or impossible."""
         if name not in self.names:
             return np.full(self.files.num_rows, -1, dtype=np.int64)
         column = pc.fill_null(self.files.column(name).cast(pa.int64()), -1)
@@ -156,7 +157,7 @@ class _Pruner:
         lower, upper = (self._bound(f"{side}.{field.id}", field) for side in ("lower", "upper"))
         bounded = self._all(False)
         if lower is not None and upper is not None:
-            # Bounds the wrong way round prove nothing. Spec: PRN-6.
+            # Bounds in the wrong order prove nothing. Spec: PRN-6.
             crossed = pc.fill_null(pc.greater(lower, upper), False)
             nothing = pa.scalar(None, lower.type)
             lower, upper = (pc.if_else(crossed, nothing, side) for side in (lower, upper))
@@ -166,7 +167,7 @@ class _Pruner:
         if not is_float(field.type):
             nans = np.zeros_like(rows)
         counted = np.maximum(nulls, 0) + np.maximum(nans, 0)
-        # More than there are rows, or no row left for the bounds to be about.
+        # Counts exceed the number of rows, or leave no row for the bounds.
         lies = (rows >= 0) & ((nulls > rows) | (nans > rows) | (counted > rows))
         lies |= bounded & (rows >= 0) & (counted == rows)
         nulls = np.where(lies, -1, nulls)
@@ -186,7 +187,7 @@ class _Pruner:
 
 
 def _truth(result: Any, unknown: bool = False) -> Mask:
-    """An Arrow boolean column as a mask."""
+    """Return an Arrow boolean column as a mask."""
     filled = pc.fill_null(result, unknown)
     if isinstance(filled, pa.ChunkedArray):
         return np.array(filled.to_numpy(), dtype=np.bool_)
@@ -194,7 +195,7 @@ def _truth(result: Any, unknown: bool = False) -> Mask:
 
 
 def _scalar(value: Any, field: Field) -> pa.Scalar:
-    # A float column is compared as double, so a value between two floats stays where it is.
+    # A float column is compared as double, so a value between two floats is not rounded.
     return pa.scalar(value, pa.float64() if is_float(field.type) else arrow_type(field.type))
 
 
@@ -223,7 +224,7 @@ def _may(leaf: Predicate, negated: bool, facts: _Facts, everything: Mask) -> Mas
 
 
 def _beyond(side: Any, op: str, value: pa.Scalar, field: Field, everything: Mask) -> Mask:
-    """Where the bound `side` compares so, or is unknown."""
+    """Return a mask of the files whose bound `side` compares so, or is unknown."""
     if side is None:
         return everything
     return _truth(_COMPARE[op](_wide(side, field), value), unknown=True)
@@ -275,7 +276,7 @@ def _may_be_in(field: Field, values: Sequence[Any], facts: _Facts, everything: M
             & _beyond(facts.upper, ">=", span[0], field, everything)
             & facts.has_number
         )
-    # The first value not below a file's lower bound must not be above its upper one.
+    # The first value that is not below a file's lower bound must not be above its upper bound.
     ordered = pa.array(numbers, _scalar(numbers[0], field).type)
     lower, upper = (_wide(_flat(side), field) for side in (facts.lower, facts.upper))
     places = _places(ordered, lower)
@@ -288,8 +289,10 @@ def _may_be_in(field: Field, values: Sequence[Any], facts: _Facts, everything: M
 
 
 def _places(ordered: pa.Array, column: pa.Array) -> npt.NDArray[np.int64]:
-    """How many of the ascending values `ordered` are below each value of `column`; nulls: all."""
-    # The sort is stable, so a value equal to one of the column's comes after it.
+    """Return, for each value of `column`, the number of `ordered` values below it; for nulls,
+    all.
+    """
+    # The sort is stable, so a value equal to one of the column's values comes after it.
     both = pc.sort_indices(pa.concat_arrays([column, ordered])).to_numpy().astype(np.int64)
     is_option = both >= len(column)
     below = np.cumsum(is_option)
@@ -299,7 +302,7 @@ def _places(ordered: pa.Array, column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 _FEW = 16
-"""Up to so many values, one comparison each beats sorting."""
+"""Number of values up to which single comparisons are faster than sorting."""
 
 
 def _flat(column: Any) -> pa.Array:
@@ -309,7 +312,7 @@ def _flat(column: Any) -> pa.Array:
 
 
 def _like_prefix(pattern: str) -> tuple[str, str]:
-    """The text a match starts with, and the rest of the pattern."""
+    """Return the text that every match starts with, and the rest of the pattern."""
     prefix: list[str] = []
     i = 0
     while i < len(pattern) and pattern[i] not in "%_":
@@ -326,7 +329,7 @@ def _may_be_like(leaf: Like, negated: bool, facts: _Facts, everything: Mask) -> 
     if negated:
         if rest.strip("%") or facts.lower is None or facts.upper is None:
             return facts.has_value
-        # Both bounds start so, hence all in between does.
+        # Both bounds start with the prefix, so every value between does.
         both = _starts(facts.lower, prefix) & _starts(facts.upper, prefix)
         return ~both & facts.has_value
     scalar = pa.scalar(prefix, pa.string())
@@ -342,7 +345,7 @@ def _starts(column: Any, prefix: str) -> Mask:
 
 
 def _exact(leaf: Predicate, negated: bool, column: Any) -> Mask:
-    """Where the leaf is TRUE for the partition value itself. Spec: PRN-8."""
+    """Return a mask of the files whose partition value makes the leaf TRUE. Spec: PRN-8."""
     if isinstance(leaf, IsNull):
         return _truth(pc.is_valid(column) if negated else pc.is_null(column))
     valid = _truth(pc.is_valid(column))

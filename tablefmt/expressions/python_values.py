@@ -1,4 +1,4 @@
-"""Python values beside a column, as the constants that conditions compare it with. Pure."""
+"""Python values as the constants that conditions compare with a column. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _DIGITS = range(-400, 400)
-"""Powers of ten that a number may reach, as in text."""
+"""Range of powers of ten for a number, as in text."""
 
 
 def literal_of(value: Any, field: Field) -> Literal:
-    """A constant that the column can be compared with.
+    """Return a constant that the column can be compared with.
 
     Args:
         value: None, which is NULL; bool, int, float, Decimal, str, bytes, date or datetime, where a
@@ -42,7 +42,7 @@ def literal_of(value: Any, field: Field) -> Literal:
     if literal is None:
         advice = ""
         if isinstance(plain, str):
-            advice = "; text is compared with text alone, so pass a number, a date or a datetime"
+            advice = "; text is compared only with text, so pass a number, a date or a datetime"
         raise InvalidPredicateError(
             f"column {field.name!r} is {field.type} and cannot be compared with the "
             f"{type(value).__name__} {value!r:.80}{advice}"
@@ -51,7 +51,7 @@ def literal_of(value: Any, field: Field) -> Literal:
 
 
 def _plain(value: Any) -> Any:
-    """The same as a value of Python's own."""
+    """Return the value as a plain Python value."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, np.datetime64):
@@ -94,7 +94,7 @@ def _text(value: Any) -> Literal | None:
     try:
         text = value.decode("utf-8") if isinstance(value, bytes) else value
         if isinstance(text, str):
-            # Half a surrogate pair is in no text of a table.
+            # No text of a table contains an unpaired surrogate.
             text.encode("utf-8")
             return Literal("string", str(text))
     except UnicodeError:
@@ -130,4 +130,4 @@ _READERS: dict[str, Callable[[Any], Literal | None]] = {
     "binary": _binary,
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), _time),
 }
-"""By kind of column: what a value is beside it; None for what it cannot be compared with."""
+"""Converters by kind of column. They return None for a value that cannot be compared with it."""

@@ -1,4 +1,4 @@
-"""Points in time as people write them in a Spark session. Pure. Spec: TIM-5."""
+"""Points in time as text in a Spark session. Pure. Spec: TIM-5."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _MICRO = timedelta(microseconds=1)
 
 
 def in_session(when: Time, zone: str | None) -> Time:
-    """Return a point in time that names its zone: text without one is in the session's zone.
+    """Return a point in time with a zone: text without one is in the session's zone.
 
     Args:
         when: an aware datetime, ISO 8601 text, or text that Spark casts to a TIMESTAMP.
         zone: the session's time zone; None: it is not known here.
 
     Returns:
-        A datetime as it is; text as ISO 8601 with a zone.
+        A datetime unchanged; text as ISO 8601 with a zone.
 
     Raises:
         InvalidRangeError: the text is not a time.
-        UnsupportedFeatureError: the text names no zone, and the session's is not known.
+        UnsupportedFeatureError: the text has no zone, and the session's zone is not known.
     """
     if not isinstance(when, str):
         return when
@@ -40,7 +40,7 @@ def in_session(when: Time, zone: str | None) -> Time:
 
 
 def _as_spark_casts(text: str, zone: str | None, error: InvalidRangeError) -> int:
-    """Return what CAST(text AS TIMESTAMP) gives, in µs."""
+    """Return CAST(text AS TIMESTAMP), in µs."""
     try:
         here, elsewhere = (text_to_timestamp(text, z, with_zone=True) for z in ("+00:00", "+01:00"))
     except ValueError:
@@ -58,7 +58,7 @@ def _instant(wall: int, zone: str, text: str) -> int:
         return wall_to_instant(wall, zone)
     except ValueError:
         raise UnsupportedFeatureError(
-            f"the time {text!r} names no zone, and the session's zone {zone!r} is not known here; "
+            f"the time {text!r} has no zone, and the session's zone {zone!r} is not known here; "
             "write the zone into the text (2026-11-21T10:00:00Z), or set "
             "spark.sql.session.timeZone to a name such as America/New_York or +02:00",
             ["time:zone"],
@@ -68,7 +68,7 @@ def _instant(wall: int, zone: str, text: str) -> int:
 def _known(zone: str | None, text: str) -> str:
     if zone is None:
         raise UnsupportedFeatureError(
-            f"the time {text!r} names no zone, and Spark does not say the session's zone here; "
+            f"the time {text!r} has no zone, and the session's zone is not available here; "
             "write the zone into the text: 2026-11-21T10:00:00Z",
             ["time:zone"],
         )

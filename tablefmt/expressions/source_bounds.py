@@ -1,6 +1,6 @@
-"""Which target rows a MERGE can match at all, from the values that its source really holds. Pure.
+"""Target rows that a MERGE can match, from the values in its source. Pure.
 
-Prunes the files that are opened, and is part of what the conflict rules take to be read.
+The predicate prunes the files to open, and is part of the read set for the conflict rules.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tablefmt.expressions.predicate import (
 from tablefmt.model.schema import Field, Primitive, is_float
 
 VALUES_MAX = 1000
-"""Up to so many different values are listed; of more, the smallest and the largest are known."""
+"""Maximum number of distinct values to list. Beyond it, only minimum and maximum are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceValues:
-    """What one expression over the source comes to, as `predicate` holds values."""
+    """Values of one expression over the source, in the form of `predicate`."""
 
     values: tuple[Any, ...] | None = None
-    """All different values but NULL; None if they are not known, or too many to list."""
+    """All distinct values except NULL; None if they are unknown, or too many to list."""
     lower: Any = None
-    """No value is below; None: unknown. NaN is above every number."""
+    """Lower bound of the values; None: unknown. NaN is above every number."""
     upper: Any = None
-    """No value is above; None: unknown."""
+    """Upper bound of the values; None: unknown."""
     has_null: bool = True
-    """Whether some may be NULL."""
+    """True if some values may be NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,22 @@ class Equated:
 
     field: Field
     values: SourceValues
-    """Of the field's type."""
+    """Values of the field's type."""
     null_safe: bool = False
-    """The operator is `<=>`: NULL matches NULL."""
+    """True if the operator is `<=>`: NULL matches NULL."""
 
 
 def predicate_of_source(equated: Sequence[Equated]) -> Predicate:
-    """TRUE for every target row that some source row can match; TRUE for all if nothing is known.
+    """Return a predicate that is TRUE for every target row that some source row can match.
 
-    FALSE for all if the source has no value to match.
+    It is TRUE for all rows if nothing is known, and FALSE for all if the source has no value to
+    match.
     """
     return all_of([part for each in equated for part in _parts(each)])
 
 
 def values_of(column: pa.Array | pa.ChunkedArray, field: Field) -> SourceValues:
-    """What a column of the field's own Arrow type holds."""
+    """Return the values of a column of the field's own Arrow type."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     known = pc.unique(pc.drop_null(whole))
     has_null = whole.null_count > 0
@@ -85,7 +86,7 @@ _STORAGE = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int
 
 
 def _one_of_each(numbers: list[float]) -> list[float]:
-    """One zero and one NaN."""
+    """Return the numbers with only one zero and one NaN."""
     plain = dict.fromkeys(n + 0.0 for n in numbers if n == n)
     return [*plain, *([float("nan")] if any(n != n for n in numbers) else [])]
 

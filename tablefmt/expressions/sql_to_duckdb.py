@@ -1,7 +1,7 @@
 """Expressions of UPDATE, MERGE and conditions, from Spark's dialect to DuckDB's. Pure.
 
-Typed as Spark types them; what is understood means exactly the same, all else is refused by name.
-Spec: SQL-1, SQL-2.
+They are typed as in Spark. Supported expressions have exactly the same meaning; all others are
+refused by name. Spec: SQL-1, SQL-2.
 """
 
 from __future__ import annotations
@@ -22,57 +22,60 @@ from tablefmt.expressions.duckdb_operands import UNKNOWN, not_carried_out, shown
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 from tablefmt.expressions.names import Relation, function_named, no_column, resolve
 from tablefmt.expressions.parse import parse_tree
+from tablefmt.model.case_folding import folded
 from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Primitive, Struct, Type
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """An expression for DuckDB."""
+    """Expression for DuckDB."""
 
     sql: str
     type: Type | None
-    """Spark's type; None: NULL."""
+    """Spark type; None: NULL."""
     columns: frozenset[str]
-    """Handles of the columns it looks at."""
+    """Handles of the columns that it uses."""
     column: str | None = None
-    """The handle, if it is one column as it stands."""
+    """Handle, if it is a plain column."""
     arrow: Value | None = None
-    """The same by Arrow's functions, where they are enough."""
+    """Arrow form of the same expression, if Arrow's functions suffice."""
 
 
 @dataclass(slots=True)
 class Scope:
-    """What names mean."""
+    """Meaning of names in an expression."""
 
     relations: tuple[Relation, ...]
     now_us: int = 0
-    """The statement's time, µs UTC."""
+    """Statement time, µs UTC."""
     used: set[str] = field(default_factory=set)
 
 
 def translate(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
-    """An expression over the columns of relations.
+    """Return an expression over the columns of relations.
 
     Raises:
-        InvalidPredicateError: it cannot be parsed, names what is not there or is there twice, or
-            Spark would refuse its types.
-        UnsupportedFeatureError: it cannot be carried out exactly; `features` names what.
+        InvalidPredicateError: it cannot be parsed, names an unknown or ambiguous column, or Spark
+            refuses its types.
+        UnsupportedFeatureError: it cannot be evaluated exactly; `features` names the construct.
     """
     if not isinstance(text, str):
-        raise InvalidPredicateError(f"{text!r:.100} is no expression; give SQL text")
+        raise InvalidPredicateError(
+            f"{text!r:.100} is not an expression: expected SQL text, got {type(text).__name__}"
+        )
     return translate_tree(parse_tree(text), relations, now_us)
 
 
 def translate_tree(
     tree: exp.Expression, relations: tuple[Relation, ...], now_us: int = 0
 ) -> Translated:
-    """The same for what `parse_tree` read, or a part of it."""
+    """Return an expression from a tree of `parse_tree`, or from a part of it."""
     scope = Scope(relations, now_us)
     try:
         expression = _read(tree, scope)
     except RecursionError:
-        raise InvalidPredicateError("the expression nests too deep") from None
+        raise InvalidPredicateError("the expression nests too deeply") from None
     while isinstance(tree, exp.Paren):
         tree = tree.this
     whole = (
@@ -83,7 +86,7 @@ def translate_tree(
 
 
 def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
-    """The same for a truth value. Raises InvalidPredicateError for anything else too."""
+    """Return a truth value. Raises as `translate`, and InvalidPredicateError for any other type."""
     expression = translate(text, relations, now_us)
     if expression.type not in (None, BOOLEAN):
         raise InvalidPredicateError(f"{text[:200]!r} is {expression.type}, not a condition")
@@ -118,7 +121,7 @@ def _column(node: exp.Column, scope: Scope) -> Typed:
         raise not_carried_out(node.this)
     meanings = resolve(node, scope.relations)
     if len(meanings) > 1:
-        raise InvalidPredicateError(f"{shown(node)} is ambiguous: put the table's name before it")
+        raise InvalidPredicateError(f"{shown(node)} is ambiguous: qualify it with the table's name")
     function = None if meanings else function_named(node)
     if function is not None:
         return _read(function, scope)
@@ -145,15 +148,17 @@ def _names(scope: Scope) -> list[str]:
 def _part(whole: Typed, name: str, node: exp.Expression, scope: Scope) -> Typed:
     if not isinstance(whole.type, Struct):
         raise UnsupportedFeatureError(
-            f"{shown(node)} reaches into {whole.type}", ["sql:nested-field"]
+            f"{shown(node)} accesses a part of {whole.type}, which is not supported here",
+            ["sql:nested-field"],
         )
-    inner = next((f for f in whole.type.fields if f.name.casefold() == name.casefold()), None)
+    inner = next((f for f in whole.type.fields if folded(f.name) == folded(name)), None)
     if inner is None:
         names = [f.name for f in whole.type.fields]
         raise InvalidPredicateError(f"{shown(node)}: no field {name!r}; {there_are(name, names)}")
     if isinstance(inner.type, Primitive) and inner.type.name == "timestamp":
         raise UnsupportedFeatureError(
-            f"{shown(node)} is a timestamp in a struct", ["sql:nested-timestamp"]
+            f"{shown(node)} is a timestamp in a struct, which is not supported here",
+            ["sql:nested-timestamp"],
         )
     return Typed(f"struct_extract({whole.sql}, {text_literal(inner.name)})", inner.type)
 
@@ -207,12 +212,12 @@ _READERS: dict[type[exp.Expression], Reader] = {
     exp.CurrentDate: _today,
     exp.Paren: _paren,
 }
-"""What names and constants mean."""
+"""Translators of names and constants."""
 
 _BY_OPERANDS = {**CONDITIONS, **FUNCTIONS}
-"""What follows from operands alone."""
+"""Translators that need only operands."""
 
 assert {kind_of(made()) for made in {*_READERS, *_BY_OPERANDS} - {exp.Anonymous}} == {
     Kind.ROW,
     Kind.CLOCK,
-}, "what is carried out here is known to depend on the row and the statement's time alone"
+}, "supported expressions depend only on the row and on the statement's time"

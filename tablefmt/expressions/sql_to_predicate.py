@@ -1,7 +1,7 @@
-"""From SQL condition text in Spark's dialect to a predicate. Pure.
+"""Conversion of SQL condition text in Spark's dialect to a predicate. Pure.
 
-What is understood is understood exactly; all else is refused by name, so that a caller can fall
-back to reading everything. Spec: PRN-3 (spec/pruning.md).
+Supported conditions are converted exactly. All others are refused by name, so that a caller can
+read everything instead. Spec: PRN-3 (spec/pruning.md).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tablefmt.expressions.predicate import (
     Or,
     Predicate,
 )
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema, is_float, is_nested, kind_name
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -51,18 +52,18 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def parse_predicate(
     text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
 ) -> Predicate:
-    """The condition `text` over the columns of `schema`.
+    """Return the condition `text` over the columns of `schema`.
 
     Args:
-        text: Spark SQL, at most `TEXT_MAX` characters. Names are matched ignoring case.
+        text: Spark SQL, at most `TEXT_MAX` characters. Names match ignoring case.
         schema: Columns and their types.
         time_zone: Spark's session zone, for timestamps without a zone of their own.
-        alias: what the statement calls the table: the one qualifier that a column may have (SQL-7).
+        alias: the table's name in the statement: the only qualifier of a column (SQL-7).
 
     Raises:
-        InvalidPredicateError: it is no condition, names a column that is not there, or compares
-            what cannot be compared.
-        UnsupportedFeatureError: it is beyond comparisons of one column with constants.
+        InvalidPredicateError: it is not a condition, names an unknown column, or compares values
+            that cannot be compared.
+        UnsupportedFeatureError: it is more than comparisons of one column with constants.
     """
     tree = parse_tree(text)
     try:
@@ -75,9 +76,10 @@ def parse_predicate(
 def parse_conjuncts(
     text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
 ) -> tuple[list[Predicate], int]:
-    """The AND-ed parts of `text` that can be understood, and how many cannot. For pruning only.
+    """Return the supported AND-ed parts of `text`, and the number of others. For pruning only.
 
-    Never raises for what the text says: a part in error is a part not understood. Spec: PRN-3.
+    The content of the text never causes an error: an invalid part counts as unsupported. Spec:
+    PRN-3.
     """
     understood: list[Predicate] = []
     unknown = 0
@@ -97,12 +99,12 @@ def parse_conjuncts(
 def predicate_of(
     node: exp.Expression, schema: Schema, time_zone: str = "UTC", alias: str | None = None
 ) -> Predicate:
-    """The predicate that a part of a parsed condition is. Raises as `parse_predicate`."""
+    """Return the predicate of a part of a parsed condition. Raises as `parse_predicate`."""
     return _Reader(schema, time_zone, alias).predicate(node)
 
 
 def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> None:
-    """Unknown names are an error even inside what is not understood."""
+    """Refuse unknown names, even inside unsupported parts."""
     if tree.find(exp.Query, exp.Lambda) is None:
         for column in tree.find_all(exp.Column):
             if not _is_call(column, schema):
@@ -110,19 +112,21 @@ def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> N
 
 
 def _is_call(column: exp.Column, schema: Schema) -> bool:
-    """Whether it is a function without parentheses, such as CURRENT_DATE: a column comes first."""
+    """Return True for a function without parentheses, such as CURRENT_DATE. A column takes
+    precedence.
+    """
     return function_named(column) is not None and schema.find(column.name) is None
 
 
 def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
     parts = [part.name for part in column.parts]
-    if len(parts) > 1 and alias is not None and parts[0].casefold() == alias.casefold():
+    if len(parts) > 1 and alias is not None and folded(parts[0]) == folded(alias):
         parts = parts[1:]
     field = None if isinstance(column.this, exp.Star) else schema.find(parts[0])
     if field is not None and len(parts) > 1 and is_nested(field.type):
         raise UnsupportedFeatureError(
-            f"{column.sql('spark')} reaches into column {field.name!r}; "
-            "conditions reach top-level columns alone",
+            f"{column.sql('spark')} is a part of column {field.name!r}; "
+            "conditions support only top-level columns",
             ["sql:nested-field"],
         )
     if field is None or len(parts) > 1:
@@ -131,7 +135,7 @@ def _resolve(column: exp.Column, schema: Schema, alias: str | None) -> Field:
 
 
 class _Reader:
-    """Reads trees of one schema and zone."""
+    """Converter of trees for one schema and zone."""
 
     def __init__(self, schema: Schema, time_zone: str, alias: str | None) -> None:
         self.schema = schema
@@ -139,7 +143,7 @@ class _Reader:
         self.alias = alias
 
     def predicate(self, node: exp.Expression) -> Predicate:
-        """The truth value `node` as a predicate."""
+        """Return the truth value `node` as a predicate."""
         if isinstance(node, exp.Paren):
             return self.predicate(node.this)
         if isinstance(node, exp.And | exp.Or):
@@ -174,7 +178,8 @@ class _Reader:
         field = _resolve(node, self.schema, self.alias)
         if str(field.type) != "boolean":
             raise InvalidPredicateError(
-                f"column {field.name!r} is {field.type} and not a condition by itself"
+                f"column {field.name!r} is {field.type}, not a condition by itself; compare it "
+                "with a value"
             )
         return Comparison(field, "=", True)
 
@@ -194,7 +199,7 @@ class _Reader:
         return self._constants(node, op)
 
     def _constants(self, node: exp.Expression, op: str) -> Predicate:
-        # `op` is mirrored by now, and so are the sides.
+        # The caller mirrored `op`, so swap the sides too.
         left = constant_value(node.expression, self.time_zone)
         right = constant_value(node.this, self.time_zone)
         if left is not None and right is not None:
@@ -207,7 +212,9 @@ class _Reader:
         raise _unsupported(node)
 
     def _column(self, node: exp.Expression) -> tuple[Field, bool] | None:
-        """The column `node` is, and whether it is cast to DOUBLE; None if it is no column."""
+        """Return the column that `node` is, and True if it is cast to DOUBLE; None if it is not a
+        column.
+        """
         if isinstance(node, exp.Paren):
             return self._column(node.this)
         if isinstance(node, exp.Column):
@@ -328,7 +335,7 @@ _READERS: dict[type[exp.Expression], Callable[[_Reader, Any], Predicate]] = {
 
 
 def _unsupported(node: exp.Expression) -> UnsupportedFeatureError:
-    """Name what was found."""
+    """Return the error that names the unsupported construct."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
@@ -345,6 +352,6 @@ def _unsupported(node: exp.Expression) -> UnsupportedFeatureError:
         construct = node.key
     text = node.sql("spark")[:200]
     return UnsupportedFeatureError(
-        f"{text} ({construct}) is beyond comparisons of a column with constants",
+        f"{text} ({construct}) is more than comparisons of a column with constants",
         [f"sql:{construct}"],
     )

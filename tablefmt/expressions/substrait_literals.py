@@ -1,4 +1,4 @@
-"""Values in Substrait's messages as values of columns. Pure. Spec: PRN-15 (spec/pruning.md)."""
+"""Substrait literals as values of columns. Pure. Spec: PRN-15 (spec/pruning.md)."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ _KINDS = {
     "timestamp_tz": "timestamp",
     "null": "null",
 }
-"""Field of Literal: our type. A variation of a type, which none of them says, is left out."""
+"""Column type by field of Literal. Type variations, which none of these fields records, are
+refused.
+"""
 
 
 class NotConvertedError(Exception):
-    """The message holds something that is not understood. Never leaves `arrow_to_predicate`."""
+    """Error for a message with unsupported content. It never leaves `arrow_to_predicate`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value of the type called `kind`; for "null", the value is None."""
+    """Value of the type called `kind`; for "null", the value is None."""
 
     kind: str
     value: Any
 
 
 def check_only(message: Message, *names: str) -> None:
-    """Raises NotConvertedError if other fields are set, or unknown ones."""
+    """Raise NotConvertedError if other fields are set, or unknown ones."""
     if not has_only(message, *names):
-        raise NotConvertedError("fields that are not known")
+        raise NotConvertedError("unknown fields")
 
 
 def inner(message: Message, name: str) -> Message:
-    """What a message holds that has this field, and nothing else."""
+    """Return the value of the only field that a message has."""
     check_only(message, name)
     if not message.HasField(name):
         raise NotConvertedError("a field is missing")
@@ -58,7 +60,7 @@ def inner(message: Message, name: str) -> Message:
 
 
 def decoded(value: bytes) -> str:
-    """UTF-8 as text. Raises NotConvertedError."""
+    """Return UTF-8 bytes as text. Raises NotConvertedError."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
@@ -66,7 +68,7 @@ def decoded(value: bytes) -> str:
 
 
 def literal_of(node: Message) -> Literal:
-    """Raises NotConvertedError for types, variations and parts that are not known."""
+    """Return the literal. Raises NotConvertedError for unknown types, variations and parts."""
     literal = inner(node, "literal")
     check_only(literal, "nullable", *_KINDS)
     given = [(field.name, value) for field, value in literal.ListFields()]
@@ -79,7 +81,7 @@ def literal_of(node: Message) -> Literal:
 
 
 def _whole(kind: str) -> Callable[[int], int]:
-    """Checks a number that the message may hold in more bits than its type has."""
+    """Return a check for a number that the message may hold in more bits than its type has."""
     end = 1 << _WHOLE[kind] - 1
 
     def decode(value: int) -> int:
@@ -108,11 +110,11 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     "decimal": _decimal,
     "null": lambda kind: None,
 }
-"""What is not the value as it stands."""
+"""Converters for kinds whose message value is not the value itself."""
 
 
 def value_in(literal: Literal, field: Field) -> Any:
-    """The value, as one of the column's own type."""
+    """Return the value as one of the column's own type."""
     if isinstance(field.type, Decimal) and literal.kind == "decimal":
         return _fitted(literal.value, field.type)
     if literal.kind != str(field.type):
@@ -121,7 +123,7 @@ def value_in(literal: Literal, field: Field) -> Any:
 
 
 def option_in(literal: Literal, field: Field) -> Any:
-    """As `value_in`; whole numbers may be of another width, since Arrow widens and narrows sets."""
+    """Return `value_in`, but accept whole numbers of any width, since Arrow converts sets."""
     bits = _WHOLE.get(str(field.type))
     if bits and literal.kind in _WHOLE:
         return _whole(str(field.type))(literal.value)
@@ -129,7 +131,9 @@ def option_in(literal: Literal, field: Field) -> Any:
 
 
 def _fitted(value: decimal.Decimal, kind: Decimal) -> decimal.Decimal:
-    """The same number with the column's scale, if it has one."""
+    """Return the same number with the column's scale. Raises NotConvertedError if that is not
+    exact.
+    """
     context = decimal.Context(kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
     try:
         return value.quantize(decimal.Decimal((0, (1,), -kind.scale)), context=context)

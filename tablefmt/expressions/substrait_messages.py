@@ -1,7 +1,7 @@
-"""The messages of Substrait that pyarrow makes of a condition, as classes of protobuf's own. Pure.
+"""Substrait messages that pyarrow creates for a condition, as protobuf classes. Pure.
 
-Only what is understood has a field here: all else is an unknown field to protobuf, which whoever
-reads a message asks for. Numbers are those of substrait.io; they never change.
+Only supported content has a field here. All else is an unknown field to protobuf, which readers of
+a message check. The numbers are those of substrait.io; they never change.
 """
 
 from __future__ import annotations
@@ -64,15 +64,16 @@ MESSAGES: Mapping[str, Mapping[str, tuple[int, str]]] = {
     },
     "Decimal": {"value": (1, _BYTES), "precision": (2, _NUMBER), "scale": (3, _NUMBER)},
 }
-"""By message and field: its number, and its type; `*` is a repeated one. Types and texts are bytes:
-they are compared, or decoded, where they count."""
+"""Number and type by message and field; `*` marks a repeated field. Types and texts are bytes;
+readers compare or decode them where needed.
+"""
 
 Message = Any
-"""An instance of one of the classes that protobuf makes; it has no types of its own for them."""
+"""Instance of one of the classes that protobuf creates. protobuf has no static types for them."""
 
 
 def extended_expression(content: bytes) -> Message | None:
-    """The ExtendedExpression of these bytes; None if they are none."""
+    """Return the ExtendedExpression of these bytes; None if they are invalid."""
     message, error = _parser()
     try:
         return message.FromString(content)
@@ -81,7 +82,7 @@ def extended_expression(content: bytes) -> Message | None:
 
 
 def has_only(message: Message, *names: str) -> bool:
-    """Whether these fields, and no unknown ones, are set."""
+    """Return True if only these fields are set, and no unknown ones."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     known = all(field.name in names for field, _ in message.ListFields())
@@ -93,7 +94,7 @@ def _parser() -> tuple[Any, type[Exception]]:
     from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto
-    # Of proto2, where a field that is not set differs from one that is 0.
+    # proto2, because it distinguishes an unset field from 0.
     page = descriptor_pb2.FileDescriptorProto(
         name="tablefmt/substrait.proto", package="tablefmt.substrait", syntax="proto2"
     )
@@ -107,7 +108,7 @@ def _parser() -> tuple[Any, type[Exception]]:
                 one.type, one.type_name = kinds.TYPE_MESSAGE, f".tablefmt.substrait.{inner}"
             else:
                 one.type = getattr(kinds, f"TYPE_{inner}")
-    # A pool of its own: others may have Substrait's messages in the default one.
+    # Use a private pool: other libraries may register Substrait's messages in the default one.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(page)
     whole = pool.FindMessageTypeByName("tablefmt.substrait.ExtendedExpression")

@@ -1,10 +1,10 @@
-"""SQL statements on a table as a whole that Spark's grammar lacks. Pure.
+"""SQL statements on a whole table that Spark's grammar lacks. Pure.
 
     DESCRIBE HISTORY t [LIMIT n]            DESCRIBE DETAIL t
     OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
 
-They are those of Delta Lake.
+The statements are Delta Lake's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORMS = tuple(
         rf"|TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'{_HIDDEN}*'))",
     )
 )
-"""Of a text of which only the outermost words are seen."""
+"""Patterns over a text of which only the outermost words are visible."""
 
 _PIECE = re.compile(
     r"""(?P<comment>--(?:\\\n|[^\r\n])*|(?P<block>/\*(?!\+)))
@@ -40,7 +40,7 @@ _PIECE = re.compile(
       |\w+|.""",
     re.DOTALL | re.VERBOSE,
 )
-"""As Spark's lexer has them; a hint is no comment."""
+"""Tokens of Spark's lexer. A hint is not a comment."""
 
 _BLOCK = re.compile(r"/\*(?!\+)|\*/")
 _PART = r"(?:`(?:[^`]|``)+`|\w+)"
@@ -49,26 +49,28 @@ _COLUMN = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*(?:,|$)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatement:
-    """What one of them says."""
+    """Content of one of these statements."""
 
     verb: str
     """HISTORY, DETAIL, OPTIMIZE, VACUUM or RESTORE."""
     table: str
-    """Its name, as it is written."""
+    """Table name as written."""
     limit: int | None = None
     where: str | None = None
-    """SQL text."""
+    """SQL text of the condition."""
     by: tuple[str, ...] = ()
     """Columns of ZORDER BY, without quotes."""
     hours: float | None = None
     dry_run: bool = False
     version: int | None = None
     timestamp: str | None = None
-    """The text in quotes of a time."""
+    """Quoted text of a time."""
 
 
 def read_statement(text: str) -> TableStatement | None:
-    """The statement that a text is; None for every other text, and for one that is not complete."""
+    """Return the statement of a text; None for every other text, and for an incomplete
+    statement.
+    """
     layers = _layers(text)
     if layers is None:
         return None
@@ -96,9 +98,9 @@ def read_statement(text: str) -> TableStatement | None:
 
 
 def _layers(text: str) -> tuple[str, str] | None:
-    """The text with blanks for comments; and with what is in quotes or brackets hidden besides.
+    """Return the text with comments blanked, and also with quoted or bracketed content hidden.
 
-    Both are as long as the text. None: something is opened and not closed.
+    Both have the length of the text. None: a quote, comment or bracket is not closed.
     """
     clear: list[str] = []
     outermost: list[str] = []
@@ -125,7 +127,7 @@ def _layers(text: str) -> tuple[str, str] | None:
 
 
 def _block_end(text: str, at: int) -> int | None:
-    """Behind a comment in /* and */, which may hold others; None if it does not end."""
+    """Return the end of a comment in /* and */, which may nest; None if it does not end."""
     depth = 0
     for mark in _BLOCK.finditer(text, at):
         depth += 1 if mark[0] == "/*" else -1
@@ -135,7 +137,7 @@ def _block_end(text: str, at: int) -> int | None:
 
 
 def _columns(text: str) -> tuple[str, ...] | None:
-    """Names between commas; None if there is something else."""
+    """Return the names between commas; None if there is anything else."""
     names, at = [], 0
     while at < len(text):
         match = _COLUMN.match(text, at)

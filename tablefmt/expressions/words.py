@@ -1,8 +1,8 @@
-"""Words of SQL text that are names, although SQL has another use for them. Pure. Spec: SQL-8.
+"""Keywords of SQL that are used as names. Pure. Spec: SQL-8.
 
-The parser takes `values`, `comment` or `left` for the beginning of something else. Spark takes a
-word for a name wherever a value belongs, and so does the reader of constraints. What is found to be
-a name here goes to the parser as one.
+The parser reads `values`, `comment` or `left` as the start of another construct. Spark reads a word
+as a name wherever a value is expected, and so does the reader of constraints. This module marks
+such words as names for the parser.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NEVER = words("NOT CASE NULL TRUE FALSE")
 """Words that are never names without backticks, here and in a constraint."""
 
 _CALLED = frozenset(Dialect.get_or_raise("spark").parser_class.NO_PAREN_FUNCTION_PARSERS)
-"""Words that the parser takes for calls even where they are marked as names, unless in quotes."""
+"""Words that the parser treats as calls even if they are marked as names, unless quoted."""
 
 _VALUES = words("NULL TRUE FALSE END UNKNOWN ISNULL NOTNULL")
-"""Words that end a value, where they are no names."""
+"""Words that end a value, unless they are names."""
 
 _FOLLOWS = words("= == <> != < <= > >= <=> + - * / % & | ^ || ) ] , [ . -> :: ;")
 """Signs that may follow a value."""
@@ -36,12 +36,12 @@ _JOINS = words("""
 
 _JOINING = words("AND OR IN LIKE ILIKE RLIKE REGEXP BETWEEN DIV IS THEN")
 _INFIX = words("= == <> != < <= > >= <=> / % & | ^ ||")
-"""Words and signs that cannot be where a value belongs."""
+"""Words and signs that cannot occur where a value is expected."""
 
 _NEGATED = words("IN BETWEEN LIKE ILIKE RLIKE REGEXP")
 _SIGNED = words("+ - *")
 _LISTS = words("SELECT DISTINCT ALL")
-"""Words of a sub-query or a call behind which a value may begin with a sign, or a star comes."""
+"""Words of a sub-query or a call after which a value may start with a sign, or a star follows."""
 
 _WITH_FROM = words("SUBSTR SUBSTRING OVERLAY TRIM EXTRACT")
 _CASTS = words("CAST TRY_CAST")
@@ -60,7 +60,7 @@ _LITERALS = frozenset(
 
 
 def with_names(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens of an expression; words that are names in it have the type of names."""
+    """Return the tokens of an expression, with words that are names marked as names."""
     walk = _Walk(list(tokens))
     while walk.at < len(walk.tokens):
         walk.step()
@@ -68,10 +68,10 @@ def with_names(tokens: Sequence[Token]) -> list[Token]:
 
 
 def first_misplaced(tokens: Sequence[Token]) -> tuple[int, bool] | None:
-    """Return the first token that cannot be where it is, as far as one sees without a grammar.
+    """Return the first misplaced token that can be found without a grammar.
 
     Returns:
-        Its place, or the number of tokens for the end; and whether a value is missing before it.
+        Its index, or the number of tokens for the end; and True if a value is missing before it.
         None if no such token is found.
     """
     walk = _Walk(list(tokens))
@@ -89,7 +89,7 @@ def first_misplaced(tokens: Sequence[Token]) -> tuple[int, bool] | None:
 
 
 def is_word(token: Token) -> bool:
-    """Return whether a token is a word that the parser may take for something else than a name."""
+    """Return True for a word that the parser may not read as a name."""
     kind = token.token_type
     if kind in _NAMES:
         return kind == TokenType.VAR and token.text.upper() in _CALLED
@@ -111,22 +111,24 @@ def as_quoted(token: Token) -> Token:
 
 
 def is_typed_name(token: Token, following: Token) -> bool:
-    """Return whether a word of a list of columns is the name of one: a type follows it."""
+    """Return True if a word in a list of columns is a column name: a type follows it."""
     word = is_word(token) or token.token_type == TokenType.VAR
     return word and _WORD.fullmatch(following.text) is not None
 
 
 @dataclass(slots=True)
 class _Walk:
-    """Goes through the tokens once; knows whether a value is complete, and what is open."""
+    """Walk over the tokens that tracks complete values and open brackets."""
 
     tokens: list[Token]
     at: int = 0
     value: bool = False
     before: dict[int, bool] = field(default_factory=dict)
-    """By token, whether a value is complete before it. Words of types are left out."""
+    """Complete values by token: True if a value is complete before it. Words of types are left
+    out.
+    """
     opened: list[str] = field(default_factory=list)
-    """By opening sign the word before it, in upper case; or nothing."""
+    """Word before each open bracket, in upper case; or empty."""
 
     def step(self) -> None:
         token = self.tokens[self.at]
@@ -168,7 +170,7 @@ class _Walk:
         if word in _NEVER or kept == "IS" or (kept, word) in _PAIRS:
             return False
         if kept == "NOT" and self.before.get(self.at - 1):
-            # `a NOT BETWEEN -1 AND 1`: NOT comes behind a value.
+            # In `a NOT BETWEEN -1 AND 1`, NOT follows a value.
             return False
         if (word == "INTERVAL" and self._begins_interval()) or (
             word in ("ROWS", "RANGE") and self._inside() == "OVER"
@@ -179,7 +181,7 @@ class _Walk:
             return True
         text = following.text.upper()
         if text in _SIGNED and word in _LISTS and self._may_be_list(text):
-            # `(SELECT * …`, `count(DISTINCT -x)`: what comes before it decides.
+            # For `(SELECT * …` or `count(DISTINCT -x)`, the word before decides.
             before = self._token(-1)
             opens = before is not None and before.token_type == TokenType.L_PAREN
             begins = opens and (word == "SELECT" or self._inside() != "")
@@ -187,13 +189,15 @@ class _Walk:
         return self._may_follow(following)
 
     def _may_be_list(self, sign: str) -> bool:
-        """Whether a sign may begin what SELECT lists: a star only where no value follows it."""
+        """Return True if a sign may start what SELECT lists; for a star, only if no value
+        follows.
+        """
         behind = self._token(2)
         ends = behind is None or behind.text.upper() in (")", ",", "FROM", "EXCEPT")
         return sign != "*" or ends
 
     def _may_follow(self, token: Token) -> bool:
-        """Whether a token can come behind a value."""
+        """Return True if a token can follow a value."""
         if not is_word(token):
             return token.token_type not in _LITERALS and token.text in _FOLLOWS
         text, behind = token.text.upper(), self._token(2)
@@ -212,7 +216,7 @@ class _Walk:
         return self.tokens[at] if 0 <= at < len(self.tokens) else None
 
     def _kept_before(self) -> str:
-        """The word before, if it is no name: in upper case, NOT behind IS as IS."""
+        """Return the word before in upper case, if it is not a name; IS for IS NOT."""
         before, first = self._token(-1), self._token(-2)
         if before is None or not is_word(before):
             return ""
@@ -225,7 +229,7 @@ class _Walk:
         return self.opened[-1] if self.opened else ""
 
     def _is_cast(self, token: Token) -> bool:
-        """Whether a type comes next: behind AS in a cast."""
+        """Return True if a type comes next: after AS in a cast."""
         return (
             self.tokens[self.at] is token
             and token.text.upper() == "AS"
@@ -233,7 +237,7 @@ class _Walk:
         )
 
     def _begins_interval(self) -> bool:
-        """Whether INTERVAL is one: a text follows, or a number and a unit."""
+        """Return True if INTERVAL starts an interval: a text follows, or a number and a unit."""
         following, ahead = self._token(1), 1
         if following is not None and following.text in ("+", "-"):
             following, ahead = self._token(2), 2
@@ -243,7 +247,7 @@ class _Walk:
         return unit is not None and _UNIT.fullmatch(unit.text) is not None
 
     def _pass_type(self) -> None:
-        """Leave a type as it is: a word, and what stands in brackets behind it."""
+        """Skip a type: a word, and the bracketed text after it."""
         self.at += 1
         self.value = True
         if self.at >= len(self.tokens) or self.tokens[self.at].text not in ("<", "("):
@@ -258,4 +262,4 @@ class _Walk:
 
 
 _PAIRS = frozenset({("CASE", "WHEN"), ("DISTINCT", "FROM")})
-"""Words that are no names behind another."""
+"""Pairs of words whose second one is not a name."""

@@ -1,1 +1,1 @@
-"""The put-if-absent sequence of entries: names, bytes, and how to read them."""
+"""Log: a put-if-absent sequence of entries. Names, bytes, and reading."""

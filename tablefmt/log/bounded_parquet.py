@@ -1,9 +1,9 @@
-"""Parquet that nobody vouches for, read within bounds that are known before a byte is decoded.
+"""Reader of untrusted Parquet with memory bounds that are known before any byte is decoded.
 
-A few bytes of Parquet may be any number of bytes in memory: a list in a footer says its own length,
-a page says how long it is once it is unpacked, a dictionary repeats one value on every line. So
-footers are parsed with limits by their length, the headers of pages are read first, and columns of
-bytes come in batches. Spec: STO-25.
+A few bytes of Parquet may expand to any number of bytes in memory. A list in a footer records its
+own length. A page records its unpacked length. A dictionary can repeat one value on every line. So
+footers are parsed with limits that depend on their length. Page headers are read first, and columns
+of bytes are read in batches. Spec: STO-25.
 """
 
 from __future__ import annotations
@@ -14,45 +14,43 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tablefmt.log.parquet_footer import check_footer
+from tablefmt.log.thrift import INT32, fields, zigzag
+
 FOOTER_BYTES_MAX = 256 << 20
-"""Of a data file or a part. 10,000 columns in 200 row groups take as many."""
+"""Maximum footer of a data file or part: the size for 10,000 columns in 200 row groups."""
 
 EXPANSION_MAX = 1024
-"""Bytes in memory for each that is stored, at most, beyond EXPANDED_FREE. Columns of one value
-take least: 100 of them on 100,000 lines shrink by 300."""
+"""Maximum bytes in memory per stored byte, beyond EXPANDED_FREE. Columns of one value compress
+best: 100 of them with 100,000 lines shrink by 300.
+"""
 
 EXPANDED_FREE = 128 << 20
 """Bytes in memory that any object may take."""
 
 BATCH_BYTES = 128 << 20
-"""Bytes that one batch of lines takes, at most: what its pages could give at worst."""
+"""Maximum bytes of one batch of lines, by the worst case of its pages."""
 
 _LINES = 1 << 16
-"""Of a batch, at most."""
+"""Maximum lines of a batch."""
 
 _ELEMENT_BYTES = 8
-"""Bytes of a footer that one element of a list takes, at least: the name, type and repetition of a
-column."""
+"""Minimum footer bytes of a list element: the name, type and repetition of a column."""
 
 _ELEMENTS_FREE = 64
 THRIFT_LIMITS = {
     "thrift_string_size_limit": 64 << 20,
     "thrift_container_size_limit": 1 << 17,
 }
-"""For whatever of Arrow's parses footers: bytes of a text, elements of a list. Arrow allocates a
-list before it reads one, over 1,000 bytes for each column that a list of five bytes promises."""
+"""Limits for Arrow's footer parser: bytes of a text, elements of a list. Arrow allocates a list
+before it reads it. A list of five bytes can claim any number of columns, at over 1,000 bytes each.
+"""
 
 _HEADER_BYTES = (1 << 10, 1 << 16)
-"""Of a page, tried one after another: minima and maxima may be in it."""
-
-_BOOLEANS, _BYTE, _VARINTS, _DOUBLE, _BINARY, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, 12
-"""Kinds of values in Thrift's compact protocol."""
-
-_DEPTH = 8
-"""Levels of structs in the header of a page: there are two."""
+"""Lengths to try for a page header, in order. It may contain minima and maxima."""
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
-"""Bytes of a value in memory, without those of a text itself."""
+"""Bytes of a value in memory, without the bytes of a text itself."""
 
 
 def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
@@ -63,19 +61,36 @@ def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
     """
     if len(end) > FOOTER_BYTES_MAX:
         raise ValueError(f"its footer is longer than {FOOTER_BYTES_MAX} bytes")
+    check_end(end)
     with pq.ParquetFile(pa.BufferReader(end), pre_buffer=False, **_limits(len(end))) as file:
         return file.metadata
 
 
+def check_end(end: bytes | memoryview) -> None:
+    """Check that Arrow's objects can be asked about the footer at the end of these bytes (STO-26).
+
+    Bytes that end in no footer pass: Arrow says so when it opens them.
+
+    Raises:
+        ValueError: the footer is damaged.
+    """
+    view = memoryview(end)
+    length = int.from_bytes(view[-8:-4], "little")
+    if bytes(view[-4:]) == b"PAR1" and length + 8 <= len(view):
+        check_footer(bytes(view[-8 - length : -8]))
+
+
 def _limits(length: int) -> dict[str, int]:
-    """Return THRIFT_LIMITS for a footer of that length, which holds no more than itself."""
+    """Return THRIFT_LIMITS for a footer of that length, which cannot hold more than its own
+    bytes.
+    """
     least = (max(1, length), length // _ELEMENT_BYTES + _ELEMENTS_FREE)
     limits = zip(THRIFT_LIMITS.items(), least, strict=True)
     return {name: min(most, known) for (name, most), known in limits}
 
 
 def rows_are(footer: pq.FileMetaData, lines: int) -> bool:
-    """Return whether a footer, and its row groups together, say so many lines."""
+    """Return True if a footer, and its row groups together, record this number of lines."""
     counts = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
     return footer.num_rows == lines == sum(counts) and min(counts, default=0) >= 0
 
@@ -90,12 +105,12 @@ def read_bounded(
 
     Args:
         source: the object, as a file that can seek.
-        footer: of it.
-        names: of flat columns, as the footer has them.
+        footer: its footer.
+        names: names of flat columns, as in the footer.
         groups: the row groups, ascending; None: all.
 
     Raises:
-        ValueError: it would take more memory than STO-25 allows, or says what cannot be.
+        ValueError: it needs more memory than STO-25 allows, or records impossible lengths.
         pyarrow.ArrowException, OSError: it is damaged.
     """
     chosen = list(range(footer.num_row_groups)) if groups is None else list(groups)
@@ -111,7 +126,7 @@ def read_bounded(
         held, found = columns.nbytes, dict(zip(plain, columns.columns, strict=True))
         for name in pages.texts:
             chunks = []
-            # One column at a time: what a batch takes at worst is known of each.
+            # Read one column at a time, because the worst case of a batch is known per column.
             lines = max(1, min(_LINES, BATCH_BYTES // max(1, pages.texts[name])))
             for batch in file.iter_batches(lines, row_groups=chosen, columns=[name]):
                 held += batch.nbytes
@@ -125,7 +140,7 @@ def read_bounded(
 
 
 def most_expanded(stored: int) -> int:
-    """Return how many bytes of memory so many stored ones may take (STO-25)."""
+    """Return the maximum bytes of memory for this number of stored bytes (STO-25)."""
     return EXPANDED_FREE + EXPANSION_MAX * stored
 
 
@@ -134,7 +149,7 @@ def _too_much(expanded: int, stored: int) -> str:
 
 
 class _Pages:
-    """What the pages of some columns say of themselves."""
+    """Sizes of the pages of some columns, from their headers."""
 
     def __init__(
         self, source: Any, footer: pq.FileMetaData, names: frozenset[str], groups: Sequence[int]
@@ -147,11 +162,12 @@ class _Pages:
         self.stored = 0
         """Bytes of the column chunks."""
         self.texts: dict[str, int] = {}
-        """Columns of texts or bytes, with the bytes of their largest page, unpacked: no value is
-        longer."""
+        """Columns of texts or bytes, with the unpacked bytes of their largest page. No value is
+        longer.
+        """
         kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
         if any(pa.types.is_dictionary(kinds.get(name)) for name in names & kinds.keys()):
-            raise ValueError("it has a column of a dictionary's type, which repeats texts")
+            raise ValueError("it has a column of dictionary type, which can repeat texts")
         columns = [(at, footer.schema.column(at)) for at in range(len(footer.schema))]
         columns = [(at, column) for at, column in columns if _is_of(column.path, names)]
         if any(c.max_repetition_level or c.path not in names for _, c in columns):
@@ -165,7 +181,7 @@ class _Pages:
                 if column.physical_type == "BYTE_ARRAY":
                     self.texts[column.path] = max(self.texts.get(column.path, 0), largest)
                 width = _WIDTHS.get(column.physical_type, column.length)
-                # A dictionary and runs are short, and what is decoded of them is not.
+                # Dictionaries and runs are short, but their decoded values are not.
                 expanded += max(unpacked, group.num_rows * width)
                 if expanded > most_expanded(self.stored):
                     raise ValueError(_too_much(expanded, self.stored))
@@ -173,37 +189,37 @@ class _Pages:
 
 
 def _is_of(path: str, names: frozenset[str]) -> bool:
-    """Return whether a leaf is a column, or in one, of these names. Names have dots in them."""
+    """Return True if a leaf is one of these columns, or inside one. Names may contain dots."""
     return path in names or any(path[:at] in names for at, c in enumerate(path) if c == ".")
 
 
 def _chunk(source: Any, column: Any) -> tuple[int, int]:
-    """Return the bytes of a column chunk's pages, unpacked: of all, and of the largest."""
+    """Return the unpacked bytes of a column chunk's pages: of all, and of the largest."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
     length = column.total_compressed_size
     if start < 4 or length < 0:
-        raise ValueError("a column chunk lies outside of it")
+        raise ValueError("a column chunk lies outside the file")
     sizes = list(_page_sizes(source, start, start + length))
     return sum(sizes), max(sizes, default=0)
 
 
 def _page_sizes(source: Any, start: int, stop: int) -> Iterator[int]:
-    """Return the length of each page from one byte to another, unpacked."""
+    """Yield the unpacked length of each page between two byte offsets."""
     while start < stop:
         unpacked, packed, used = _header_at(source, start, stop)
-        # Nothing that compresses makes more of little.
+        # Compression never makes a small page much larger.
         if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
-            raise ValueError("a page says a length that it cannot have")
+            raise ValueError("a page records an impossible length")
         start += used + packed
         if start > stop:
-            raise ValueError("a page goes beyond its column chunk")
+            raise ValueError("a page exceeds its column chunk")
         yield unpacked
 
 
 def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int]:
-    """Return what `_page_header` does of the page at a byte."""
+    """Return `_page_header` of the page at a byte offset."""
     for length in _HEADER_BYTES:
         source.seek(start)
         head = source.read(min(length, stop - start))
@@ -212,72 +228,19 @@ def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int]:
         except IndexError:
             if len(head) < length:
                 break
-    raise ValueError("the header of a page is cut short, or too long")
+    raise ValueError("a page header is truncated or too long")
 
 
 def _page_header(head: bytes) -> tuple[int, int, int]:
-    """Return the bytes of a page unpacked, those of it as it is stored, and those of its header.
+    """Return the unpacked bytes, the stored bytes and the header bytes of a page.
 
     The header is a struct in Thrift's compact protocol.
 
     Raises:
-        IndexError: it does not end within `head`. ValueError: it is none.
+        IndexError: it does not end within `head`. ValueError: it is invalid.
     """
-    found, at = {}, 0
-    number = 0
-    while head[at]:
-        kind, step = head[at] & 15, head[at] >> 4
-        at += 1
-        if step:
-            number += step
-        else:
-            number, at = _zigzag(head, at)
-        if kind in _VARINTS:
-            found[number], at = _zigzag(head, at)
-        else:
-            at = _after(head, at, kind, _DEPTH)
-    sizes = (found.get(2), found.get(3))
-    if sizes[0] is None or sizes[1] is None or sizes[0] < 0:
-        raise ValueError("a page does not say how long it is")
-    return sizes[0], sizes[1], at + 1
-
-
-def _after(head: bytes, at: int, kind: int, depth: int) -> int:
-    """Return where a value ends that begins at a byte."""
-    if kind in _BOOLEANS:
-        return at
-    if kind == _BYTE:
-        return at + 1
-    if kind in _VARINTS:
-        return _varint(head, at)[1]
-    if kind == _DOUBLE:
-        return at + 8
-    if kind == _BINARY:
-        length, at = _varint(head, at)
-        head[at + length]
-        return at + length
-    if kind == _STRUCT and depth:
-        while head[at]:
-            inner, step = head[at] & 15, head[at] >> 4
-            at += 1
-            if not step:
-                at = _varint(head, at)[1]
-            at = _after(head, at, inner, depth - 1)
-        return at + 1
-    raise ValueError(f"the header of a page holds a value of kind {kind}")
-
-
-def _varint(head: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while head[at] & 0x80:
-        value |= (head[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise ValueError("the header of a page holds a number that is too long")
-    return value | head[at] << shift, at + 1
-
-
-def _zigzag(head: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(head, at)
-    return (value >> 1) ^ -(value & 1), at
+    found, end = fields(head, 0)
+    sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
+    if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):
+        raise ValueError("a page does not record its length")
+    return sizes[0], sizes[1], end

@@ -1,4 +1,4 @@
-"""Small checks of JSON values that all parts of an entry share. Pure."""
+"""Checks of JSON values that all parts of an entry share. Pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 """SHA-256 in hex."""
 
 FIELD_ID = re.compile(r"[1-9][0-9]{0,18}")
-"""The id of a field as text."""
+"""Field id as text."""
 
 
 def is_field_id(text: str) -> bool:
-    """Return whether a text is the id of a field."""
+    """Return True if a text is the id of a field."""
     return FIELD_ID.fullmatch(text) is not None
 
 
 def bad(rule: str, message: str) -> CorruptEntryError:
-    """An entry that breaks `rule`; which entry is for the caller to add."""
+    """Return the error for an entry that breaks `rule`. The caller adds the entry's key."""
     return CorruptEntryError(message, rule=rule)
 
 
 def integer(mapping: Mapping[str, Any], name: str, low: int = INTEGER_MIN) -> int:
-    """The integer under `name`, from `low` to 2**63 - 1.
+    """Return the integer under `name`, from `low` to 2**63 - 1.
 
     Raises:
-        CorruptEntryError: ENT-2, it is none. KeyError: there is nothing.
+        CorruptEntryError: ENT-2, it is not such an integer. KeyError: it is missing.
     """
     value = mapping[name]
     if type(value) is not int or not low <= value <= INTEGER_MAX:
@@ -40,7 +40,7 @@ def integer(mapping: Mapping[str, Any], name: str, low: int = INTEGER_MIN) -> in
 
 
 def are_counts(values: Sequence[object], low: int) -> bool:
-    """Whether all are integers from `low` to 2**63 - 1."""
+    """Return True if all values are integers from `low` to 2**63 - 1."""
     if not values:
         return True
     numbers = [value for value in values if type(value) is int]

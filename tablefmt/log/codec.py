@@ -1,7 +1,7 @@
-"""Between an entry and its bytes. Pure, strict. Spec: ENT-1 .. ENT-3, VER-2.
+"""Codec: an entry to bytes and back. Pure, strict. Spec: ENT-1 .. ENT-3, VER-2.
 
-A reader trusts nothing: length before parsing, checksum before content, names before shape, shape
-before meaning.
+A reader does not trust the bytes. It checks the length before parsing, the checksum before content,
+the names before shape, and the shape before meaning.
 """
 
 from __future__ import annotations
@@ -28,39 +28,41 @@ _TAIL_LENGTH = len(b',"checksum":"') + 64 + len(b'"}')
 
 
 def digest(body: bytes) -> str:
-    """SHA-256 as 64 lower-case hex digits."""
+    """Return the SHA-256 as 64 lower-case hex digits."""
     return hashlib.sha256(body).hexdigest()
 
 
 def seal(document: Mapping[str, Any]) -> bytes:
-    """The canonical bytes of a JSON object, with the checksum over them as its last key (ENT-1)."""
+    """Return the canonical bytes of a JSON object, with their checksum as its last key (ENT-1)."""
     body = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)[:-1]
     return body + b',"checksum":"' + digest(body).encode() + b'"}'
 
 
 def unseal(body: bytes, most: int) -> bytes:
-    """What the checksum of a sealed object is over: all but that, and the brace that ends it.
+    """Return the part of a sealed object that the checksum covers.
+
+    This excludes the checksum itself and the closing brace.
 
     Args:
         body: the object's bytes.
-        most: how many there may be.
+        most: the maximum length.
 
     Raises:
         CorruptEntryError: ENT-1, ENT-2.
     """
     if length_of(body) > most:
-        raise bad("ENT-2", f"{length_of(body)} bytes are more than {most}")
+        raise bad("ENT-2", f"it has {length_of(body)} bytes; at most {most} are allowed")
     tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
     if tail is None:
         raise bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
     signed = body[:-_TAIL_LENGTH]
     if digest(signed).encode() != tail[1]:
-        raise bad("ENT-1", "the checksum does not match the bytes: something was changed")
+        raise bad("ENT-1", "the checksum does not match the bytes: they were changed")
     return signed
 
 
 def encode(entry: Entry) -> bytes:
-    """The one form of the bytes of `entry`.
+    """Return the canonical bytes of `entry`.
 
     Raises:
         UnsupportedFeatureError: ENT-2, the entry holds more than a reader accepts.
@@ -69,7 +71,7 @@ def encode(entry: Entry) -> bytes:
     whole = seal(entry_to_json(entry))
     if len(whole) > ENTRY_BYTES_MAX:
         raise UnsupportedFeatureError(
-            f"the entry would be {len(whole)} bytes long, more than {ENTRY_BYTES_MAX}; "
+            f"the entry would be {len(whole)} bytes long; at most {ENTRY_BYTES_MAX} are allowed; "
             "commit in smaller pieces",
             ["entry-size"],
         )
@@ -82,17 +84,17 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(body: bytes, version: int) -> StoredEntry:
-    """Check and parse the bytes found under the name of `version`.
+    """Return the entry from the bytes found under the name of `version`, after all checks.
 
     Raises:
-        CorruptEntryError: ENT-1 .. ENT-13, ADD-1, KEY-2; `key` says which entry.
-        UnsupportedFeatureError: VER-2, a newer version wrote it; `features` says what it has.
+        CorruptEntryError: ENT-1 .. ENT-13, ADD-1, KEY-2; `key` names the entry.
+        UnsupportedFeatureError: VER-2, a newer version wrote it; `features` names its features.
     """
     try:
         document = document_of(body, version)
         entry = entry_from_json(document)
         if entry.version != version:
-            raise bad("ENT-3", f"it says version {entry.version}: it was renamed or copied")
+            raise bad("ENT-3", f"its version is {entry.version}: it was renamed or copied")
         return StoredEntry(entry, digest(body))
     except CorruptEntryError as error:
         if error.key:
@@ -101,8 +103,7 @@ def decode(body: bytes, version: int) -> StoredEntry:
 
 
 def document_of(body: bytes, version: int) -> dict[str, Any]:
-    """The JSON object that the bytes hold, of names that this version knows; its shape is not
-    checked.
+    """Return the JSON object of the bytes, with known names only. Its shape is not checked.
 
     Raises:
         CorruptEntryError: ENT-1, ENT-2, ENT-3.
@@ -113,7 +114,7 @@ def document_of(body: bytes, version: int) -> dict[str, Any]:
     if type(number) is int and number > FORMAT:
         raise needs_newer(entry_key(version), [f"format:{number}"])
     if type(number) is not int or number != FORMAT:
-        raise bad("ENT-3", f"`format` is {number!r:.40}, not {FORMAT}")
+        raise bad("ENT-3", f"`format` is {number!r:.40}; expected {FORMAT}")
     beyond = unknown_names(document)
     if beyond:
         raise needs_newer(entry_key(version), beyond)

@@ -1,4 +1,4 @@
-"""Between the columnar parts of an entry and their JSON. Pure.
+"""Columnar parts of an entry to JSON and back. Pure.
 
 Spec: ADD-1, ADD-6 .. ADD-8, DEL-1, DEL-3, LIN-1, ENT-9, KEY-2.
 """
@@ -25,11 +25,11 @@ _TEXTS = frozenset({str, type(None)})
 
 
 def add_to_json(add: AddedFiles | SideFile, version: int) -> dict[str, Any]:
-    """The field `add` of the entry of `version`.
+    """Return the field `add` of the entry of `version`.
 
     Raises:
-        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: columns that every reader would refuse. A
-            writer that made them has a fault, and the table is to be spared it.
+        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: columns that every reader would refuse.
+            The writer has a bug; the check keeps the columns out of the table.
     """
     if isinstance(add, SideFile):
         return _side_to_json(add)
@@ -49,7 +49,7 @@ def _listed(values: Sequence[Any]) -> list[Any]:
 
 
 def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFile:
-    """The reverse.
+    """Return the added files from the field `add`.
 
     Raises:
         CorruptEntryError: ADD-1, ADD-6 .. ADD-9, KEY-2. KeyError, TypeError: another shape.
@@ -67,7 +67,7 @@ def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFi
 
 
 def no_columns(names: Sequence[str]) -> list[str]:
-    """Those columns of a side file of `add` that are none, though their first part is known."""
+    """Return the invalid columns of an `add` overflow metadata file, whose first part is known."""
     return [name for name in names if not _is_column(*name.partition("."))]
 
 
@@ -78,7 +78,7 @@ def _is_column(group: str, dot: str, field_id: str) -> bool:
 
 
 def deletes_to_json(deletes: RowDeletes | SideFile) -> dict[str, Any]:
-    """The field `delete`."""
+    """Return the field `delete`."""
     if isinstance(deletes, SideFile):
         return _side_to_json(deletes)
     return {
@@ -90,7 +90,7 @@ def deletes_to_json(deletes: RowDeletes | SideFile) -> dict[str, Any]:
 
 
 def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
-    """The reverse.
+    """Return the deleted rows from the field `delete`.
 
     Raises:
         CorruptEntryError: DEL-1, DEL-3. KeyError, TypeError: another shape.
@@ -101,9 +101,9 @@ def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
     deletes = RowDeletes(value["file"], value["rows"], value["deleted"], value["updated"])
     _check_lengths("delete", "DEL-1", deletes.file, deletes.rows, deletes.deleted, deletes.updated)
     if not (are_counts(deletes.file, 1) and are_counts(deletes.rows, 1)):
-        raise bad("DEL-1", "`delete` holds a file or a number of rows that is none")
+        raise bad("DEL-1", "`delete` holds a file id or a number of rows that is not positive")
     if any(b <= a for a, b in itertools.pairwise(deletes.file)):
-        raise bad("DEL-1", "`delete` does not name its files in ascending order")
+        raise bad("DEL-1", "the files of `delete` are not ascending")
     if not _TEXTS.issuperset(map(type, itertools.chain(deletes.deleted, deletes.updated))):
         raise bad("DEL-1", "`delete` holds a set of positions that is not text")
     if any(a is None and b is None for a, b in zip(deletes.deleted, deletes.updated, strict=True)):
@@ -112,7 +112,7 @@ def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
 
 
 def lineage_to_json(lineage: Lineage) -> dict[str, Any]:
-    """The field `lineage`."""
+    """Return the field `lineage`."""
     return {
         "dropped": list(lineage.dropped),
         "input": list(lineage.input),
@@ -123,7 +123,7 @@ def lineage_to_json(lineage: Lineage) -> dict[str, Any]:
 
 
 def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
-    """The reverse.
+    """Return the lineage from the field `lineage`.
 
     Raises:
         CorruptEntryError: LIN-1. KeyError, TypeError: another shape.
@@ -142,9 +142,9 @@ def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
     )
     lows = ((lineage.output, 0), (lineage.input, 1), (lineage.start, 0), (lineage.rows, 1))
     if not all(are_counts(values, low) for values, low in lows):
-        raise bad("LIN-1", "`lineage` holds an output, an input or a run that is none")
+        raise bad("LIN-1", "`lineage` holds an invalid output, input or run")
     if any(b < a for a, b in itertools.pairwise(lineage.output)):
-        raise bad("LIN-1", "`lineage` does not name its outputs in ascending order")
+        raise bad("LIN-1", "the outputs of `lineage` are not ascending")
     if not _TEXTS.issuperset(map(type, lineage.dropped)):
         raise bad("LIN-1", "`lineage` holds a set of positions that is not text")
     return lineage
@@ -153,7 +153,8 @@ def lineage_from_json(value: Mapping[str, Any]) -> Lineage:
 def check_lineage(entry: Entry) -> None:
     """Refuse a lineage of files that the entry does not add, or whose inputs are not older.
 
-    An input that a winner removed whole is not removed again; its rows are gone from the output.
+    If a concurrent commit removed an input as a whole, the entry does not remove it again. The rows
+    of that input are deleted in the output.
 
     Raises:
         CorruptEntryError: LIN-1.
@@ -162,13 +163,13 @@ def check_lineage(entry: Entry) -> None:
     if lineage is None:
         return
     if lineage.output[-1] >= (0 if entry.add is None else len(entry.add)):
-        raise bad("LIN-1", "`lineage` names an output that is not added")
+        raise bad("LIN-1", "`lineage` names an output that the entry does not add")
     if max(lineage.input) >= entry.totals.next_id - (0 if entry.add is None else len(entry.add)):
-        raise bad("LIN-1", "`lineage` names an input that was not there before")
+        raise bad("LIN-1", "`lineage` names an input that did not exist before the entry")
 
 
 def update_from_json(value: Mapping[str, Any]) -> RowUpdate:
-    """The field `update`.
+    """Return the row update from the field `update`.
 
     Raises:
         CorruptEntryError: ENT-9. KeyError, TypeError: another shape.
@@ -176,24 +177,24 @@ def update_from_json(value: Mapping[str, Any]) -> RowUpdate:
     keys, chosen = value["keys"], value["set"]
     for ids in (keys, [] if chosen is None else chosen):
         if type(ids) is not list or not are_counts(ids, 1) or len(set(ids)) != len(ids):
-            raise bad("ENT-9", "`update` does not hold lists of different field ids")
+            raise bad("ENT-9", "`update` does not hold lists of distinct field ids")
     if chosen is not None and sorted(chosen) != chosen:
-        raise bad("ENT-9", "`update` does not name what was set in ascending order")
+        raise bad("ENT-9", "`set` of `update` is not ascending")
     return RowUpdate(None if chosen is None else tuple(chosen), tuple(keys))
 
 
 def _check_lengths(name: str, rule: str, *columns: Any) -> None:
     if any(type(values) is not list or len(values) != len(columns[0]) for values in columns):
-        raise bad(rule, f"`{name}` does not hold lists of one length")
+        raise bad(rule, f"`{name}` does not hold lists of equal length")
     if not columns[0]:
         raise bad(rule, f"`{name}` is empty")
 
 
 def _check_alone(value: Mapping[str, Any], rule: str) -> None:
-    """Refuse columns beside a side file: two readers would take different ones."""
+    """Refuse columns beside an overflow metadata file. Two readers could take different ones."""
     beside = sorted(name for name in value if name in _COLUMNS)
     if beside:
-        raise bad(rule, f"it has a side file, and {beside[0]!r} beside it")
+        raise bad(rule, f"it has both an overflow metadata file and the column {beside[0]!r}")
 
 
 def _side_to_json(side: SideFile) -> dict[str, Any]:
@@ -204,17 +205,21 @@ def _side_to_json(side: SideFile) -> dict[str, Any]:
 
 def _side_from_json(side: Mapping[str, Any], is_key: Callable[[str], bool], rule: str) -> SideFile:
     if not is_key(side["path"]):
-        raise bad(rule, f"the side file's name {side['path']!r:.100} is not of the grammar")
+        raise bad(
+            rule,
+            f"the name {side['path']!r:.100} of the overflow metadata file does not match "
+            "the grammar",
+        )
     if not DIGEST.fullmatch(side["sha256"]):
-        raise bad(rule, "the side file has no SHA-256")
+        raise bad(rule, "the overflow metadata file has no SHA-256")
     if not are_counts([side["files"], side["size"]], 1):
-        raise bad(rule, "the side file has a number of files or bytes that is none")
+        raise bad(rule, "the overflow metadata file has an invalid number of files or bytes")
     return SideFile(side["path"], side["files"], side["size"], side["sha256"])
 
 
 @lru_cache(maxsize=4096)
 def _split_name(name: str) -> tuple[str, str]:
-    """A column's group and field id; no id where it is not by field."""
+    """Return a column's group and field id; the id is empty for columns that are not per field."""
     group, _, field_id = name.partition(".")
     return group, field_id
 
@@ -222,7 +227,7 @@ def _split_name(name: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def _column_name(group: str, field_id: str) -> str:
     if not is_field_id(field_id):
-        raise bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}, no field id")
+        raise bad("ADD-1", f"`add` has a column {group} of {field_id!r:.40}; expected a field id")
     return f"{group}.{field_id}"
 
 
@@ -255,4 +260,4 @@ def _check_added(columns: Mapping[str, Any], version: int) -> None:
         raise bad("ADD-8", "`add` column keys holds something that is not text")
     written = [value for value in columns.get("written", ()) if value is not None]
     if not are_counts(written, 0) or max(written, default=0) > version:
-        raise bad("ADD-9", f"`add` column written holds what is no version up to {version}")
+        raise bad("ADD-9", f"`add` column written holds a value that is not a version <= {version}")

@@ -1,7 +1,6 @@
-"""Between an entry and the JSON object that its bytes hold. Pure.
+"""Entry to the JSON object of its bytes and back. Pure.
 
-Spec: ENT-3 .. ENT-6; the parts of an entry that are columns, or metadata, have modules of
-their own.
+Spec: ENT-3 .. ENT-6. Columns and metadata of an entry have their own modules.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ _OPTIONAL = (
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """The entry without its checksum.
+    """Return the entry as JSON, without its checksum.
 
     Raises:
-        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: what every reader would refuse.
+        CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: content that every reader would refuse.
     """
     document: dict[str, Any] = dict(entry.unknown)
     document.update(
@@ -127,7 +126,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def totals_to_json(totals: Totals) -> dict[str, int]:
-    """The field `totals`."""
+    """Return the field `totals`."""
     document = {
         "bytes": totals.bytes,
         "files": totals.files,
@@ -151,7 +150,7 @@ def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
 
 
 def entry_from_json(document: dict[str, Any]) -> Entry:
-    """The reverse, for a document of names that are known (`log.known`).
+    """Return the entry from a JSON object with known names (`log.known`).
 
     Raises:
         CorruptEntryError: ENT-3 .. ENT-16, ADD-1, KEY-2.
@@ -177,12 +176,12 @@ def _checked(document: dict[str, Any]) -> Entry:
         raise bad("ENT-3", "version 0 lacks `protocol` or `metadata`")
     empty = [name for name in _OPTIONAL if name in document and document[name] is None]
     if empty:
-        raise bad("ENT-3", f"`{empty[0]}` is null: a field that holds nothing is left out")
+        raise bad("ENT-3", f"`{empty[0]}` is null: an empty field must be left out")
     protocol, metadata = document.get("protocol"), document.get("metadata")
     add, delete = document.get("add"), document.get("delete")
     lineage, update = document.get("lineage"), document.get("update")
     if document.get("ends", True) is not True:
-        raise bad("ENT-14", "`ends` is not true: a field that holds nothing is left out")
+        raise bad("ENT-14", "`ends` is not true: an empty field must be left out")
     user_metadata = document.get("user_metadata", {})
     if type(user_metadata) is not dict:
         raise bad("ENT-3", "`user_metadata` is not an object")
@@ -219,10 +218,10 @@ def _checked(document: dict[str, Any]) -> Entry:
 
 
 def time_of(mapping: Mapping[str, Any], name: str) -> int:
-    """The time under `name`, µs since 1970 UTC. Raises CorruptEntryError: ENT-2, ENT-3."""
+    """Return the time under `name`, µs since 1970 UTC. Raises CorruptEntryError: ENT-2, ENT-3."""
     value = integer(mapping, name)
     if not MICROS_MIN <= value <= MICROS_MAX:
-        raise bad("ENT-3", f"`{name}` is {value}, no time from 1970 to 9999")
+        raise bad("ENT-3", f"`{name}` is {value}, not a time from 1970 to 9999")
     return value
 
 
@@ -249,7 +248,7 @@ def _basis(value: Mapping[str, Any]) -> Basis:
     if type(value["blind"]) is not bool:
         raise bad("ENT-5", "`blind` is not a boolean")
     if value["isolation"] not in ISOLATIONS or value["granularity"] not in GRANULARITIES:
-        raise bad("ENT-5", "`isolation` or `granularity` has no known value")
+        raise bad("ENT-5", "`isolation` or `granularity` has an unknown value")
     if type(value.get("predicate", "")) is not str:
         raise bad("ENT-5", "`predicate` is not text")
     return Basis(
@@ -266,7 +265,7 @@ def _scope(value: Any) -> Scope:
     if value is None:
         return None
     if type(value) is dict and len(value) != 1:
-        raise bad("ENT-5", "`scope` does not hold one of partitions and a predicate")
+        raise bad("ENT-5", "`scope` does not hold exactly one of partitions and a predicate")
     if type(value) is dict and "partitions" in value:
         rows = value["partitions"]
         if type(rows) is not list or not all(type(v) is list and _scalars(v) for v in rows):
@@ -282,9 +281,11 @@ def _scalars(values: Sequence[Any]) -> bool:
 
 
 def totals_from_json(value: Mapping[str, Any]) -> Totals:
-    """The reverse. Raises CorruptEntryError: ENT-6. KeyError, TypeError: another shape."""
+    """Return the table statistics. Raises CorruptEntryError: ENT-6. KeyError, TypeError: another
+    shape.
+    """
     if value.get("deleted", 1) == 0:
-        raise bad("ENT-6", "`deleted` is 0: a sum that holds nothing is left out")
+        raise bad("ENT-6", "`deleted` is 0: an empty sum must be left out")
     return Totals(
         files=integer(value, "files", low=0),
         rows=integer(value, "rows", low=0),
@@ -306,7 +307,7 @@ def _application(value: Mapping[str, Any] | None) -> Application | None:
 
 def _removed(value: Any) -> tuple[int, ...]:
     if type(value) is not list or not value or any(type(i) is not int for i in value):
-        raise bad("ENT-3", "`remove` is not a list of one integer or more")
+        raise bad("ENT-3", "`remove` is not a list of at least one integer")
     if any(b <= a for a, b in itertools.pairwise(value)):
         raise bad("ENT-3", "`remove` is not ascending")
     return tuple(value)

@@ -1,4 +1,4 @@
-"""What it means that an entry is not there while later ones are. Spec: LOG-2, LOG-8."""
+"""Missing entries: find out why an entry is missing while later ones exist. Spec: LOG-2, LOG-8."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tablefmt.log.names import ENTRIES, LOG, entry_key, entry_version
 from tablefmt.store.protocol import Store
 
 SHOWN = 4
-"""Objects that an error names, at most."""
+"""Maximum number of objects that an error names."""
 
 
 def gap_error(store: Store, missing: int, found: int) -> TablefmtError:
-    """The error of who does not find version `missing` though it does find `found`.
+    """Return the error for a missing version `missing` below the existing version `found`.
 
-    A log whose beginning was given up says so in its newest entry: then there is no such version
-    any more. So does one that needs what this version lacks. A newest entry that is damaged says
-    nothing, and is what is wrong. Any other gap is damage, and so is one where version 0 was.
+    The newest entry records the earliest kept version, if the log has expired. Then the missing
+    version is no longer available. The newest entry may also need a newer reader, or be damaged;
+    that error comes first. Any other gap is damage. A missing version 0 is always damage.
     """
     try:
         oldest, newest = kept_range(store, missing, found)
@@ -39,27 +39,27 @@ def gap_error(store: Store, missing: int, found: int) -> TablefmtError:
 
 
 def kept_range(store: Store, after: int, known: int) -> tuple[int, int]:
-    """The earliest version that is kept, as the newest entry says, and that entry's version.
+    """Return the earliest kept version, by the newest entry, and the newest entry's version.
 
     Args:
         store: the table's root.
-        after: a listing of what comes after this version finds the newest.
-        known: a version that is there.
+        after: a listing of entries after this version finds the newest.
+        known: a version that exists.
 
     Raises:
-        CorruptEntryError, UnsupportedFeatureError: of that entry.
+        CorruptEntryError, UnsupportedFeatureError: from that entry.
     """
     newest, body = newest_entry(store, after, known)
     return oldest_of(newest, body), newest
 
 
 def newest_entry(store: Store, after: int, known: int) -> tuple[int, bytes | None]:
-    """Return the newest version, and its entry's bytes; None if there is no such entry.
+    """Return the newest version, and its entry's bytes; None if the entry is missing.
 
     Args:
         store: the table's root.
-        after: a listing of what comes after this version finds the newest.
-        known: a version that was there: the newest, if none comes after.
+        after: a listing of entries after this version finds the newest.
+        known: a version that existed. It is the newest if the listing is empty.
     """
     listed = (entry_version(each.key) for each in store.list_after(ENTRIES, entry_key(after)))
     newest = max((version for version in listed if version is not None), default=known)
@@ -69,7 +69,7 @@ def newest_entry(store: Store, after: int, known: int) -> tuple[int, bytes | Non
 
 
 def oldest_of(newest: int, body: bytes | None) -> int:
-    """Return the earliest version that is kept, as its entry says. Raises as `kept_range`."""
+    """Return the earliest version that is kept, by this entry. Raises as `kept_range`."""
     try:
         document = {} if body is None else document_of(body, newest)
     except CorruptEntryError as error:
@@ -80,15 +80,15 @@ def oldest_of(newest: int, body: bytes | None) -> int:
 
 
 def is_followed(store: Store, version: int, digest: str) -> bool | None:
-    """Return whether the log has the entry with this digest at `version` (LOG-1, LOG-8).
+    """Return whether the log still has the entry with this digest at `version` (LOG-1, LOG-8).
 
     Returns:
-        True: nothing is above it, or what is lies on it. False: what is above it lies on another
-        one, so its place was given up before it came. None: the next version is gone, so nobody
-        can tell by entries.
+        True: no entry follows it, or the next entry names its digest. False: the next entry names
+        another digest, so the version was reused after expiry. None: the next version is missing,
+        so entries cannot decide.
 
     Raises:
-        CorruptEntryError, UnsupportedFeatureError: of the entry above it.
+        CorruptEntryError, UnsupportedFeatureError: from the next entry.
     """
     following = (entry_version(each.key) for each in store.list_after(ENTRIES, entry_key(version)))
     nearest = next((each for each in following if each is not None), None)
@@ -101,15 +101,15 @@ def is_followed(store: Store, version: int, digest: str) -> bool | None:
 
 
 def no_state(oldest: object, lost: Mapping[str, str] | None = None) -> CorruptTableError:
-    """The error of who finds neither entries from the beginning nor a sound checkpoint.
+    """Return the error for a log without its first entries and without a sound checkpoint.
 
     Args:
         oldest: the earliest version that is kept.
-        lost: objects of checkpoints that were not sound, and why; the last one found comes last.
+        lost: keys of unsound checkpoint objects, and the reasons, in the order they were found.
     """
     known = [f"{key}: {reason}" for key, reason in (lost or {}).items()]
     return CorruptTableError(
-        f"entries below version {oldest} were removed, and none of the checkpoints that hold the "
+        f"entries below version {oldest} were removed, and no checkpoint with the "
         f"state of the table can be read{': ' if known else ''}{'; '.join(known[:SHOWN])}",
         key=next(iter(lost)) if lost else LOG,
         rule="LOG-8",

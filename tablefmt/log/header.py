@@ -1,8 +1,8 @@
-"""What an append has to know of the entries that came before it, without reading them. Pure.
+"""Entry headers: the facts about skipped entries that a blind append needs. Pure.
 
-An append that reads nothing goes on top of any rows. Of each entry between it needs the place in
-the chain and what kind of commit it was; files, bounds and sums are for whoever reads the table.
-Spec: LOG-1, CMT-5, CMT-6.
+A blind append can follow any rows. For each entry in between it needs the place in the chain and
+the kind of commit. Only readers of the table need files, bounds and sums. Spec: LOG-1, CMT-5,
+CMT-6.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_ROWS = frozenset({"metadata", "protocol"})
 
 @dataclass(frozen=True, slots=True)
 class EntryHeader:
-    """One entry from the outside. Its place in the chain is checked, what is in it is not."""
+    """Header of one entry. Its place in the chain is checked; its content is not."""
 
     version: int
     transaction: str
@@ -38,7 +38,7 @@ class EntryHeader:
     blind: bool
 
     def as_entry(self) -> Entry:
-        """An entry of this kind, without files: enough to name the rule for all of them."""
+        """Return an entry of this kind, without files. It is enough to find the conflict rule."""
         return Entry(
             table="",
             version=self.version,
@@ -53,9 +53,9 @@ class EntryHeader:
 
 
 def follows(body: bytes, version: int, previous: str) -> bool:
-    """Say whether bytes are an entry of a version that names the digest of the one before (LOG-1).
+    """Return True if bytes are an entry of a version that names the previous digest (LOG-1).
 
-    Nothing else in them is looked at.
+    The function checks nothing else.
     """
     if amount_problem(body) is not None:
         return False
@@ -67,10 +67,10 @@ def follows(body: bytes, version: int, previous: str) -> bool:
 
 
 def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[EntryHeader, ...]:
-    """Look at contiguous entries from the outside.
+    """Return the headers of contiguous entries.
 
-    The digest of each is what the next one names, so whoever decodes the last one, and finds its
-    checksum right, knows that no byte of the others was changed.
+    Each entry names the digest of the one before. So a caller that decodes the last entry with a
+    correct checksum knows that no byte of the others was changed.
 
     Args:
         bodies: the entries of versions `first` and on.
@@ -78,8 +78,8 @@ def entry_headers(bodies: Sequence[bytes], first: int, previous: str) -> tuple[E
         previous: the digest of the entry before it.
 
     Returns:
-        One for each; none at all if they have to be read: one of them has metadata or protocol,
-        does not follow the one before, or is nothing that is known.
+        One header per entry. Empty if the caller must decode the entries: one has metadata or
+        protocol, does not follow the one before, or is unknown.
     """
     headers = []
     for version, body in enumerate(bodies, first):
@@ -106,5 +106,5 @@ def _header(body: bytes, version: int, previous: str) -> EntryHeader | None:
         blind = document["basis"]["blind"]
         return EntryHeader(version, document["transaction"], operation["name"], cls, blind)
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        # Whoever decodes it can say what is wrong.
+        # The decoder reports what is wrong.
         return None

@@ -1,4 +1,4 @@
-"""The hint: how far the log was when somebody looked. Never trusted. Spec: LOG-6."""
+"""Hint: a recent head version of the log. Never trusted. Spec: LOG-6."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What somebody saw."""
+    """Content of a hint."""
 
     version: int
-    """Of the newest entry."""
+    """Version of the newest entry at that time."""
     checkpoint: str | None = None
-    """The name of the root of a checkpoint."""
+    """Name of a checkpoint's root."""
 
 
 def read_hint(body: bytes | None) -> Hint | None:
-    """What a hint says, or None for anything that is not a hint. Pure."""
+    """Return the content of a hint, or None for bytes that are not a hint. Pure."""
     if body is None or length_of(body) > HINT_BYTES_MAX:
         return None
     try:
@@ -41,7 +41,9 @@ def read_hint(body: bytes | None) -> Hint | None:
 
 
 def write_hint(store: Store, table: str, hint: Hint) -> None:
-    """Leave a hint for the next who opens the table. Failing is fine: a reader may not write."""
+    """Write a hint for later readers of the table. Ignore failures, since readers may lack
+    permission.
+    """
     document: dict[str, str | int] = {"table": table, "version": hint.version}
     if hint.checkpoint is not None:
         document["checkpoint"] = hint.checkpoint

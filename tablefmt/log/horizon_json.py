@@ -1,4 +1,4 @@
-"""Between a horizon and its JSON in an entry. Pure, strict. Spec: ENT-13."""
+"""Retention horizon to JSON of an entry and back. Pure, strict. Spec: ENT-13."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tablefmt.log.names import root_version
 from tablefmt.model.entry import Horizon, KeptCheckpoint, LogHorizon
 
 CHECKPOINTS_MIN = 2
-"""Named by an entry that lets entries go: one may be lost."""
+"""Minimum number of checkpoints that an entry must name to expire entries. One may be lost."""
 
 
 def horizon_to_json(horizon: Horizon) -> dict[str, Any]:
-    """The JSON form in an entry."""
+    """Return the JSON form in an entry."""
     document: dict[str, Any] = {"version": horizon.version}
     if horizon.log is not None:
         document["log"] = {
@@ -29,10 +29,10 @@ def horizon_to_json(horizon: Horizon) -> dict[str, Any]:
 
 
 def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
-    """The reverse.
+    """Return the retention horizon from its JSON form.
 
     Raises:
-        CorruptEntryError: ENT-13, ENT-2. KeyError, TypeError: a field is missing, or no object.
+        CorruptEntryError: ENT-13, ENT-2. KeyError, TypeError: a field is missing, or not an object.
     """
     version = integer(value, "version", low=1)
     if "log" not in value:
@@ -41,7 +41,7 @@ def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
     start = integer(log, "version", low=1)
     checkpoints = log["checkpoints"]
     if start > version or type(checkpoints) is not list or len(checkpoints) < CHECKPOINTS_MIN:
-        raise bad("ENT-13", "it lets entries go that are kept, or names too few checkpoints")
+        raise bad("ENT-13", "its horizon expires kept entries, or names too few checkpoints")
     if type(log["previous"]) is not str or not DIGEST.fullmatch(log["previous"]):
         raise bad("ENT-13", "`previous` of its horizon is not 64 hex digits")
     return Horizon(version, LogHorizon(start, log["previous"], tuple(map(_kept, checkpoints))))
@@ -52,5 +52,5 @@ def _kept(value: Mapping[str, Any]) -> KeptCheckpoint:
     kept = KeptCheckpoint(path, sha256, integer(value, "size", low=1), integer(value, "version"))
     sound = type(sha256) is str and DIGEST.fullmatch(sha256)
     if not sound or type(path) is not str or root_version(path) != kept.version:
-        raise bad("ENT-13", "its horizon names a checkpoint that is none")
+        raise bad("ENT-13", "its horizon names an invalid checkpoint")
     return kept

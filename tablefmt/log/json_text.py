@@ -1,8 +1,8 @@
-"""From the text of a sealed JSON object to the object. Pure. Spec: ENT-1, ENT-2, VAL-1.
+"""Parser of sealed JSON objects. Pure. Spec: ENT-1, ENT-2, VAL-1.
 
-The checksum is over the bytes as they are, so any JSON text will do: another writer may write
-numbers, escapes and white space in its own way. Text that this version would write is recognised by
-writing it again, which is cheap; only other text is examined.
+The checksum covers the bytes as they are, so any JSON text is allowed. Another writer may format
+numbers, escapes and white space in its own way. The parser serializes the object again and
+compares, which is cheap. It examines the text only if this differs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import orjson
 from tablefmt.log.checks import INTEGER_MAX, INTEGER_MIN, bad
 
 NESTING_MAX = 128
-"""ENT-2. Levels of objects and arrays, the outermost object included."""
+"""Maximum levels of objects and arrays, including the outermost object. ENT-2."""
 
 CONTAINERS_MAX = 1 << 20
-"""STO-25. Objects and arrays: an empty one takes 3 bytes here, and 80 in memory."""
+"""Maximum number of objects and arrays: an empty one takes 3 bytes of text, and 80 in memory.
+STO-25.
+"""
 
 TEXTS_MAX = 1 << 22
-"""STO-25. Names among them: one takes 3 bytes here, and 64 in memory."""
+"""Maximum number of texts, including names: one takes 3 bytes of text, and 64 in memory. STO-25."""
 
 _MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
 _WIDE = re.compile(rb"(?<![0-9.eE+-])-?[1-9][0-9]{18,}(?![0-9.eE])")
@@ -33,13 +35,13 @@ _BY_COLUMN = ("partition", "lower", "upper")
 
 
 def object_of(text: bytes) -> dict[str, Any]:
-    """Parse the text of a sealed object.
+    """Return the object of a sealed JSON text.
 
     Args:
         text: the object without its checksum.
 
     Raises:
-        CorruptEntryError: ENT-1, it is no JSON object or repeats a key; ENT-2.
+        CorruptEntryError: ENT-1, not a JSON object, or a repeated key; ENT-2.
     """
     problem = amount_problem(text)
     if problem is not None:
@@ -50,7 +52,7 @@ def object_of(text: bytes) -> dict[str, Any]:
         raise bad("ENT-1", f"not JSON: {error}") from None
     if type(document) is not dict:
         raise bad("ENT-1", "not a JSON object")
-    # The walk costs more than the parse, so entries that cannot break a limit are spared it.
+    # The walk costs more than the parse, so skip it for entries that cannot break a limit.
     if text.count(b"[") + text.count(b"{") > NESTING_MAX or _MAYBE_WIDE.search(text):
         _round_wide(document)
         check_limits(document)
@@ -63,17 +65,17 @@ def object_of(text: bytes) -> dict[str, Any]:
 
 
 def amount_problem(text: bytes) -> str | None:
-    """Return what JSON holds too many of to be parsed in a little memory, or None (STO-25)."""
+    """Return the STO-25 limit that a text exceeds, as an error text; None if it can be parsed."""
     if text.count(b"[") + text.count(b"{") <= CONTAINERS_MAX and text.count(b'"') <= 2 * TEXTS_MAX:
         return None
-    # Brackets and escaped quotes inside of texts cost nothing.
+    # Brackets and escaped quotes inside texts do not count.
     texts = _without_escapes(text).count(b'"') // 2
     if texts > TEXTS_MAX:
-        return f"it holds {texts} texts, more than {TEXTS_MAX}"
+        return f"it holds {texts} texts; at most {TEXTS_MAX} are allowed"
     bare = _without_strings(text)
     containers = bare.count(b"[") + bare.count(b"{")
     if containers > CONTAINERS_MAX:
-        return f"it holds {containers} objects and arrays, more than {CONTAINERS_MAX}"
+        return f"it holds {containers} objects and arrays; at most {CONTAINERS_MAX} are allowed"
     return None
 
 
@@ -100,12 +102,12 @@ def check_limits(value: Mapping[str, object] | list[object], level: int = 1) -> 
 
 
 def _examined(text: bytes, document: dict[str, Any]) -> dict[str, Any]:
-    """The object of a text that another writer wrote, checked for what its parser hides."""
+    """Return the object of another writer's text, after checks that the parser does not make."""
     bare = _without_strings(text)
     if bare.count(b":") != _members(document):
         raise bad("ENT-1", "a key is repeated")
     if _WIDE.search(bare):
-        # The fast parser makes a float of an integer beyond 64 bits, wherever it is.
+        # The fast parser turns an integer beyond 64 bits into a float.
         try:
             document = json.loads(text)
         except ValueError as error:
@@ -116,7 +118,7 @@ def _examined(text: bytes, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_strings(text: bytes) -> bytes:
-    """JSON text with its strings and keys left out."""
+    """Return JSON text without its strings and keys."""
     codes = np.frombuffer(_without_escapes(text), np.uint8)
     quotes = codes == _QUOTE
     outside = ~(np.logical_xor.accumulate(quotes) | quotes)
@@ -125,13 +127,13 @@ def _without_strings(text: bytes) -> bytes:
 
 
 def _without_escapes(text: bytes) -> bytes:
-    """JSON text without backslashes and quotes that are escaped."""
-    # Backslashes are in strings alone, so what is escaped can go without a look at where it is.
+    """Return JSON text without backslashes and escaped quotes."""
+    # Backslashes occur only in strings, so escapes can be removed without tracking position.
     return text.replace(rb"\\", b"").replace(rb"\"", b"")
 
 
 def _members(document: Mapping[str, Any]) -> int:
-    """How many keys the objects in a document have, at all levels together."""
+    """Return the number of keys of the objects in a document, at all levels."""
     count = 0
     level: list[Any] = [document]
     while level:
@@ -142,10 +144,10 @@ def _members(document: Mapping[str, Any]) -> int:
 
 
 def _round_wide(document: dict[str, Any]) -> None:
-    """Make floats of integers beyond 64 bits where a column may be of floats (VAL-1).
+    """Replace integers beyond 64 bits by floats where a column may be of floats (VAL-1).
 
-    Some writers leave out the exponent: 1e20 is `100000000000000000000` in JavaScript. Where the
-    column is not of floats, its type refuses the float.
+    Some writers leave out the exponent: 1e20 is `100000000000000000000` in JavaScript. In other
+    columns, the type check refuses the float.
     """
     for values, places in _typed_values(document):
         for at in places:
@@ -158,9 +160,9 @@ def _round_wide(document: dict[str, Any]) -> None:
 
 
 def _typed_values(document: dict[str, Any]) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """The lists and objects that hold values of columns, each with the places of these values.
+    """Yield the lists and objects that hold column values, each with the places of these values.
 
-    Of an entry, or of the root of a checkpoint.
+    The document is an entry, or the root of a checkpoint.
     """
     for group in _BY_COLUMN:
         by_field = _inner(document, "add", group)
@@ -176,7 +178,7 @@ def _typed_values(document: dict[str, Any]) -> Iterator[tuple[Any, Sequence[Any]
 
 
 def _inner(document: dict[str, Any], *way: str) -> dict[str, Any]:
-    """The object at the end of a way; an empty one where there is none."""
+    """Return the object at the end of a path of keys; an empty one if it is missing."""
     found: Any = document
     for step in way:
         found = found.get(step) if isinstance(found, dict) else None

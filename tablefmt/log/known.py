@@ -1,6 +1,6 @@
-"""The names that an entry of version 1 may hold, and what an entry has beyond them. Pure.
+"""Known names of a version 1 entry, and a search for unknown ones. Pure.
 
-Whatever a newer version may have brought is told by name before anything is taken for damage.
+Unknown names come from a newer version. They are reported by name before any check for damage.
 Spec: VER-2, ENT-3, ENT-4, ENT-5, ENT-7, SCH-1.
 """
 
@@ -15,7 +15,7 @@ from tablefmt.model.features import READER_FEATURES, feature_of_field
 from tablefmt.model.schema import DEPTH_MAX, is_type_name
 
 IGNORABLE = "x_"
-"""Names that begin so say what a reader may ignore, in the objects of `_OPEN`."""
+"""Prefix of names that a reader may ignore, in the objects of `_OPEN`."""
 
 _SIDE = frozenset({"files", "path", "sha256", "size"})
 
@@ -57,10 +57,12 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "horizon.log": frozenset({"version", "previous", "checkpoints"}),
     }
 )  # fmt: skip
-"""By the dotted name of the object. What is in no object of these is free: any name goes."""
+"""Known names by the dotted name of the object. Any name is allowed in an object not listed
+here.
+"""
 
 _OPEN = frozenset({"", "operation", "basis", "add", "delete", "lineage", "update", "application"})
-"""Objects that speak of their own entry alone, so that nobody has to carry what they hold on."""
+"""Objects that describe only their own entry. Later entries do not depend on their content."""
 
 _CURSOR = frozenset({"source", "name", "to", "digest"})
 _CHECKPOINT = frozenset({"path", "sha256", "size", "version"})
@@ -78,21 +80,23 @@ _LISTED: tuple[tuple[str, str, str, frozenset[str]], ...] = (
     ("basis", "isolation", "isolation", ISOLATIONS),
     ("basis", "granularity", "granularity", GRANULARITIES),
 )
-"""Fields whose value is one of a list: the object, the field, what an unknown value is called."""
+"""Fields with a fixed list of values: the object, the field, the feature name of an unknown
+value.
+"""
 
 assert NAMES.keys() >= _OPEN
 
 
 def unknown_names(document: Mapping[str, Any]) -> list[str]:
-    """What an entry has that this version does not know, as names for `features`.
+    """Return the unknown names of an entry, as names for `features`.
 
     Args:
-        document: the whole entry; of any shape, for whoever checks it comes later.
+        document: the whole entry, of any shape. Its shape is checked later.
     """
     beyond = list(_reader_features(document))
     for place, known in NAMES.items():
         value = _at(document, place)
-        # Nearly every entry is made of known names alone.
+        # Nearly all entries contain only known names.
         if value is not None and not known.issuperset(value):
             beyond.extend(
                 feature_of_field(f"{place}.{name}" if place else name)
@@ -113,7 +117,7 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
 
 
 def unknown_columns(names: list[str], place: str = "add") -> list[str]:
-    """The same of the columns of a side file of `add` or `delete`; `lower.7` is one of `lower`."""
+    """Return the unknown columns of an overflow metadata file; `lower.7` belongs to `lower`."""
     known = NAMES[place] - {"side"}
     groups = dict.fromkeys(name.partition(".")[0] for name in names)
     return [
@@ -124,7 +128,7 @@ def unknown_columns(names: list[str], place: str = "add") -> list[str]:
 
 
 def _at(document: Mapping[str, Any], place: str) -> dict[str, Any] | None:
-    """The object of that dotted name, if it is there and one."""
+    """Return the object of that dotted name; None if it is missing or not an object."""
     value: Any = document
     for step in place.split(".") if place else ():
         value = value.get(step) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Between the state that an entry replaces as a whole and its JSON: protocol, metadata. Pure.
+"""Protocol and metadata to JSON and back: the state that an entry replaces as a whole. Pure.
 
 Spec: ENT-7, ENT-8, ENT-10, ENT-11.
 """
@@ -18,12 +18,12 @@ from tablefmt.model.schema_json import schema_from_json, schema_to_json
 
 
 def protocol_to_json(protocol: ProtocolFeatures) -> dict[str, list[str]]:
-    """The field `protocol`."""
+    """Return the field `protocol`."""
     return {"reader": list(protocol.reader), "writer": list(protocol.writer)}
 
 
 def protocol_from_json(value: Mapping[str, Any]) -> ProtocolFeatures:
-    """The reverse.
+    """Return the features from the field `protocol`.
 
     Raises:
         CorruptEntryError: ENT-7. KeyError, TypeError: another shape.
@@ -32,12 +32,12 @@ def protocol_from_json(value: Mapping[str, Any]) -> ProtocolFeatures:
     if any(type(x) is not list or any(type(n) is not str for n in x) for x in lists):
         raise bad("ENT-7", "`protocol` does not hold lists of names")
     if any(sorted(set(names)) != names for names in lists):
-        raise bad("ENT-7", "`protocol` holds a list that is not sorted, or a name twice")
+        raise bad("ENT-7", "`protocol` holds a list that is not sorted, or has a name twice")
     return ProtocolFeatures(tuple(value["reader"]), tuple(value["writer"]))
 
 
 def metadata_to_json(metadata: Metadata) -> dict[str, Any]:
-    """The field `metadata`."""
+    """Return the field `metadata`."""
     document: dict[str, Any] = {
         "partition_by": list(metadata.partition_by),
         "properties": dict(metadata.properties),
@@ -54,7 +54,7 @@ def metadata_to_json(metadata: Metadata) -> dict[str, Any]:
 
 
 def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
-    """The reverse.
+    """Return the metadata from the field `metadata`.
 
     Raises:
         CorruptEntryError: ENT-8, ENT-10, ENT-11, SCH-1 .. SCH-10. KeyError, TypeError,
@@ -67,7 +67,7 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
     if type(partition_by) is not list or any(
         type(i) is not int or i not in flat for i in partition_by
     ):
-        raise bad("ENT-8", "`partition_by` names a field that is no flat column of the schema")
+        raise bad("ENT-8", "`partition_by` names a field that is not a flat column of the schema")
     if len(set(partition_by)) != len(partition_by):
         raise bad("ENT-8", "`partition_by` names a column twice")
     properties = value["properties"]
@@ -76,15 +76,15 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
     constraints = _constraints(value["constraints"], schema) if "constraints" in value else {}
     comment = value.get("comment")
     if "comment" in value and not is_comment(comment):
-        raise bad("ENT-11", "`comment` is no text, empty or too long")
+        raise bad("ENT-11", "`comment` is not text, or empty, or too long")
     return Metadata(schema, tuple(partition_by), properties, constraints, comment)
 
 
 def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:
     if type(value) is not dict or not value:
-        raise bad("ENT-10", "`constraints` is no object, or an empty one")
+        raise bad("ENT-10", "`constraints` is not an object with at least one member")
     if "" in value or len({folded(name) for name in value}) != len(value):
-        raise bad("ENT-10", "constraints have names that cannot be told apart")
+        raise bad("ENT-10", "constraints have names that differ only in case, or an empty name")
     known = {f.id for f in schema.fields}
     constraints = {}
     for name, each in value.items():
@@ -92,6 +92,6 @@ def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:
         if type(condition) is not str or type(ids) is not list:
             raise bad("ENT-10", f"constraint {name!r:.100} has a field of the wrong type")
         if any(type(i) is not int or i not in known for i in ids) or sorted(set(ids)) != ids:
-            raise bad("ENT-10", f"constraint {name!r:.100} names columns that are not there")
+            raise bad("ENT-10", f"constraint {name!r:.100} names columns that do not exist")
         constraints[name] = Constraint(condition, tuple(ids))
     return constraints

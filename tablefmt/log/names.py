@@ -1,4 +1,4 @@
-"""The grammar of every name in a table. Pure. Spec: KEY-1 .. KEY-3."""
+"""Grammar of the object names in a table. Pure. Spec: KEY-1 .. KEY-3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 LOG = "_log/"
 ENTRIES = "_log/0"
-"""What the names of all entries begin with, and no other name does."""
+"""Prefix of the names of all entries, and of no other name."""
 DATA = "data/"
 SIDE = "_log/side/"
 HINT = "_log/hint.json"
@@ -35,14 +35,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 
 def entry_key(version: int) -> str:
-    """The name of the entry of `version`, 0 <= version < 2**63."""
+    """Return the name of the entry of `version`, 0 <= version < 2**63."""
     if not 0 <= version <= VERSION_MAX:
         raise ValueError(f"version {version} is not between 0 and 2**63 - 1")
     return f"_log/{version:020d}.json"
 
 
 def entry_version(key: str) -> int | None:
-    """The version an entry's name says, or None for any other name."""
+    """Return the version in an entry's name, or None for any other name."""
     match = _ENTRY.fullmatch(key)
     if match is None or not key.isascii():
         return None
@@ -51,22 +51,22 @@ def entry_version(key: str) -> int | None:
 
 
 def side_key(transaction: str) -> str:
-    """The name of a transaction's side file."""
+    """Return the name of a transaction's overflow metadata file with `add` columns."""
     return f"{SIDE}{transaction}.parquet"
 
 
 def is_side_key(key: str) -> bool:
-    """Whether a name is that of a side file."""
+    """Return True for the name of an overflow metadata file with `add` columns."""
     return _SIDE.fullmatch(key) is not None
 
 
 def root_key(version: int, nonce: str) -> str:
-    """The name of the root of a checkpoint of a version; `nonce` is 32 hex digits of chance."""
+    """Return the name of the root of a version's checkpoint; `nonce` is 32 random hex digits."""
     return f"{CHECKPOINTS}{version:020d}.{nonce}.json"
 
 
 def root_version(key: str) -> int | None:
-    """The version that the name of a checkpoint's root says, or None for any other name."""
+    """Return the version in the name of a checkpoint's root, or None for any other name."""
     match = _ROOT.fullmatch(key)
     if match is None or not key.isascii() or int(match[1]) > VERSION_MAX:
         return None
@@ -74,22 +74,22 @@ def root_version(key: str) -> int | None:
 
 
 def part_key(nonce: str) -> str:
-    """The name of one Parquet object of a checkpoint."""
+    """Return the name of one Parquet object of a checkpoint."""
     return f"{CHECKPOINTS}parts/{nonce}.parquet"
 
 
 def is_part_key(key: str) -> bool:
-    """Whether a name is that of a Parquet object of a checkpoint."""
+    """Return True for the name of a Parquet object of a checkpoint."""
     return _CHECKPOINT_PART.fullmatch(key) is not None
 
 
 def block_key(first: int, last: int) -> str:
-    """The name of a block of entries, both versions inclusive (HIS-1)."""
+    """Return the name of a compacted log segment, both versions inclusive (HIS-1)."""
     return f"{HISTORY}{first:020d}-{last:020d}.jsonl.gz"
 
 
 def block_range(key: str) -> tuple[int, int] | None:
-    """The versions that the name of a block says, or None for any other name."""
+    """Return the versions in the name of a compacted log segment, or None for any other name."""
     match = _BLOCK.fullmatch(key)
     if match is None or not key.isascii():
         return None
@@ -97,47 +97,51 @@ def block_range(key: str) -> tuple[int, int] | None:
 
 
 def deletes_key(transaction: str) -> str:
-    """The name of the side file with a transaction's `delete` columns (DEL-3)."""
+    """Return the name of the overflow metadata file with a transaction's `delete` columns
+    (DEL-3).
+    """
     return f"{DELETES}{transaction}.parquet"
 
 
 def is_deletes_key(key: str) -> bool:
-    """Whether a name is that of a side file of deletes."""
+    """Return True for the name of an overflow metadata file with `delete` columns."""
     return _DELETES.fullmatch(key) is not None
 
 
 def data_folder(transaction: str) -> str:
-    """Where a transaction's data files go, with the slash at the end."""
+    """Return the folder of a transaction's data files, with a trailing slash."""
     return f"{DATA}{transaction}/"
 
 
 def guest_key(folder: str, transaction: str) -> str:
-    """The name of a transaction's only data file, in the folder of an earlier transaction."""
+    """Return the name of a transaction's only data file in the shared folder of an earlier
+    transaction.
+    """
     return f"{DATA}{folder}/{transaction}.parquet"
 
 
 def guest_of(key: str) -> str | None:
-    """The transaction whose only file has this name in a folder of another one, or None."""
+    """Return the transaction whose only file has this name in a shared folder, or None."""
     match = _GUEST.fullmatch(key)
     return match[1] if match else None
 
 
 def is_transaction(text: object) -> bool:
-    """Whether `text` is 32 lower-case hex digits."""
+    """Return True if `text` is 32 lower-case hex digits."""
     return isinstance(text, str) and _TRANSACTION.fullmatch(text) is not None
 
 
 def path_problem(path: object) -> str | None:
-    """What is wrong with a data file's path (KEY-2), or None."""
+    """Return the error in a data file's path (KEY-2), or None."""
     if not isinstance(path, str):
         return "it is not text"
     if _OWN.fullmatch(path):
-        # What writers make; the rest of this function is for everything else.
+        # Writers of this package create such names. Other names need all the checks below.
         return None
     if not path.startswith(DATA):
         return f"it does not start with {DATA!r}"
     if _CONTROL.search(path):
-        return "it holds a control character or a backslash"
+        return "it contains a control character or a backslash"
     try:
         length = len(path.encode("utf-8"))
     except UnicodeEncodeError:
@@ -153,9 +157,10 @@ _OWN_RE2 = f"^(?:{_OWN.pattern})$"
 
 
 def first_path_problem(paths: pa.ChunkedArray) -> str | None:
-    """Return what is wrong with the first of many paths that is refused (KEY-2), or None.
+    """Return the error in the first refused path of many (KEY-2), or None.
 
-    Nearly all are told to be sound by their bytes together; `path_problem` judges every other.
+    A check of the bytes of all paths together accepts nearly all of them. `path_problem` checks the
+    others.
     """
     for chunk in paths.chunks:
         if _are_plain(chunk):
@@ -173,7 +178,9 @@ def first_path_problem(paths: pa.ChunkedArray) -> str | None:
 
 
 def _are_plain(paths: pa.StringArray) -> bool:
-    """Return whether all are printable ASCII below `data/`, with no part that begins with a dot."""
+    """Return True if all paths are printable ASCII below `data/`, with no part that starts with a
+    dot.
+    """
     if paths.type != pa.string() or paths.null_count or not len(paths):
         return False
     ends = np.frombuffer(paths.buffers()[1], np.int32)[paths.offset : paths.offset + len(paths) + 1]

@@ -1,7 +1,7 @@
-"""Entries many at a time: runs of them as one object, in powers of 16. Spec: HIS-1 .. HIS-3.
+"""Compacted log segments: runs of entries as one object, in powers of 16. Spec: HIS-1 .. HIS-3.
 
-The bytes are those of the entries, so whoever reads them checks what it would check of the entries,
-and the chain from the last one back.
+A segment contains the original bytes of the entries. So a reader checks the same rules as for
+single entries, and the chain backwards from the last one.
 """
 
 from __future__ import annotations
@@ -23,52 +23,57 @@ from tablefmt.store.protocol import Store
 logger = logging.getLogger(__name__)
 
 SIZES = (4096, 256, 16)
-"""Entries of a block, the largest first."""
+"""Entries per segment, the largest first."""
 
 WASTE = 8
-"""A block is read if at least one in so many of its entries is wanted."""
+"""A segment is read if at least 1/WASTE of its entries are wanted."""
 
 BLOCK_BYTES_MAX = 64 << 20
-"""Of entries together; a run of longer ones is not packed."""
+"""Maximum bytes of all entries together. Longer runs are not compacted."""
 
 AT_ONCE = 256
-"""Entries that are got at once, where no block of them is sound."""
+"""Entries to request at once if no sound segment contains them."""
 
 PACKED_MAX = 1 << 24
-"""Versions got from blocks, at most: a hint may name a number far beyond the log."""
+"""Maximum number of versions read from segments. A hint may name a version far beyond the log."""
 
 FEW = 4
-"""So many entries are got one by one."""
+"""Up to this many entries are requested one by one."""
 
 
 def pack(bodies: Sequence[bytes]) -> bytes:
-    """The bytes of a block, the same whoever makes it."""
+    """Return the bytes of a segment. They are deterministic."""
     squeeze = zlib.compressobj(6, zlib.DEFLATED, 31)
     return squeeze.compress(b"".join(body + b"\n" for body in bodies)) + squeeze.flush()
 
 
 def unpack(block: bytes, count: int) -> list[bytes]:
-    """The reverse. Raises CorruptEntryError: HIS-1, it does not hold so many entries."""
+    """Return the entries of a segment. Raises CorruptEntryError: HIS-1, another number of
+    entries.
+    """
     grow = zlib.decompressobj(31)
     try:
         whole = grow.decompress(block, BLOCK_BYTES_MAX + count)
     except zlib.error as error:
-        raise CorruptEntryError(f"a block of entries is damaged: {error}", rule="HIS-1") from None
-    # Counted first: a block of nothing but line ends would be as many objects.
+        message = f"a compacted log segment is damaged: {error}"
+        raise CorruptEntryError(message, rule="HIS-1") from None
+    # Count first: a segment of only line ends would become as many objects.
     sound = grow.eof and not grow.unused_data and whole.count(b"\n") == count
     bodies = whole.split(b"\n") if sound else [whole]
     if bodies.pop() != b"" or not sound:
-        raise CorruptEntryError("a block does not hold the entries it should", rule="HIS-1")
+        raise CorruptEntryError(
+            f"a compacted log segment does not hold {count} entries", rule="HIS-1"
+        )
     return bodies
 
 
 def cover(first: int, last: int, packed_to: int) -> Iterator[tuple[int, int]]:
-    """Blocks and single versions that hold a range, as pairs of first and last. Pure.
+    """Yield segments and single versions that cover a range, as pairs of first and last. Pure.
 
     Args:
         first: the first version wanted.
         last: the last one.
-        packed_to: blocks that end up to this version are there, probably.
+        packed_to: segments that end at or below this version probably exist.
     """
     while first <= last:
         for size in SIZES:
@@ -85,7 +90,7 @@ def cover(first: int, last: int, packed_to: int) -> Iterator[tuple[int, int]]:
 
 
 def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry]:
-    """Versions in order, both ends inclusive; from blocks where that takes fewer requests.
+    """Return versions in order, both ends inclusive; from segments if that takes fewer requests.
 
     Raises: as `read_range`.
     """
@@ -94,7 +99,9 @@ def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[St
 
 
 def read_packed(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry] | None:
-    """The same; None where blocks are not worth it, or one is missing or damaged."""
+    """Return versions from segments; None if single requests are cheaper, or a segment is
+    unusable.
+    """
     objects = list(cover(first, last, packed_to)) if FEW <= last - first < PACKED_MAX else []
     if len(objects) + 1 >= last - first + 1 or not objects:
         return None
@@ -106,7 +113,7 @@ def read_packed(store: Store, first: int, last: int, packed_to: int) -> list[Sto
         entries = list(_chained(objects, bodies[: len(keys)], range(first, last + 1), anchor))
         return entries[::-1]
     except TablefmtError as error:
-        # They are copies: what the entries themselves are, only they say.
+        # Segments are copies. Only the entries themselves are authoritative.
         logger.info("entries %d to %d are read one by one: %s", first, last, error)
         return None
 
@@ -117,41 +124,45 @@ def _chained(
     wanted: range,
     known: str | None,
 ) -> Iterator[StoredEntry]:
-    """HIS-2: the last one is the entry of its name, and each one names the one before.
+    """Yield the entries of these objects, newest first, checking the chain (HIS-2).
 
-    The newest first: nothing of a block is held that the log's own entries do not vouch for.
+    The last object is the entry of its name. Each entry names the digest of the one before. In this
+    order, an entry from a segment is kept only after the log's own entries confirm it.
 
     Args:
-        objects: first and last version of each.
-        bodies: theirs.
+        objects: first and last version of each object.
+        bodies: their bytes.
         wanted: the versions.
-        known: the digest of the newest; None: it is an object of its own.
+        known: the digest of the newest entry; None if that entry is an object of its own.
 
     Raises:
         CorruptEntryError: HIS-1, HIS-2.
     """
     for (start, end), body in zip(reversed(objects), reversed(bodies), strict=True):
         if body is None:
-            raise CorruptEntryError("a block is missing", key=block_key(start, end), rule="HIS-2")
+            key = block_key(start, end)
+            raise CorruptEntryError("a compacted log segment is missing", key=key, rule="HIS-2")
         parts = [body] if start == end else unpack(body, end - start + 1)
         for version in range(min(end, wanted[-1]), max(start, wanted[0]) - 1, -1):
             stored = decode(parts[version - start], version)
             if known is not None and stored.digest != known:
-                raise CorruptEntryError("a block has other entries than the log", rule="HIS-2")
+                raise CorruptEntryError(
+                    "a compacted log segment has other entries than the log", rule="HIS-2"
+                )
             known = stored.entry.previous
             yield stored
 
 
 def write_blocks(store: Store, since: int, last: int) -> int:
-    """Write the blocks that end with versions after one up to another; how many are new.
+    """Write the segments that end after `since` and up to `last`; return the number of new ones.
 
     Args:
         store: the table's root.
-        since: blocks that end up to this version are there, as far as anybody cares.
+        since: segments that end at or below this version need not be written.
         last: a version that is in the log.
 
     Raises:
-        StoreError: the store does not do it. CorruptTableError: an entry is not there.
+        StoreError: the store fails. CorruptTableError: an entry is missing.
     """
     wanted = [
         (end - size + 1, end)
@@ -170,7 +181,7 @@ def write_blocks(store: Store, since: int, last: int) -> int:
         try:
             block = _block_of(store, start, end, there)
         except VersionNotFoundError as gone:
-            logger.info("entries %d to %d are not put together: %s", start, end, gone)
+            logger.info("entries %d to %d are not compacted: %s", start, end, gone)
             continue
         if block is not None:
             store.put_if_absent(block_key(start, end), block)
@@ -182,14 +193,14 @@ def write_blocks(store: Store, since: int, last: int) -> int:
 def _block_of(
     store: Store, start: int, end: int, there: Set[tuple[int, int] | None]
 ) -> bytes | None:
-    """A block, a large one from the smaller ones in it.
+    """Return the bytes of a segment. A large one is built from the smaller ones.
 
     Returns:
-        Its bytes; None if there is none: it would be too large, or a smaller one is not there.
+        The bytes. None if the segment would be too large, or a smaller one is missing.
 
     Raises:
-        VersionNotFoundError: entries of it were given up. CorruptTableError: one is not there.
-        StoreError: the store does not do it.
+        VersionNotFoundError: its entries were expired. CorruptTableError: one is missing.
+        StoreError: the store fails.
     """
     size = (end - start + 1) // 16
     if size > 1:
@@ -205,16 +216,16 @@ def _block_of(
             (anchor,) = store.get_many([entry_key(end)])
             if bodies[-1] == anchor and _are_chained(bodies, start):
                 return pack(bodies)
-            logger.info("a block is made of the entries anew: smaller ones hold other bytes")
+            logger.info("rebuilding a compacted log segment: smaller ones hold other bytes")
         except CorruptEntryError as error:
-            logger.info("a block is made of the entries anew: %s", error)
+            logger.info("rebuilding a compacted log segment from its entries: %s", error)
     return _packed_entries(store, start, end)
 
 
 def _are_chained(bodies: Sequence[bytes], first: int) -> bool:
-    """HIS-2: each names the digest of the one before, so the last one vouches for every byte.
+    """Return True if each entry names the digest of the one before (HIS-2).
 
-    What else is in them is checked by who reads them.
+    The last entry then confirms every byte. Readers check the rest of the content.
     """
     pairs = enumerate(itertools.pairwise(bodies), first + 1)
     return all(follows(after, version, digest(before)) for version, (before, after) in pairs)
@@ -230,7 +241,7 @@ def _packed_entries(store: Store, start: int, end: int) -> bytes | None:
             if body is None:
                 raise gap_error(store, version, end)
             if b"\n" in body:
-                # Lines tell the entries of a block apart, and another writer's has several.
+                # Lines separate the entries of a segment, and this entry has several lines.
                 return None
             bodies.append(body)
         if sum(map(len, bodies)) > BLOCK_BYTES_MAX:

@@ -1,6 +1,7 @@
-"""Entries from the store: contiguous, or an error. Spec: LOG-2, LOG-4, LOG-5, LOG-8.
+"""Reader of entries from the store: contiguous, or an error. Spec: LOG-2, LOG-4, LOG-5, LOG-8.
 
-Nothing here lists the log on a warm path: what follows a known version is found by asking for it.
+No function lists the log on a warm path. The reader finds new entries by requesting the versions
+after a known one.
 """
 
 from __future__ import annotations
@@ -23,26 +24,25 @@ from tablefmt.store.protocol import Store
 logger = logging.getLogger(__name__)
 
 FIRST_WINDOW = 8
-"""Versions asked for at once when a log is opened, and after the first one that was new."""
+"""Versions requested at once when a log is opened, and after the first new version."""
 
 EXPECTED_MAX = 16
-"""Most versions asked for at once on a guess: each that is not there costs a request."""
+"""Maximum number of versions requested speculatively. Each missing one costs a request."""
 
 WINDOW_MAX = 512
-"""Most entries in flight at once: bounds memory while a known range is read."""
+"""Maximum number of entries in flight: it bounds memory while a known range is read."""
 
 PROMISED_MAX = 8192
-"""A hint beyond this version is believed up to it alone: it may be garbage. The listing does the
-rest."""
+"""Maximum trusted version of a hint, which may be garbage. The listing finds versions above it."""
 
 Progress = Callable[[int, int], None]
-"""Called with entries done and entries in all."""
+"""Function called with the number of entries done and the number of all entries."""
 
 
 def read_range(
     store: Store, first: int, last: int, progress: Progress | None = None
 ) -> Iterator[StoredEntry]:
-    """Versions first to last, both inclusive, in order.
+    """Yield versions first to last, both inclusive, in order.
 
     Raises:
         LogGapError: LOG-2, one of them is missing.
@@ -61,9 +61,10 @@ def read_range(
 
 
 def read_each(store: Store, progress: Progress | None = None) -> Iterator[StoredEntry]:
-    """Every entry from version 0 on, one by one: what precedes damage is had before it is met.
+    """Yield every entry from version 0 on, one by one, so that a damaged entry ends a usable
+    prefix.
 
-    For a dump; `open_log` needs fewer rounds. LOG-2, LOG-4.
+    This is for a dump; `open_log` needs fewer rounds. LOG-2, LOG-4.
 
     Raises:
         TableNotFoundError: LOG-7, there is no entry at all.
@@ -91,7 +92,9 @@ def read_each(store: Store, progress: Progress | None = None) -> Iterator[Stored
 
 
 def kept_from(store: Store, last: int) -> int:
-    """The first of the entries up to one that are all there: 0, unless the log was expired."""
+    """Return the first version of the unbroken run of entries up to `last`: 0 if no entry was
+    expired.
+    """
     versions = frozenset(_listed(store, 0))
     first = last
     while first - 1 in versions:
@@ -100,7 +103,7 @@ def kept_from(store: Store, last: int) -> int:
 
 
 def read_tail(store: Store, first: int) -> list[StoredEntry]:
-    """Everything from version `first` to the head; empty if `first` is not there yet.
+    """Return all entries from version `first` to the head; empty if `first` does not exist yet.
 
     Raises:
         LogGapError: LOG-2.
@@ -113,10 +116,11 @@ def read_tail(store: Store, first: int) -> list[StoredEntry]:
 def tail_windows(
     store: Store, first: int, expected: int = 1, following: int = FIRST_WINDOW
 ) -> Iterator[list[bytes]]:
-    """The same as bytes, at most WINDOW_MAX entries at a time; no window is empty.
+    """Yield the bytes of new entries, at most WINDOW_MAX entries at a time; no window is empty.
 
-    `expected` entries are asked for at once, and then `following`; from there on windows grow, so k
-    new entries take O(log k) rounds. With the default it is one request if nothing is new.
+    The first request asks for `expected` entries, the next for `following`. From there on windows
+    grow, so k new entries take O(log k) rounds. With the default, it is one request if there are no
+    new entries.
 
     Raises:
         LogGapError: LOG-2.
@@ -131,7 +135,7 @@ def tail_windows(
 
 
 def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool]:
-    """Up to `count` entries from `start`, and whether the log ends within or before them.
+    """Return up to `count` entries from `start`, and whether the log ends within or before them.
 
     Raises:
         LogGapError: LOG-2.
@@ -142,7 +146,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
     present = next((i for i, body in enumerate(bodies) if body is None), count)
     later = [i for i in range(present + 1, count) if bodies[i] is not None]
     while later:
-        # Entries written while the window was read look like a gap. Only a second look tells.
+        # Entries written while the window was read look like a gap, so read the gap again.
         again = store.get_many(keys[present : later[-1]])
         bodies[present : later[-1]] = again
         missing = next((i for i in range(present, later[-1]) if bodies[i] is None), None)
@@ -154,23 +158,23 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
 
 
 @dataclass(frozen=True, slots=True)
-class FirstLook:
-    """The first round of an opening: what tells where to go on."""
+class FirstRound:
+    """First round of requests when a log is opened."""
 
     hint: Hint | None
     known: dict[int, bytes]
     """Entries of the first versions. Empty: there is no table."""
     listed: Sequence[int] | None = None
-    """Versions after the first ones that a listing names; None: nobody asked for one."""
+    """Versions after the first ones, from a listing; None: there was no listing."""
 
 
-def with_listing(store: Store, look: FirstLook) -> FirstLook:
-    """The same with a listing of what comes after."""
+def with_listing(store: Store, look: FirstRound) -> FirstRound:
+    """Return the first round, extended by a listing of later versions."""
     return replace(look, listed=_listed(store, FIRST_WINDOW - 1))
 
 
-def first_look(store: Store) -> FirstLook:
-    """The hint, and the first entries, in one round (LOG-5).
+def first_round(store: Store) -> FirstRound:
+    """Return the hint and the first entries, from one round of requests (LOG-5).
 
     Raises:
         LogGapError: LOG-7, there are entries, but not version 0.
@@ -179,40 +183,41 @@ def first_look(store: Store) -> FirstLook:
     bodies = store.get_many(keys)
     known: dict[int, bytes] = {v: b for v, b in enumerate(bodies[1:]) if b is not None}
     if not known and _begun_meanwhile(store):
-        return first_look(store)
-    return FirstLook(read_hint(bodies[0]), known)
+        return first_round(store)
+    return FirstRound(read_hint(bodies[0]), known)
 
 
 def read_whole(
     store: Store,
-    look: FirstLook,
+    look: FirstRound,
     progress: Progress | None = None,
     packed: Sequence[StoredEntry] = (),
 ) -> list[StoredEntry]:
-    """All entries, in two rounds after the first (LOG-5).
+    """Return all entries, in two rounds after the first (LOG-5).
 
     Args:
         store: the table's root.
         look: the first round.
-        progress: told of entries read.
+        progress: called with the number of entries read.
         packed: the first entries, which are known already.
 
     Raises:
         LogGapError: LOG-2. CorruptEntryError: the codec's rules.
     """
     known = {version: body for version, body in look.known.items() if version >= len(packed)}
-    # Even if the log seems to end here: a gap would hide whatever is above it.
+    # Also if the log seems to end here, since a gap would hide later entries.
     hinted = 0 if look.hint is None else look.hint.version
-    above = _look_further(store, hinted, known, progress, look.listed, len(packed))
+    above = _read_further(store, hinted, known, progress, look.listed, len(packed))
     bodies = _contiguous(store, known, len(packed), above)
     return [*packed, *(decode(body, version) for version, body in enumerate(bodies, len(packed)))]
 
 
 def is_unbroken(known: Mapping[int, bytes]) -> bool:
-    """Whether no entry above the first versions was removed, whatever was given up. Pure.
+    """Return True if no entry above the first versions was removed, even if versions expired. Pure.
 
-    Expiry removes those first, but what says which metadata is in force (RET-9): of two entries in
-    a row that change none, neither. So where two such are there, none above them went.
+    Expiry removes the lowest entries first, except those that define the metadata in force (RET-9).
+    Of two adjacent entries without metadata, it keeps neither. So if two such entries exist, expiry
+    removed none above them.
 
     Args:
         known: entries of the first versions.
@@ -229,23 +234,25 @@ def read_from(
     *,
     may_be_broken: bool = True,
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Entries from one on, in two rounds: what is promised and some more, then what a listing
-    names, if there may be more.
+    """Return entries from one version on, in two rounds.
+
+    The first round requests the promised versions and a few more. The second requests versions from
+    a listing, if there may be more.
 
     Args:
         store: the table's root.
-        first: the version of the first; if there is none from it on, there are none.
-        promised: the version that the log has by hearsay.
+        first: the version of the first entry. If it is missing, there are no entries.
+        promised: a version that the log probably has.
         others: names of other objects.
-        may_be_broken: entries in the middle of the log may have been removed: only a listing tells
-            whether the first version that is not there ends it.
+        may_be_broken: entries in the middle of the log may have been removed. Then only a listing
+            tells if the first missing version ends the log.
 
     Returns:
-        The entries' bytes up to the head, and the other objects, None for those that are missing.
+        The entries' bytes up to the head, and the other objects, None for missing ones.
 
     Raises:
-        LogGapError: LOG-2. VersionNotFoundError: LOG-8, the log was given up from `first` to
-            somewhere above what was found.
+        LogGapError: LOG-2. VersionNotFoundError: LOG-8, the log expired from `first` to a version
+            above the found entries.
     """
     top = min(max(first, promised), first + WINDOW_MAX) + FIRST_WINDOW
     if first > VERSION_MAX:
@@ -269,13 +276,13 @@ def read_from(
 def _contiguous(
     store: Store, known: dict[int, bytes], first: int, above: Sequence[int] = ()
 ) -> list[bytes]:
-    """The entries from the first on; none is missing between two.
+    """Return the entries from the first on, with no gap.
 
     Args:
         store: the table's root.
-        known: some of them, by version. Emptied.
+        known: some of the entries, by version. The function empties it.
         first: the version of the first.
-        above: versions above what is known that are probably there, and the one after them.
+        above: higher versions that probably exist, and the version after them.
 
     Raises:
         LogGapError, VersionNotFoundError: one is missing.
@@ -283,8 +290,8 @@ def _contiguous(
     top = max([*known, *above[:-1]], default=first - 1)
     named = frozenset(above)
     while True:
-        # Written while the others were read, or a gap: only a second look tells. And it tells
-        # before anything above the gap is read.
+        # A hole is a gap, or an entry written while the others were read. Read it again to find
+        # out, before any entry above the gap is read.
         absent = (v for v in range(first, top) if v not in known and v not in named)
         holes = list(itertools.islice(absent, WINDOW_MAX))
         if not holes:
@@ -301,7 +308,7 @@ def _contiguous(
     return [known.pop(version) for version in range(first, top + 1)]
 
 
-def _look_further(
+def _read_further(
     store: Store,
     hint: int,
     known: dict[int, bytes],
@@ -309,12 +316,13 @@ def _look_further(
     listed: Sequence[int] | None,
     first: int,
 ) -> Sequence[int]:
-    """Rounds two and three: what the hint promises, and what a listing after it names. Entries
-    below `first` are not asked for.
+    """Read rounds two and three: the versions up to the hint, then those in a listing.
+
+    The function does not request entries below `first`.
 
     Returns:
-        Versions that were not asked for, as `_contiguous` wants them: of a log with so many holes
-        that it probably ends far below the greatest number among its names.
+        Versions that were not requested, as `_contiguous` takes them. They are empty unless the log
+        has so many holes that it probably ends far below its highest name.
     """
     promised = range(max(FIRST_WINDOW, first), min(hint, PROMISED_MAX + first) + 2)
     if promised:
@@ -327,7 +335,7 @@ def _look_further(
     top = max([*listed, *known, first - 1])
     if top + 1 - first - len({*listed, *known}) > WINDOW_MAX:
         return [*(v for v in listed if v not in known), top + 1]
-    # A listing is no proof of the end (LOG-4): the version after the last one is asked for.
+    # A listing does not prove the end (LOG-4), so request the version after the last one too.
     asked = top + 1 < FIRST_WINDOW or top + 1 in promised
     versions = range(first, top + 1 if asked else top + 2)
     _get_into(store, [v for v in versions if v not in known], known, progress)
@@ -335,7 +343,7 @@ def _look_further(
 
 
 def _listed(store: Store, after: int) -> list[int]:
-    """The versions above `after` that a listing names."""
+    """Return the versions above `after` from a listing."""
     named = (entry_version(entry.key) for entry in store.list_after(ENTRIES, entry_key(after)))
     return [version for version in named if version is not None]
 
@@ -343,7 +351,10 @@ def _listed(store: Store, after: int) -> list[int]:
 def _get_into(
     store: Store, versions: Sequence[int], known: dict[int, bytes], progress: Progress | None
 ) -> None:
-    """Get all at once, since all are held till the log is whole; by windows if somebody watches."""
+    """Read entries into `known`: all at once, or by windows if there is a progress callback.
+
+    All entries stay in memory until the log is complete, so windows would save no memory.
+    """
     window = len(versions) if progress is None else WINDOW_MAX
     for start in range(0, len(versions), max(window, 1)):
         window_versions = versions[start : start + window]
@@ -354,7 +365,7 @@ def _get_into(
 
 
 def _begun_meanwhile(store: Store) -> bool:
-    """Whether a log was begun since it was asked for its first entries, of which none was there.
+    """Return True if a log was created since the request for its first entries, which found none.
 
     Raises:
         LogGapError: LOG-7, entries without version 0 are a damaged table, not an empty place.

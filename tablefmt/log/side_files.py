@@ -1,4 +1,4 @@
-"""Side files: `add` or `delete` columns of an entry too large for them. Spec: ADD-6, DEL-3."""
+"""Overflow metadata files: `add` or `delete` columns too large for an entry. Spec: ADD-6, DEL-3."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from tablefmt.store.lengths import PARQUET_BYTES_MAX
 from tablefmt.store.protocol import KeyNotFoundError, Store
 
 SIDE_ABOVE_BYTES = 1 << 20
-"""Entries whose `add` columns are larger than this in JSON keep them in a side file (ENT-2)."""
+"""Maximum size of `add` columns inside an entry, as JSON. Larger ones go to an overflow file
+(ENT-2).
+"""
 
 SIDE_LINES_MAX = 1 << 27
-"""Files of one side file, at most."""
+"""Maximum number of files in one overflow metadata file."""
 
 DELETES_ABOVE_BYTES = 256 << 10
-"""The same for `delete`."""
+"""Maximum size of `delete` columns inside an entry, as JSON."""
 
 
 def write_side(store: Store, transaction: str, columns: pa.Table) -> SideFile:
@@ -42,7 +44,7 @@ def write_deletes(store: Store, transaction: str, deletes: RowDeletes) -> SideFi
 
 
 def read_side(store: Store, side: SideFile) -> pa.Table:
-    """The `add` columns a side file holds, checked against what the entry says of it.
+    """Return the `add` columns of an overflow metadata file, checked against its entry.
 
     Raises:
         CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
@@ -51,7 +53,7 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
     columns = _read(store, side, "ADD-6", "add")
     none = no_columns(columns.column_names)
     if none:
-        message = f"the side file has a column {none[0]!r:.100}, which `add` cannot have"
+        message = f"the overflow metadata file has an invalid column {none[0]!r:.100} for `add`"
         raise CorruptTableError(message, key=side.path, rule="ADD-6")
     try:
         problem = first_path_problem(columns["path"].cast(pa.string()))
@@ -63,10 +65,10 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
 
 
 def read_deletes(store: Store, side: SideFile) -> pa.Table:
-    """The `delete` columns a side file holds, as DELETE_COLUMNS.
+    """Return the `delete` columns of an overflow metadata file, as DELETE_COLUMNS.
 
     Raises:
-        CorruptTableError: DEL-3, missing, not what the entry says, or not what DEL-1 asks for.
+        CorruptTableError: DEL-3, missing, different from what the entry records, or against DEL-1.
         UnsupportedFeatureError: VER-2, an unknown column.
     """
     columns = _read(store, side, "DEL-3", "delete")
@@ -76,10 +78,10 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
             columns.num_rows != side.files
             or columns["file"].null_count + columns["rows"].null_count
         ):
-            raise ValueError("it does not hold the files it should")
+            raise ValueError(f"it does not hold the {side.files} files of the entry")
         files, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
         if np.any(files[1:] <= files[:-1]) or np.any(files < 1) or np.any(rows < 1):
-            raise ValueError("its files do not rise, or a number of rows is none")
+            raise ValueError("its files are not ascending, or a number of rows is not positive")
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise _unreadable(side, "DEL-3", error) from None
     return columns
@@ -88,9 +90,10 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
 def read_sides(
     store: Store, entries: Iterable[StoredEntry]
 ) -> tuple[dict[int, pa.Table], dict[int, pa.Table]]:
-    """What `read_side` and `read_deletes` give for the entries that have a side file, by version.
+    """Return the `add` and the `delete` columns of entries with overflow metadata files, by
+    version.
 
-    Raises: as these two.
+    Raises: as `read_side` and `read_deletes`.
     """
     adds: dict[int, pa.Table] = {}
     deletes: dict[int, pa.Table] = {}
@@ -104,18 +107,19 @@ def read_sides(
 
 
 def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
-    """Write what a reader takes (STO-25).
+    """Write an overflow metadata file within the limits of readers (STO-25).
 
     Raises:
-        UnsupportedFeatureError: it is more than one side file may hold.
+        UnsupportedFeatureError: the columns exceed the limits of one file.
     """
     body = _packed(columns, "zstd")
     if columns.nbytes > most_expanded(len(body)):
         body = _packed(columns, "none")
     if len(body) > PARQUET_BYTES_MAX or columns.num_rows > SIDE_LINES_MAX:
         raise UnsupportedFeatureError(
-            f"the commit names {columns.num_rows} files in {len(body)} bytes, and a side file "
-            f"holds {SIDE_LINES_MAX} in {PARQUET_BYTES_MAX}; commit in smaller pieces",
+            f"the commit names {columns.num_rows} files in {len(body)} bytes; an overflow metadata "
+            f"file holds at most {SIDE_LINES_MAX} files in {PARQUET_BYTES_MAX} bytes; commit in "
+            "smaller pieces",
             ["entry-size"],
         )
     store.put(key, body)
@@ -134,22 +138,27 @@ def _packed(columns: pa.Table, compression: str) -> bytes:
 
 def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
     if side.size > PARQUET_BYTES_MAX or side.files > SIDE_LINES_MAX:
-        message = f"the side file would be {side.size} bytes of {side.files} files"
+        message = f"the overflow metadata file would be {side.size} bytes of {side.files} files"
         raise CorruptTableError(message, key=side.path, rule=rule)
     try:
-        # One byte more than there should be tells a file that is longer.
+        # Request one byte more than recorded, to detect a longer file.
         body = store.get_range(side.path, 0, side.size + 1)
     except KeyNotFoundError:
-        raise CorruptTableError("the side file is missing", key=side.path, rule=rule) from None
+        raise CorruptTableError(
+            "the overflow metadata file is missing", key=side.path, rule=rule
+        ) from None
     if len(body) != side.size or digest(body) != side.sha256:
         raise CorruptTableError(
-            "the side file is not what the entry says", key=side.path, rule=rule
+            f"the overflow metadata file is not what the entry records: expected {side.size} bytes "
+            f"with SHA-256 {side.sha256}",
+            key=side.path,
+            rule=rule,
         )
     try:
-        # A few bytes of Parquet may be many rows: nothing is read of more than the entry says.
+        # Few bytes of Parquet may be many rows, so never read more rows than the entry records.
         footer = footer_of(body)
         if not rows_are(footer, side.files):
-            raise ValueError("it does not hold the files it should")
+            raise ValueError(f"it does not hold the {side.files} files of the entry")
         names = footer.schema.to_arrow_schema().names
         beyond = unknown_columns(names, place)
         if beyond:
@@ -162,4 +171,5 @@ def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
 
 def _unreadable(side: SideFile, rule: str, error: Exception) -> CorruptTableError:
     reason = str(error).splitlines()[0]
-    return CorruptTableError(f"the side file cannot be read: {reason}", key=side.path, rule=rule)
+    message = f"the overflow metadata file cannot be read: {reason}"
+    return CorruptTableError(message, key=side.path, rule=rule)

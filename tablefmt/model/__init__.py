@@ -1,1 +1,1 @@
-"""The vocabulary: values without I/O, clock or randomness. Imports nothing of ours but errors."""
+"""Vocabulary: values without I/O, clock or randomness. It imports only `errors` of this package."""

@@ -1,4 +1,4 @@
-"""Arguments that many calls take: yes or no, how many at most, names, values by name. Pure."""
+"""Arguments that many calls share: flags, row limits, column names, values by name. Pure."""
 
 from __future__ import annotations
 
@@ -7,53 +7,58 @@ from typing import Any
 
 import numpy as np
 
-from tablefmt.errors import InvalidPredicateError, InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidArgumentError, InvalidPredicateError, SchemaMismatchError
 from tablefmt.model.integers import whole_from_0
 
 
 def check_flags(**given: Any) -> None:
-    """Refuse what is neither True nor False: None or "false" would count as one of them.
+    """Refuse a flag that is neither True nor False. None or "false" would silently act as one of
+    them.
 
     Raises:
-        InvalidRangeError: it names the argument.
+        InvalidArgumentError: it names the argument.
     """
     for name, value in given.items():
         if not isinstance(value, bool | np.bool_):
-            raise InvalidRangeError(f"{name}={value!r:.100} is neither True nor False")
+            raise InvalidArgumentError(f"{name}={value!r:.100}: expected True or False")
 
 
 def checked_limit(given: Any) -> int | None:
-    """The most rows that are asked for; None for all.
+    """Return the row limit as an int; None means all rows.
 
     Raises:
-        InvalidRangeError: it is not a whole number from 0 on.
+        InvalidArgumentError: the limit is not a whole number of 0 or more.
     """
     limit = None if given is None else whole_from_0(given)
     if given is not None and limit is None:
-        raise InvalidRangeError(f"limit {given!r:.100} is not a whole number from 0 on")
+        raise InvalidArgumentError(f"limit {given!r:.100}: expected a whole number of 0 or more")
     return limit
 
 
 def checked_name(given: Any) -> str:
-    """The name of a column, or a path; whether there is such is not looked at.
+    """Return the name of a column, or a path. The caller checks that the column exists.
 
     Raises:
-        SchemaMismatchError: it is no text.
+        SchemaMismatchError: the name is not text.
     """
     if not isinstance(given, str):
-        raise SchemaMismatchError(f"{given!r:.100} is no name of a column")
+        raise SchemaMismatchError(
+            f"{given!r:.100} is not a column name: expected str, got {type(given).__name__}"
+        )
     return str(given)
 
 
 def checked_names(given: Any, what: str) -> list[str]:
-    """Names of columns: one, or several; None for none. Whether there are such is not looked at.
+    """Return column names as a list: one name, several, or None for no names.
+
+    The caller checks that the columns exist.
 
     Args:
-        given: what a caller gave.
-        what: what it is called there.
+        given: the caller's value.
+        what: the name of the argument, for the error.
 
     Raises:
-        SchemaMismatchError: not all of it is text.
+        SchemaMismatchError: a name is not text.
     """
     if given is None:
         return []
@@ -61,31 +66,33 @@ def checked_names(given: Any, what: str) -> list[str]:
         return [given]
     names = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(name, str) for name in names):
-        raise SchemaMismatchError(f"{what}={given!r:.100} is neither a column's name nor several")
+        raise SchemaMismatchError(
+            f"{what}={given!r:.100}: expected a column name or a list of column names"
+        )
     return names
 
 
 def check_set(given: Any, call: str) -> None:
-    """Refuse new values that are no dict by column: arguments that were swapped, for one.
+    """Refuse new values that are not a dict by column, for example because arguments were swapped.
 
     Args:
-        given: what a caller gave for SET, or the values of an INSERT.
-        call: how the call looks, for people.
+        given: the caller's value for SET, or the values of an INSERT.
+        call: an example of the correct call, for the error.
 
     Raises:
-        InvalidPredicateError: it says what was expected.
+        InvalidPredicateError: it names what was expected.
     """
     if isinstance(given, Mapping):
         return
-    hint = "; a condition comes behind it" if isinstance(given, str) else ""
+    hint = "; the condition comes after it" if isinstance(given, str) else ""
     raise InvalidPredicateError(
-        f"{given!r:.100} does not say what to set: expected a dict of column -> SQL text, got "
+        f"invalid new values {given!r:.100}: expected a dict of column -> SQL text, got "
         f"{type(given).__name__}{hint}: {call}"
     )
 
 
 def check_expression(given: Any, what: str) -> None:
-    """Refuse a condition that cannot be one, whatever the engine. Raises InvalidPredicateError."""
+    """Refuse a condition of a type that no engine accepts. Raises InvalidPredicateError."""
     if given is None or isinstance(given, Mapping | list | tuple | bytes | int | float):
         swapped = "; new values come before the condition" if isinstance(given, Mapping) else ""
         raise InvalidPredicateError(
@@ -94,15 +101,15 @@ def check_expression(given: Any, what: str) -> None:
 
 
 def checked_mapping(given: Any, what: str) -> dict[str, Any]:
-    """Values by name, as a dict of one's own.
+    """Return values by name as a new dict.
 
     Args:
-        given: what a caller gave.
-        what: what it is called there.
+        given: the caller's value.
+        what: the name of the argument, for the error.
 
     Raises:
-        SchemaMismatchError: it is no mapping, or a name is no text.
+        SchemaMismatchError: the value is not a mapping, or a name is not text.
     """
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise SchemaMismatchError(f"{what}={given!r:.100} is no dict of values by name")
+        raise SchemaMismatchError(f"{what}={given!r:.100}: expected a dict with names as keys")
     return dict(given)

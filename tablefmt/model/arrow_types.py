@@ -1,7 +1,7 @@
-"""Between our types and Arrow's. Pure.
+"""Conversion between table types and Arrow types. Pure.
 
-Written columns always have the Arrow type of `arrow_type`; data of a neighbouring type is cast,
-and a cast that would lose something is refused. Spec: SCH-5.
+Written columns always have the Arrow type of `arrow_type`. Data of a related type is cast. A cast
+that would lose information is refused. Spec: SCH-5.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
-    # What Spark calls a variant in Arrow is a struct whose second field says so.
+    # Spark represents a variant in Arrow as a struct and marks it in the second field's metadata.
     "variant": pa.struct(
         [
             pa.field("value", pa.binary(), nullable=False),
@@ -37,10 +37,10 @@ _ARROW: dict[str, pa.DataType] = {
 }
 
 COMMENT = b"comment"
-"""The key of a column's comment in the metadata of an Arrow field. Spec: ENT-11."""
+"""Metadata key of a column's comment in an Arrow field. Spec: ENT-11."""
 
 FIELD_ID = b"PARQUET:field_id"
-"""The key of a Parquet field id in the metadata of an Arrow field. Spec: DAT-1."""
+"""Metadata key of a Parquet field id in an Arrow field. Spec: DAT-1."""
 
 _NAMES = {kind: name for name, kind in _ARROW.items() if name != "variant"}
 
@@ -64,8 +64,9 @@ _INSTEAD = {
 
 
 def arrow_type(kind: Type, *, field_ids: bool = False) -> pa.DataType:
-    """The Arrow type of a column. With `field_ids`, fields, elements, keys and values in it carry
-    Parquet field ids (DAT-1).
+    """Return the Arrow type of a column.
+
+    With `field_ids`, nested fields, elements, keys and values carry Parquet field ids (DAT-1).
     """
     if isinstance(kind, Primitive):
         return _ARROW[kind.name]
@@ -99,33 +100,33 @@ def _field(field: Field, field_ids: bool, name: str) -> pa.Field:
 
 
 def to_arrow(schema: Schema) -> pa.Schema:
-    """The schema as readers see it: logical names, comments under `COMMENT` (ENT-11)."""
+    """Return the schema that readers see: logical names, and comments under `COMMENT` (ENT-11)."""
     return pa.schema(list(map(arrow_field, schema.fields)))
 
 
 def arrow_field(field: Field) -> pa.Field:
-    """One of the fields of `to_arrow`."""
+    """Return one field as `to_arrow` does."""
     return _field(field, False, field.name)
 
 
 @lru_cache(maxsize=64)
 def file_schema(schema: Schema) -> pa.Schema:
-    """The schema as data files have it: physical names, Parquet field ids."""
+    """Return the schema of data files: physical names and Parquet field ids."""
     return pa.schema([_field(f, True, f.physical) for f in schema.fields])
 
 
 def from_arrow(schema: pa.Schema) -> Schema:
-    """A new table's schema from an Arrow schema; field ids are given out here.
+    """Return a new table's schema from an Arrow schema, with new field ids.
 
     Raises:
-        SchemaMismatchError: SCH-2 names, SCH-5 a type that Spark does not have; names the columns
-            and the type to use instead.
+        SchemaMismatchError: SCH-2 names; SCH-5 a type that Spark does not have. The error names
+            the columns and the type to use instead.
     """
     return number_fields([from_arrow_field(f) for f in schema])
 
 
 def from_arrow_field(field: pa.Field, path: str = "") -> Field:
-    """One field without an id yet (0). Raises as `from_arrow`."""
+    """Return one field without an id yet (0). Raises as `from_arrow`."""
     where = f"{path}.{field.name}" if path else field.name
     comment = (field.metadata or {}).get(COMMENT, b"").decode("utf-8", "replace") or None
     kind = _from_arrow(field.type, where)
@@ -171,7 +172,7 @@ def _from_arrow(kind: pa.DataType, where: str) -> Type:
     if isinstance(kind, pa.BaseExtensionType):
         hint = f"its storage type {kind.storage_type}"
     elif types.is_decimal(kind):
-        hint = "a decimal of at most 38 digits, 0 to all of them after the point"
+        hint = "a decimal of at most 38 digits, with a scale from 0 to its precision"
     elif types.is_union(kind):
         hint = "a struct with a field for each kind"
     advice = f"; use {hint}" if hint else "; cast it to a type that Spark has"
@@ -189,7 +190,7 @@ def _says_variant(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list of any kind; a map is none."""
+    """Return True if the type is a list of any kind. A map is not a list."""
     types = pa.types
     checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     views = (types.is_list_view, types.is_large_list_view)

@@ -1,7 +1,8 @@
-"""A value worked out once per object, without a lock. Pure.
+"""Property that is computed once per object, without a lock. Pure.
 
-The one of Python 3.10 and 3.11 has a lock for all objects of a class: whoever reads one waits for
-requests made for another, and for ever in a forked child. Here two threads may work out the same.
+`functools.cached_property` of Python 3.10 and 3.11 has one lock for all objects of a class. A
+reader of one object then waits for requests made for another. In a forked child it waits for ever.
+Here, two threads may compute the same value.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _Value = TypeVar("_Value")
 
 
 class cached_property(functools.cached_property[_Value]):
-    """As of functools, but for the lock: the value has to be the same whoever works it out."""
+    """`functools.cached_property` without the lock. Every thread must compute the same value."""
 
     @overload
     def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
@@ -25,7 +26,7 @@ class cached_property(functools.cached_property[_Value]):
     def __get__(self, instance: object, owner: type[Any] | None = None) -> _Value: ...
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """The value kept, or worked out now."""
+        """Return the cached value, or compute it now."""
         if instance is None:
             return self
         kept, name = instance.__dict__, self.attrname

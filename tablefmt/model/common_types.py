@@ -1,7 +1,7 @@
-"""The narrowest types that hold the values of several schemas. Pure. Spec: INC-4, SCH-9.
+"""Narrowest types that hold the values of several schemas. Pure. Spec: INC-4, SCH-9.
 
-A restore brings an older type back, and the column may be widened another way from there. So a
-range of versions can hold types of which none is the widest.
+A restore brings an older type back, and the column may then be widened differently. So a range of
+versions can hold types that have no widest one.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema,
 from tablefmt.model.widening import INTEGER_DIGITS, is_widening, with_type
 
 DIGITS_MAX = 38
-"""Most digits of a decimal."""
+"""Maximum number of digits of a decimal."""
 
 _DOUBLE = Primitive("double")
 
 Place = tuple[int | str, ...]
-"""A column, or a part of one: ids of fields, and the words of `_PARTS`."""
+"""Column, or part of one: field ids, and the words of `_PARTS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """The schema of some versions, both inclusive."""
+    """Schema of a range of versions, both ends inclusive."""
 
     first: int
     last: int
@@ -33,18 +33,18 @@ class Era:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column, or a part of one, that has no parts itself."""
+    """Column, or part of one, that has no parts itself."""
 
     name: str
-    """With the names of what it is in: `s.list.element`."""
+    """Full path, including the names of the enclosing columns: `s.list.element`."""
     type: Type
 
 
 def common_type(one: Type, other: Type) -> Type | None:
-    """Return the narrowest type to which SCH-9 leads from both; None if there is none.
+    """Return the narrowest type that SCH-9 widens both types to; None if there is none.
 
-    Neither has parts. The order of arguments means nothing, and neither does the order in which
-    several types are joined.
+    Neither type has parts. The order of the arguments does not matter. The order in which several
+    types are joined does not matter either.
     """
     if one == other or is_widening(other, one):
         return one
@@ -60,19 +60,20 @@ def common_type(one: Type, other: Type) -> Type | None:
 
 
 def leaves(schema: Schema) -> dict[Place, Leaf]:
-    """Return every column and part of one that has no parts itself."""
+    """Return every column, and every part of a column, that has no parts itself."""
     return {place: leaf for field in schema.fields for place, leaf in _leaves(field, (), "")}
 
 
 def common_types(schema: Schema, others: Iterable[Schema]) -> tuple[Schema, list[Place]]:
-    """Return a schema's columns with the narrowest types that hold the values of others too.
+    """Return a schema's columns with the narrowest types that also hold the values of other
+    schemas.
 
     Args:
-        schema: what it lacks is not looked at.
+        schema: the columns to return; columns it lacks are ignored.
         others: later or earlier schemas of the same table.
 
     Returns:
-        The schema, and the places for which there is no such type: they keep theirs.
+        The schema, and the places that have no common type. These keep their own type.
     """
     own = leaves(schema)
     joined: dict[Place, Type | None] = {place: leaf.type for place, leaf in own.items()}
@@ -90,7 +91,7 @@ def common_types(schema: Schema, others: Iterable[Schema]) -> tuple[Schema, list
 
 
 def described(place: Place, eras: Sequence[Era]) -> str:
-    """Return the types of a column by versions, in words."""
+    """Return the types of a column by version range, as text for people."""
     known = [(era, leaf.type) for era in eras if (leaf := leaves(era.schema).get(place))]
     runs: list[tuple[int, int, Type]] = []
     for era, kind in known:
@@ -102,11 +103,11 @@ def described(place: Place, eras: Sequence[Era]) -> str:
 
 
 def splits(places: Iterable[Place], eras: Sequence[Era]) -> list[int]:
-    """Return the versions at which a range is to be cut so that each part has common types.
+    """Return the versions at which to split a range so that each part has common types.
 
     A part begins with the version before its first, so that version's type counts in two parts. A
-    commit whose own two sides have no common type is in none of them: it ends one part, as the
-    version before, and begins the next.
+    commit can have no common type for its own two sides. It is then in no part: it ends one part,
+    as the version before, and begins the next.
     """
     types = [leaves(era.schema) for era in eras]
     cuts: set[int] = set()
@@ -139,7 +140,7 @@ def _versions(first: int, last: int) -> str:
 
 
 def _digits(kind: Type) -> tuple[int, int] | None:
-    """Digits before and after the point that a decimal needs to hold every value."""
+    """Return the digits before and after the point that a decimal needs for every value."""
     if isinstance(kind, Decimal):
         return kind.precision - kind.scale, kind.scale
     whole = INTEGER_DIGITS.get(str(kind))

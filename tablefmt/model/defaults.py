@@ -1,4 +1,4 @@
-"""Values that stand for columns that were not given, or are not in a file. Pure. Spec: SCH-7."""
+"""Defaults: values of columns that the caller left out, or that a file lacks. Pure. Spec: SCH-7."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from tablefmt.model.values import decode, encode
 
 
 def has_values(kind: Type) -> bool:
-    """Whether columns of the type may have a default: those that Spark's reader can fill in."""
+    """Return True if columns of the type may have a default, that is, if Spark's reader can fill it
+    in.
+    """
     return not is_nested(kind) and kind != Primitive("binary")
 
 
 def default_of(value: Any, kind: Type, name: str) -> Any:
-    """A Python value or an Arrow scalar as the default of a column: in the form of VAL-1.
+    """Return a Python value or an Arrow scalar as the default of a column, in the form of VAL-1.
 
     Raises:
-        SchemaMismatchError: it is no value of that type, or the type is nested or binary.
+        SchemaMismatchError: the value does not have the column's type, or the type is nested or
+            binary.
     """
     if value is None:
         return None
@@ -36,12 +39,12 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
         if isinstance(value, pa.Scalar):
             plain = value.as_py()
         if not isinstance(plain, _TAKEN[kind_name(kind)]) or _is_other(plain, kind):
-            raise ValueError(f"a {type(plain).__name__} is no such value")
+            raise ValueError(f"a value of type {type(plain).__name__} does not fit")
         given = pa.array([plain], target)
         return encode(given, kind)[0]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        # Python cannot even show a scalar beyond its calendar.
+        # Python raises on repr() of a scalar beyond its calendar.
         shown = f"a {plain.type}" if isinstance(plain, pa.Scalar) else f"{plain!r:.100}"
         raise SchemaMismatchError(
             f"{shown} cannot be the default of column {name!r} ({kind}): {first}", [name]
@@ -49,12 +52,14 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
 
 
 def default_array(value: Any, kind: Type) -> pa.Array:
-    """A value of VAL-1 as an Arrow array of one, of `arrow_type(kind)`; None is null."""
+    """Return a value of VAL-1 as an Arrow array of one, of `arrow_type(kind)`; None becomes
+    null.
+    """
     return decode([value], kind) if value is not None else pa.nulls(1, arrow_type(kind))
 
 
 def recoded(value: Any, old: Type, new: Type) -> Any:
-    """A value of VAL-1 as one of a wider type."""
+    """Return a value of VAL-1, converted to a wider type."""
     if value is None:
         return None
     return encode(default_array(value, old).cast(arrow_type(new)), new)[0]
@@ -75,7 +80,7 @@ _TAKEN: dict[str, tuple[type, ...]] = {
 
 
 def _is_other(value: Any, kind: Type) -> bool:
-    """Whether Arrow would make something else of a value of the right class, or of a subclass."""
+    """Return True if Arrow would change a value of an accepted class or of a subclass."""
     name = kind_name(kind)
     if isinstance(value, bool):
         return name != "boolean"
@@ -85,27 +90,27 @@ def _is_other(value: Any, kind: Type) -> bool:
 
 
 def check_values(schema: Schema) -> None:
-    """Refuse defaults that are no values of their columns. Spec: SCH-7.
+    """Refuse defaults that are not values of their columns. Spec: SCH-7.
 
     Raises:
-        CorruptEntryError: which of them.
+        CorruptEntryError: it names the column.
     """
     for field in schema.fields:
         for value in (field.default, field.initial):
             if value is None:
                 continue
             if not has_values(field.type):
-                message = f"column {field.name!r} is {field.type} and has a default"
+                message = f"column {field.name!r} is {field.type} and cannot have a default"
                 raise CorruptEntryError(message, rule="SCH-7")
             try:
                 decode([value], field.type)
             except CorruptEntryError as error:
                 raise CorruptEntryError(
-                    f"column {field.name!r} has a default that is none: {error.detail}",
+                    f"column {field.name!r} has an invalid default: {error.detail}",
                     rule="SCH-7",
                 ) from None
             if field.text is not None and fitted_text(value, field.text) != value:
                 raise CorruptEntryError(
-                    f"column {field.name!r} is {field.text} and has a default of another length",
+                    f"column {field.name!r} is {field.text} and its default does not fit it",
                     rule="SCH-10",
                 )

@@ -1,4 +1,4 @@
-"""Values of rows for people: in the messages and fields of errors."""
+"""Row values as shown to people in error messages and error fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pyarrow as pa
 
 
 def shown_value(value: pa.Scalar) -> Any:
-    """A value as Python has it; as text where Python has none, as for days beyond the year 9999."""
+    """Return a value as its Python object, or as text where Python has none (days beyond the year
+    9999).
+    """
     try:
         return value.as_py()
     except (OverflowError, ValueError):
@@ -16,4 +18,4 @@ def shown_value(value: pa.Scalar) -> Any:
     try:
         return value.cast(pa.string()).as_py()
     except pa.ArrowException:
-        return f"a value of type {value.type} that Python does not have"
+        return f"a value of type {value.type} that Python cannot represent"

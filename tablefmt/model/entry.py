@@ -1,7 +1,7 @@
-"""What one commit says: the values of a log entry. Pure.
+"""Values of a log entry: the content of one commit. Pure.
 
-Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, ENT-15,
-ENT-16, ADD-1 .. ADD-6.
+Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, ENT-15, ENT-16, ADD-1
+.. ADD-6.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Union
 from tablefmt.model.schema import Schema
 
 FORMAT = 1
-"""The version of the format that this package writes, and the highest it reads."""
+"""Version of the format that this package writes, and the highest that it reads."""
 
 ISOLATIONS = frozenset({"WriteSerializable", "Serializable"})
-"""Of `Basis.isolation`."""
+"""Allowed values of `Basis.isolation`."""
 
 GRANULARITIES = frozenset({"row", "file", "transaction"})
-"""Of `Basis.granularity`."""
+"""Allowed values of `Basis.granularity`."""
 
 
 class OperationClass(str, Enum):
-    """What the conflict rules go by (semantics: operation classes)."""
+    """Operation class, the key of the conflict rules (semantics: operation classes)."""
 
     INSERT = "INSERT"
     OVERWRITE = "OVERWRITE"
@@ -44,7 +44,7 @@ NOT_LOGICAL = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What was done, for people and for the conflict rules."""
+    """Operation of a commit, for people and for the conflict rules."""
 
     name: str
     cls: OperationClass
@@ -54,25 +54,25 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class PartitionScope:
-    """The partitions touched: tuples of encoded values in the order of `partition_by`."""
+    """Partitions that a commit touched: tuples of encoded values in the order of `partition_by`."""
 
     values: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PredicateScope:
-    """The partitions for which the condition, Spark SQL over partition columns, holds."""
+    """Partitions for which the condition holds; Spark SQL over partition columns."""
 
     predicate: str
 
 
 Scope = Union[PartitionScope, PredicateScope, None]  # noqa: UP007 - run time
-"""None is the whole table."""
+"""Scope of a commit. None is the whole table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a commit relied on (ENT-5)."""
+    """Read version and isolation of a commit: the state it relied on (ENT-5)."""
 
     read_version: int | None
     isolation: str
@@ -80,28 +80,30 @@ class Basis:
     blind: bool
     scope: Scope = None
     predicate: str | None = None
-    """The condition of a DELETE, UPDATE or MERGE as text, for people."""
+    """Condition of a DELETE, UPDATE or MERGE as text, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Running sums after an entry (ENT-6)."""
+    """Table statistics: running sums after an entry (ENT-6)."""
 
     files: int
     rows: int
-    """As written, before deletes."""
+    """Rows as written, before deletes."""
     bytes: int
     next_id: int
     metadata_version: int
     deleted: int = 0
-    """Rows of live files that deletion vectors take out."""
+    """Rows of live files that deletion vectors delete."""
     oldest: int = 0
-    """The earliest version that is kept: what is of those before may be gone (ENT-13)."""
+    """Earliest version that is kept. Files and entries of earlier versions may be removed
+    (ENT-13).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFeatures:
-    """Features that readers, and writers, have to know (ENT-7)."""
+    """Features that readers and writers must know (ENT-7)."""
 
     reader: tuple[str, ...] = ()
     writer: tuple[str, ...] = ()
@@ -109,93 +111,98 @@ class ProtocolFeatures:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A CHECK: no row of the table makes the condition FALSE (ENT-10, DAT-13)."""
+    """CHECK constraint: no row of the table makes the condition FALSE (ENT-10, DAT-13)."""
 
     condition: str
     """Spark SQL over the columns."""
     columns: tuple[int, ...]
-    """Ids of the top-level columns that it looks at, ascending."""
+    """Ids of the top-level columns that the condition uses, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Schema, partitioning, properties, constraints, comment; replaced as a whole (ENT-8)."""
+    """Schema, partitioning, properties, constraints and comment, replaced as a whole (ENT-8)."""
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
-    """Field ids, in order."""
+    """Field ids of the partition columns, in order."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """As given; defaults are not stored."""
+    """Properties as given; defaults are not stored."""
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
-    """By name."""
+    """Constraints by name."""
     comment: str | None = None
-    """What people say of the table; None for nothing. ENT-11."""
+    """Description of the table for people; None for no description. ENT-11."""
 
     @property
     def partition_names(self) -> list[str]:
-        """Logical names of the partition columns, in order."""
+        """Return the logical names of the partition columns, in order."""
         return [self.schema.by_id(i).name for i in self.partition_by]
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The caller's own id and version of this write (CFL-6)."""
+    """Application transaction: the caller's own id and version of this write (CFL-6)."""
 
     id: str
     version: int
     digest: str | None = None
-    """SHA-256 of the content where it is known."""
+    """SHA-256 of the content, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedFrom:
-    """What an entry took of another table: the changes of versions after `start` up to `to`
-    (ENT-15)."""
+    """Batch range that an entry took from a source table: the changes of versions after `start` up
+    to `to` (ENT-15).
+    """
 
     source: str
-    """The id of that table."""
+    """Id of the source table."""
     name: str
-    """Tells several pipes between the same tables apart."""
+    """Name that distinguishes several pipes between the same tables."""
     start: int | None
-    """`from` in the log: the last version that was taken before; None: nothing was."""
+    """`from` in the log: the last version taken before; None if this is the first batch."""
     to: int
     digest: str
     """SHA-256 of the bytes of the source's entry `to`."""
     location: str | None = None
-    """Where the source was."""
+    """Location of the source when it was read."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Under which the state of a table has the cursor."""
+        """Return the key of the cursor in a table's state."""
         return self.source, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class CursorBack:
-    """A cursor that is what it was at an older version (ENT-16)."""
+    """Cursor that a RESTORE moves back to its value at an older version (ENT-16)."""
 
     source: str
     name: str
     to: int | None
-    """None: nothing was taken then."""
+    """Last version taken of the source; None: no version had been taken."""
     digest: str | None
-    """Of the source's entry `to`."""
+    """SHA-256 of the source's entry `to`."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """As `DerivedFrom.key`."""
+        """Return the key of the cursor, as `DerivedFrom.key` does."""
         return self.source, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFiles:
-    """The files one entry adds, as columns of equal length >= 1. No object per file.
+    """Files that one entry adds, as columns of equal length >= 1. There is no object per file.
 
     Keys: `path`, `size`, `rows`, `footer`, and by field id `partition.<id>`, `lower.<id>`,
-    `upper.<id>`, `nulls.<id>`, `nans.<id>`; values encoded by VAL-1, None = unknown (VAL-4).
-    Optional: `updated` (true: the rows are new versions of rows that the same entry takes out),
-    `keys` (hashes of the keys in the file, ADD-8), `written` (the version of the metadata that the
-    file was written under; None: the newest up to this entry, ADD-9).
+    `upper.<id>`, `nulls.<id>`, `nans.<id>`. Values are encoded by VAL-1; None = unknown (VAL-4).
+
+    Optional keys:
+
+    - `updated`: true if the rows are new versions of rows that the same entry deletes.
+    - `keys`: hashes of the keys in the file, ADD-8.
+    - `written`: the metadata version that the file was written under. None means the newest version
+      up to this entry, ADD-9.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -205,18 +212,20 @@ class AddedFiles:
 
     @property
     def rows(self) -> int:
-        """Rows of all files together."""
+        """Return the number of rows of all files together."""
         return sum(self.columns["rows"])
 
     @property
     def bytes(self) -> int:
-        """Sizes of all files together."""
+        """Return the size of all files together."""
         return sum(self.columns["size"])
 
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """Where the `add` or `delete` columns of a very large entry are (ADD-6, DEL-3)."""
+    """Overflow metadata file with the `add` or `delete` columns of a very large entry (ADD-6,
+    DEL-3).
+    """
 
     path: str
     files: int
@@ -229,20 +238,20 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class RowDeletes:
-    """Rows that one entry takes out of files, as columns of equal length >= 1 (DEL-1).
+    """Rows that one entry deletes from files, as columns of equal length >= 1 (DEL-1).
 
-    Bitmaps are text, base64 of the portable form of a 64-bit roaring bitmap of positions, 0 the
-    first row of the file; None for an empty one. The two of a file are disjoint.
+    Bitmaps are base64 text of the portable form of a 64-bit roaring bitmap. They hold positions; 0
+    is the first row of the file. None is an empty bitmap. The two bitmaps of a file are disjoint.
     """
 
     file: Sequence[int]
-    """Ids, ascending, each once."""
+    """File ids, ascending, each once."""
     rows: Sequence[int]
-    """Positions in both bitmaps together, >= 1."""
+    """Number of positions in both bitmaps together, >= 1."""
     deleted: Sequence[str | None]
-    """Rows that are gone."""
+    """Positions of deleted rows."""
     updated: Sequence[str | None]
-    """Rows whose new version is in a file that the same entry adds."""
+    """Positions of rows whose new version is in a file that the same entry adds."""
 
     def __len__(self) -> int:
         return len(self.file)
@@ -250,21 +259,25 @@ class RowDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where the rows of order-keeping rewrites came from, as columns of equal length >= 1 (LIN-1).
+    """Sources of the rows of order-preserving rewrites, as columns of equal length >= 1 (LIN-1).
 
-    Each line is a run of rows of one input; an output's rows are those of its lines, in order.
+    Each line is a run of rows of one input. An output's rows are the rows of its lines, in order.
     """
 
     output: Sequence[int]
-    """Index of the output among the files the entry adds; equal ones are together, rising."""
+    """Index of the output among the files that the entry adds. Equal indexes are adjacent, in
+    ascending order.
+    """
     input: Sequence[int]
-    """File id."""
+    """File id of the input."""
     start: Sequence[int]
     """Position in the input of the first row of the run."""
     rows: Sequence[int]
-    """Length of the run in the input, dropped rows included."""
+    """Length of the run in the input, including dropped rows."""
     dropped: Sequence[str | None]
-    """Positions in the input, within the run, that were left out: bitmap text, None for none."""
+    """Positions in the input, within the run, that the rewrite left out. Bitmap text; None for an
+    empty bitmap.
+    """
 
     def __len__(self) -> int:
         return len(self.output)
@@ -272,50 +285,52 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
-    """What the rows an entry adds have to do with older ones (ENT-9)."""
+    """Relation of the rows that an entry adds to older rows (ENT-9)."""
 
     set: tuple[int, ...] | None
-    """Ids of the columns that an UPDATE or MERGE set, ascending; None: any may differ."""
+    """Ids of the columns that an UPDATE or MERGE set, ascending; None: any column may differ."""
     keys: tuple[int, ...] = ()
-    """Ids of the columns that `keys` of the added files hash, in their order."""
+    """Ids of the columns that `keys` of the added files hash, in hashing order."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCheckpoint:
-    """A checkpoint that a horizon names, since entries that it was made of may be gone (ENT-13)."""
+    """Checkpoint that a retention horizon names, because the entries before it may be removed
+    (ENT-13).
+    """
 
     path: str
-    """Of its root."""
+    """Path of the checkpoint's root."""
     sha256: str
     size: int
-    """Bytes of the root."""
+    """Size of the root in bytes."""
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogHorizon:
-    """That entries may be removed from the log (ENT-13, feature logExpiry)."""
+    """Permission to remove entries from the log (ENT-13, feature logExpiry)."""
 
     version: int
-    """The first entry that stays; version 0 stays too."""
+    """First entry that stays. Version 0 stays too."""
     previous: str
-    """SHA-256 of the last entry that goes."""
+    """SHA-256 of the last entry to remove."""
     checkpoints: tuple[KeptCheckpoint, ...]
-    """At least two."""
+    """At least two checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """That older versions are given up from this entry on (ENT-13)."""
+    """Retention horizon: this entry gives up older versions (ENT-13)."""
 
     version: int
-    """The earliest version that is kept, >= 1."""
+    """Earliest version that is kept, >= 1."""
     log: LogHorizon | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One commit as it stands in the log."""
+    """One commit as the log stores it."""
 
     table: str
     version: int
@@ -336,23 +351,23 @@ class Entry:
     application: Application | None = None
     derived_from: DerivedFrom | None = None
     cursors: tuple[CursorBack, ...] = ()
-    """Those that a RESTORE takes back."""
+    """Cursors that a RESTORE moves back."""
     horizon: Horizon | None = None
     ends: bool = False
-    """The table ends with this entry: it was dropped (ENT-14)."""
+    """True if the table was dropped with this entry, which is its last (ENT-14)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of a later writer that readers may ignore (VER-2), kept as they are."""
+    """Fields of a later writer that readers may ignore (VER-2), kept unchanged."""
 
     @property
     def moves_cursors(self) -> bool:
-        """Whether a cursor is elsewhere after it (RPL-7)."""
+        """Return True if the entry changes a cursor (RPL-7)."""
         return self.derived_from is not None or bool(self.cursors)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry with the digest of its bytes, which the next entry has to name (LOG-1)."""
+    """Entry with the SHA-256 of its bytes, which the next entry must name (LOG-1)."""
 
     entry: Entry
     digest: str
@@ -360,5 +375,5 @@ class StoredEntry:
 
     @property
     def version(self) -> int:
-        """The entry's ID version."""
+        """Return the ID version of the entry."""
         return self.entry.version

@@ -1,8 +1,8 @@
-"""Schemas that change: columns added, renamed, dropped, moved and widened.
+"""Schema evolution: add, rename, drop, move and widen columns.
 
-Pure. Whatever is done to a schema, a field keeps its id and its physical name, and no id and no
-physical name is given out twice: so old files are read right under the new schema, and values of a
-dropped column never come back under its name. Spec: SCH-3, SCH-4, SCH-7 .. SCH-9 (spec/entry.md).
+Pure. A field always keeps its id and its physical name. No id and no physical name is ever assigned
+twice. So old files stay readable under the new schema. Values of a dropped column never come back
+under its name. Spec: SCH-3, SCH-4, SCH-7 .. SCH-9 (spec/entry.md).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Fields = tuple[Field, ...]
 def with_field(
     schema: Schema, name: str, field: Field, *, after: str | None = None, first: bool = False
 ) -> Schema:
-    """The schema with one more column, or one more field of a struct.
+    """Return the schema with one more column, or one more field of a struct.
 
     Args:
-        schema: the table's.
-        name: its name; with dots, unless they are between backticks, the path to a field.
-        field: type, nullability and values; its id and names are not looked at.
+        schema: the table's schema.
+        name: the new name. With dots outside backticks, it is the path to a field.
+        field: type, nullability and values; its id and names are ignored.
         after: the sibling that it comes after; by default it comes last.
         first: it comes before its siblings.
 
@@ -44,17 +44,21 @@ def with_field(
     """
     parts = path_of(schema, name, new=True)
     if len(parts) > 1 and field.initial is not None:
-        raise SchemaMismatchError(f"{name!r} is inside a column, and cannot have a default", [name])
+        raise SchemaMismatchError(
+            f"{name!r} is a field inside a column; only top-level columns can have a default",
+            [name],
+        )
     if len(parts) > 1 and field.text is not None:
         raise SchemaMismatchError(
-            f"{name!r} is inside a column, and cannot be {field.text.upper()}; use STRING", [name]
+            f"{name!r} is a field inside a column and cannot be {field.text.upper()}; use STRING",
+            [name],
         )
     ids = NewIds(schema)
 
     def add(fields: Fields) -> Fields:
         new = ids.numbered(replace(field, name=parts[-1]), fields)
         if any(folded(f.name) == folded(new.name) for f in fields):
-            raise SchemaMismatchError(f"there is a column {name!r} already", [name])
+            raise SchemaMismatchError(f"column {name!r} already exists", [name])
         return _placed(fields, new, after, first)
 
     fields = _at_siblings(schema.fields, parts, add, name)
@@ -62,15 +66,15 @@ def with_field(
 
 
 def renamed(schema: Schema, name: str, to: str) -> Schema:
-    """The schema with another name for a column or a field; values stay where they are.
+    """Return the schema with another name for a column or a field. Values are unchanged.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         name: the column, or the path of the field.
-        to: the new name, as it is: dots in it mean nothing.
+        to: the new name, taken literally: dots have no special meaning.
 
     Raises:
-        SchemaMismatchError: no such field; SCH-2: the new name is taken, or none.
+        SchemaMismatchError: no such field; SCH-2: the new name is taken or invalid.
     """
     parts = path_of(schema, name)
 
@@ -83,7 +87,7 @@ def renamed(schema: Schema, name: str, to: str) -> Schema:
 
 
 def without_field(schema: Schema, name: str) -> Schema:
-    """The schema without a column or a field; its physical name is not given out again.
+    """Return the schema without a column or a field. Its physical name is never assigned again.
 
     Raises:
         SchemaMismatchError: no such field, or the only one of the table or of its struct.
@@ -95,7 +99,7 @@ def without_field(schema: Schema, name: str) -> Schema:
         at = _find(fields, parts[-1], name)
         if len(fields) == 1:
             raise SchemaMismatchError(
-                f"{name!r} is the only one there; a table, and a struct, needs at least one column",
+                f"{name!r} is the only column there; a table or struct needs at least one",
                 [name],
             )
         dropped.append(fields[at])
@@ -106,10 +110,10 @@ def without_field(schema: Schema, name: str) -> Schema:
 
 
 def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = False) -> Schema:
-    """The schema with a column or a field at another place among its siblings.
+    """Return the schema with a column or a field at another position among its siblings.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         name: the column, or the path of the field.
         after: the sibling that it comes after, by its own name.
         first: it comes before its siblings.
@@ -118,7 +122,9 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
         SchemaMismatchError: no such field or sibling; neither `after` nor `first`, or both.
     """
     if (after is None) != first:
-        raise SchemaMismatchError(f"say where {name!r} goes: after=…, or first=True", [name])
+        raise SchemaMismatchError(
+            f"no single new position for {name!r}: expected either after=… or first=True", [name]
+        )
     parts = path_of(schema, name)
 
     def move(fields: Fields) -> Fields:
@@ -132,13 +138,13 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
 
 
 def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> Schema:
-    """The schema with a wider type for a column, a field, elements, keys or values.
+    """Return the schema with a wider type for a column, a field, elements, keys or values.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         name: a column, or a path: `s.f`, `list.element`, `map.key`, `map.value`.
-        kind: the new type; the one that it is changes nothing.
-        text: the declared length of a string; None for none.
+        kind: the new type. The current type changes nothing.
+        text: the declared length of a string; None for no declared length.
 
     Raises:
         SchemaMismatchError: no such column, or `is_widening`, or `fits_within`, is false.
@@ -150,9 +156,9 @@ def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> S
             return old
         if not is_widening(old, kind):
             raise SchemaMismatchError(
-                f"column {name!r} is {old} and cannot become {kind}: only types that hold every "
-                "value there is can be set (a wider integer, double for float or int, a decimal "
-                "with room for all, timestamp_ntz for date)",
+                f"column {name!r} is {old} and cannot become {kind}: the new type must hold every "
+                "value of the old type (a wider integer, double for float or int, a decimal "
+                "with enough digits, timestamp_ntz for date)",
                 [name],
             )
         return kind
@@ -163,7 +169,7 @@ def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> S
     if not fits_within(was, text):
         raise SchemaMismatchError(
             f"column {name!r} is {(was or 'string').upper()} and cannot become "
-            f"{str(text).upper()}: a length can only grow, as VARCHAR, or go, as STRING",
+            f"{str(text).upper()}: change it to a longer VARCHAR, or to STRING",
             [name],
         )
     if text != was:
@@ -172,15 +178,16 @@ def widened(schema: Schema, name: str, kind: Type, text: str | None = None) -> S
 
 
 def with_default(schema: Schema, name: str, value: Any) -> Schema:
-    """The schema with another value for rows that are written without a column from now on.
+    """Return the schema with another default for rows that are written without the column from now
+    on.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         name: a top-level column.
-        value: as of `default_of`; None for none, which is NULL.
+        value: as `default_of` accepts it; None for no default, which is NULL.
 
     Raises:
-        SchemaMismatchError: no such column, or the value is none of its type.
+        SchemaMismatchError: no such column, or the value does not have its type.
     """
     field = schema.find(checked_name(name))
     if field is None:
@@ -191,12 +198,12 @@ def with_default(schema: Schema, name: str, value: Any) -> Schema:
 
 
 def with_comment(schema: Schema, name: str, comment: str | None) -> Schema:
-    """The schema with another comment of a column or a field. Spec: ENT-11.
+    """Return the schema with another comment of a column or a field. Spec: ENT-11.
 
     Args:
-        schema: the table's.
+        schema: the table's schema.
         name: the column, or the path of the field.
-        comment: as of `checked_comment`; None for none.
+        comment: as `checked_comment` returns it; None for no comment.
 
     Raises:
         SchemaMismatchError: no such field.
@@ -213,7 +220,7 @@ def with_comment(schema: Schema, name: str, comment: str | None) -> Schema:
 def _at_type(
     fields: Fields, parts: tuple[str, ...], change: Callable[[Type], Type], path: str
 ) -> Fields:
-    """The fields with the type at the end of a path changed."""
+    """Return the fields with the type at the end of a path changed."""
     at = _find(fields, parts[0], path)
     new = with_type(fields[at], _inside(fields[at].type, parts[1:], change, path))
     return (*fields[:at], new, *fields[at + 1 :])
@@ -231,13 +238,13 @@ def _inside(kind: Type, parts: tuple[str, ...], change: Callable[[Type], Type], 
         return replace(kind, key=_inside(kind.key, rest, change, path))
     if isinstance(kind, Map) and step == "value":
         return replace(kind, value=_inside(kind.value, rest, change, path))
-    raise SchemaMismatchError(f"there is no {path!r}: {kind} has no {parts[0]!r}", [path])
+    raise SchemaMismatchError(f"there is no {path!r}: {kind} has no field {parts[0]!r}", [path])
 
 
 def _at_siblings(
     fields: Fields, parts: tuple[str, ...], change: Callable[[Fields], Fields], path: str
 ) -> Fields:
-    """The fields with those changed among which the end of a path is."""
+    """Return the fields, with the siblings at the end of a path changed."""
     if len(parts) == 1:
         return change(fields)
 

@@ -1,6 +1,6 @@
-"""Features of the format: what readers or writers have to know, by name. Spec: ENT-7, VER-1.
+"""Features of the format that readers or writers must know, by name. Spec: ENT-7, VER-1.
 
-The table of spec/versions.md and this one are the same; a test holds them together.
+The table of spec/versions.md equals this one. A test compares them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tablefmt.errors import UnsupportedFeatureError
 
 
 class Standing(str, Enum):
-    """How far a feature has come."""
+    """Progress of a feature."""
 
     RESERVED = "reserved"
-    """Its name and its fields are given out; nobody writes it yet."""
+    """The name and the fields are reserved. No version of this package writes it yet."""
     KNOWN = "known"
-    """This package reads and writes it."""
+    """Read and written by this package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,20 +27,20 @@ class Feature:
     """One line of the registry."""
 
     reader: bool
-    """It stands in `protocol.reader`: who does not know it reads nothing."""
+    """The feature is listed in `protocol.reader`. A reader that does not know it must not read."""
     writer: bool
-    """It stands in `protocol.writer`: who does not know it writes nothing."""
+    """The feature is listed in `protocol.writer`. A writer that does not know it must not write."""
     since: int
-    """The version of the format that gave the name out."""
+    """Format version that reserved the name."""
     standing: Standing
     fields: frozenset[str] = frozenset()
-    """Places in an entry that it brings, by dotted names."""
+    """Places in an entry that the feature adds, as dotted names."""
     rules: tuple[str, ...] = ()
-    """Ids of the rules that it touches."""
+    """Ids of the rules that the feature changes."""
 
 
 EXPIRY = "logExpiry"
-"""Entries below a horizon may be removed (ENT-13)."""
+"""Entries below a retention horizon may be removed (ENT-13)."""
 
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
@@ -70,38 +70,39 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         ),
     }
 )
-"""Every name that was ever given out, whether or not this package knows the feature."""
+"""Every name ever reserved, including features that this package does not know."""
 
 READER_FEATURES = frozenset(
     name for name, f in FEATURES.items() if f.reader and f.standing is Standing.KNOWN
 )
-"""Those of `protocol.reader` that this package knows."""
+"""Features of `protocol.reader` that this package knows."""
 
 WRITER_FEATURES = frozenset(
     name for name, f in FEATURES.items() if f.writer and f.standing is Standing.KNOWN
 )
-"""Those of `protocol.writer` that this package knows."""
+"""Features of `protocol.writer` that this package knows."""
 
 _BY_FIELD = {place: name for name, feature in FEATURES.items() for place in feature.fields}
 
-assert all(f.reader or f.writer for f in FEATURES.values()), "a feature binds somebody"
-assert len(_BY_FIELD) == sum(len(f.fields) for f in FEATURES.values()), "a field is of one feature"
+assert all(f.reader or f.writer for f in FEATURES.values()), "a feature binds readers or writers"
+assert len(_BY_FIELD) == sum(len(f.fields) for f in FEATURES.values()), "one feature per field"
 
 
 def feature_of_field(place: str) -> str:
-    """What to call an unknown field: the feature that brings it, else `field:<place>`."""
+    """Return the name of an unknown field: the feature that adds it, else `field:<place>`."""
     return _BY_FIELD.get(place, f"field:{place}")
 
 
 def needs_newer(
     where: str, features: Iterable[str], doing: str = "read"
 ) -> UnsupportedFeatureError:
-    """The error of who meets what a newer version wrote: never damage, always by name.
+    """Return the error for content of a newer version. It names the features and never reports
+    damage.
 
     Args:
-        where: what was met, to begin a sentence with.
+        where: the object with the content, as the start of a sentence.
         features: the names, in any order.
-        doing: what cannot be done: "read" or "write".
+        doing: the action that is impossible: "read" or "write".
     """
     names = sorted(set(features))
     shown = [name[:100] if name.isprintable() else repr(name[:100]) for name in names[:10]]

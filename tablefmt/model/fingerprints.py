@@ -1,17 +1,22 @@
-"""Whether two writes of one application version are of other content. Pure. Spec: CFL-6, CFL-7."""
+"""Digests that detect different content under one application version. Pure. Spec: CFL-6, CFL-7."""
 
 from __future__ import annotations
 
 TEXT, ROWS, RUN, BATCH = "text", "rows", "run", "batch"
-"""Forms of a digest: of a statement that takes no rows, of one with rows; of a stream's batch with
-the run of the query that wrote it, and of a batch alone (STR-12)."""
+"""Forms of a digest (STR-12).
+
+- `TEXT`: a statement that takes no rows.
+- `ROWS`: a statement with rows.
+- `RUN`: a stream's batch, with the run of the query that wrote it.
+- `BATCH`: a batch without its run.
+"""
 
 
 def of_batch(content: str | None, run: str | None) -> str | None:
-    """Return what stands for the content of a stream's batch.
+    """Return the digest of the content of a stream's batch.
 
     Args:
-        content: digits that tell its rows; None: not known.
+        content: digits that identify its rows; None: not known.
         run: id of the run of the query that has it; None: not known.
     """
     if run is not None:
@@ -25,10 +30,10 @@ def without_run(digest: str | None) -> str | None:
 
 
 def advice_for(digest: str | None) -> str:
-    """Return what to do where a used application version comes with other content."""
+    """Return the advice for an application version that was used before with other content."""
     if digest is not None and _parted(digest)[0] in (RUN, BATCH):
         return (
-            "the stream's checkpoint was put back, or begun anew under an id in use, and the rows "
+            "the stream's checkpoint was restored, or restarted under an id in use, and the rows "
             "of this batch may be missing in the table. Start with a new checkpoint and a new "
             "txnAppId, at the place in the source up to which the table has its rows"
         )
@@ -36,10 +41,10 @@ def advice_for(digest: str | None) -> str:
 
 
 def differ(one: str | None, other: str | None) -> bool:
-    """Whether two digests are known to be of other content (CFL-7).
+    """Return True if two digests are known to be of different content (CFL-7).
 
-    A digest without a form is of an older writer: the text's is made as ever, and that of rows goes
-    by their bytes, so of equal rows too it may be another one.
+    An older writer stored a digest without a form. Its digest of text is still computed the same
+    way. Its digest of rows depends on their bytes, so equal rows may have different digests.
     """
     if one is None or other is None or one == other:
         return False
@@ -59,7 +64,7 @@ def _parted(digest: str) -> tuple[str, str]:
 
 
 def _batch(form: str, value: str) -> str:
-    """Return what a digest says of the rows of a batch, if anything."""
+    """Return the part of a digest that identifies the rows of a batch; empty if there is none."""
     if form == RUN:
         return value.partition("/")[2]
     return value if form == BATCH else ""

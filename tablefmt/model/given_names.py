@@ -1,4 +1,4 @@
-"""Names that columns and fields are not given, though a table that has one is read. Spec: SCH-11.
+"""Reserved names, refused for new columns and fields but read in existing tables. Spec: SCH-11.
 
 Pure.
 """
@@ -12,18 +12,18 @@ from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema, Struct, walk
 
 OWN_PREFIX = "__tablefmt_"
-"""Names of columns that ride in data files (DAT-11), and in our plans for Spark."""
+"""Prefix of hidden columns in data files (DAT-11), and of columns in our Spark plans."""
 
 SPARK_KEEPS = "_tmp_metadata_row_index"
-"""What Spark's Parquet reader calls the position of a row."""
+"""Name that Spark's Parquet reader uses for the position of a row."""
 
 
 def check_new_names(schema: Schema, before: Schema | None = None) -> Schema:
-    """The schema, unless it gives a name that is not to be given.
+    """Return the schema if it introduces no reserved name.
 
     Args:
-        schema: a table's from now on.
-        before: the table's so far; None: it is made. What is called so already stays.
+        schema: the new schema of a table.
+        before: the current schema; None for a new table. Names that already exist may stay.
 
     Raises:
         SchemaMismatchError: SCH-11, naming the column or field.
@@ -47,14 +47,14 @@ def _check(name: str, *, top: bool) -> None:
         ) from None
     if "${" in name:
         raise SchemaMismatchError(
-            f"Spark puts a setting in place of ${{…}} wherever the name {name!r} is in a text "
+            f"the name {name!r} contains ${{…}}, which Spark replaces with a setting "
             "(rule SCH-11); give another",
             [name],
         )
     if top and (folded(name).startswith(OWN_PREFIX) or folded(name) == SPARK_KEEPS):
-        whose = "Spark's reader" if folded(name) == SPARK_KEEPS else "tablefmt"
+        owner = "Spark's reader" if folded(name) == SPARK_KEEPS else "tablefmt"
         raise SchemaMismatchError(
-            f"{whose} keeps the name {name!r} for itself (rule SCH-11); give another", [name]
+            f"{owner} reserves the name {name!r} (rule SCH-11); give another", [name]
         )
 
 
@@ -71,14 +71,16 @@ def _check_twins(siblings: Sequence[Field]) -> None:
 
 
 def _as_java(character: str) -> str:
-    """A character as Java compares it, case ignored: both the dotless and the dotted I are an i."""
+    """Return a character as Java compares it ignoring case. The dotless and the dotted I both
+    become i.
+    """
     upper = character.upper()
     lower = (upper if len(upper) == 1 else character).lower()
     return lower[0] if character == "\u0130" else lower
 
 
 def _siblings(fields: Sequence[Field]) -> Iterator[Sequence[Field]]:
-    """The columns, and the fields of every struct in them."""
+    """Yield the columns, and the fields of every struct in them."""
     yield fields
     for field in fields:
         for kind in walk(field.type):

@@ -1,4 +1,6 @@
-"""Columns of data files that are none of the table's: their names and Parquet ids. Spec: DAT-11."""
+"""Hidden columns of data files, which are not table columns: names and Parquet ids. Spec:
+DAT-11.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ HIDDEN_IDS: Mapping[str, int] = MappingProxyType(
         "__tablefmt_action": 2_147_483_004,
     }
 )
-"""By name. No schema gives out an id of theirs (SCH-4), and none is used for another name."""
+"""Parquet ids by name. No schema assigns these ids (SCH-4). No id is used for another name."""
 
 _RESERVED = range(ID_MAX + 1, 2_147_483_448)
-"""Above them are those that Iceberg keeps for itself."""
+"""Ids above this range are reserved by Iceberg."""
 
 assert len(set(HIDDEN_IDS.values())) == len(HIDDEN_IDS)
 assert all(identity in _RESERVED for identity in HIDDEN_IDS.values())

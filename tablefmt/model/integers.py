@@ -1,4 +1,4 @@
-"""Whole numbers as callers give them: Python's, numpy's, and whatever else is one. Pure."""
+"""Whole numbers that callers pass: Python's, numpy's, or any other integer type. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 
 
 def whole_number(given: Any) -> int | None:
-    """The number as an int; None for what is none, a truth value or a float included."""
+    """Return the number as an int; None for any other value, including booleans and floats."""
     if isinstance(given, bool | np.bool_):
         return None
     try:
@@ -22,16 +22,16 @@ def whole_number(given: Any) -> int | None:
 
 
 def whole_from_0(given: Any) -> int | None:
-    """The same for numbers from 0 on."""
+    """Return the number as an int; None for any other value and for negative numbers."""
     number = whole_number(given)
     return None if number is None or number < 0 else number
 
 
 def number_in_text(given: Any) -> int | None:
-    """Return the whole number that text says; None if it says none.
+    """Return the whole number that a text contains; None for any other text.
 
-    Blanks around it and zeros before it change nothing. A point, an exponent, an underscore or a
-    digit of another script makes it no whole number.
+    Surrounding blanks and leading zeros are ignored. A point, an exponent, an underscore or a digit
+    of another script is not part of a whole number.
     """
     text = str(given).strip()
     return int(text) if _WHOLE.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""Hashes of keys: what an entry says of the rows that a MERGE inserted. Pure. Spec: ADD-8."""
+"""Hashes of keys: an entry stores them for the rows that a MERGE inserted. Pure. Spec: ADD-8."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from tablefmt.model.schema import Type, is_float
 from tablefmt.model.values import encode
 
 KEYS_MAX = 100_000
-"""A file of more keys says nothing of them."""
+"""Maximum number of keys of a file. A file with more keys stores no hashes."""
 
 _HASH_BYTES = 8
 _NAN = struct.unpack("<q", struct.pack("<d", float("nan")))[0]
 
 
 def hash_keys(columns: Sequence[pa.Array], kinds: Sequence[Type]) -> NDArray[np.uint64]:
-    """The hashes of the rows' keys, ascending, each once; rows with a NULL in the key have none.
+    """Return the hashes of the rows' keys, ascending, each once. Rows with a NULL in the key have
+    none.
 
     Args:
-        columns: one a part of the key, in the order of `update.keys`; of one length.
+        columns: one array per part of the key, in the order of `update.keys`, of equal length.
         kinds: their types.
     """
     parts = [_part(column, kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -38,15 +39,15 @@ def hash_keys(columns: Sequence[pa.Array], kinds: Sequence[Type]) -> NDArray[np.
 
 
 def encode_hashes(hashes: NDArray[np.uint64]) -> str:
-    """Base64 of the hashes, 8 bytes each, little endian."""
+    """Return the base64 text of the hashes, 8 bytes each, little endian."""
     return base64.b64encode(hashes.astype("<u8").tobytes()).decode("ascii")
 
 
 def decode_hashes(packed: bytes | str) -> NDArray[np.uint64]:
-    """The reverse, from the text of an entry or the bytes in a side file.
+    """Return the hashes from the text of an entry or from the bytes in an overflow metadata file.
 
     Raises:
-        CorruptEntryError: ADD-8, not ascending, or no whole number of hashes.
+        CorruptEntryError: ADD-8, not ascending, or not a whole number of hashes.
     """
     return decode_all_hashes([packed])[0]
 
@@ -54,10 +55,11 @@ def decode_hashes(packed: bytes | str) -> NDArray[np.uint64]:
 def decode_all_hashes(
     packed: Sequence[bytes | str],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The hashes of several files, one after the other; a thousand small calls would cost more.
+    """Return the hashes of several files, concatenated. One call is cheaper than a call per file.
 
     Returns:
-        The hashes, and where each file's end: one element more than files, the first is 0.
+        The hashes, and their end offset for each file. The offsets start with 0, so there is one
+            more than files.
 
     Raises:
         CorruptEntryError: as `decode_hashes`.
@@ -65,32 +67,32 @@ def decode_all_hashes(
     raw = [each if isinstance(each, bytes) else _unpacked(each) for each in packed]
     sizes = np.array([len(each) for each in raw], np.int64)
     if bool(np.any(sizes % _HASH_BYTES)):
-        raise CorruptEntryError("hashes of keys are cut off", rule="ADD-8")
+        raise CorruptEntryError("hashes of keys are truncated", rule="ADD-8")
     hashes = np.frombuffer(b"".join(raw), "<u8").astype(np.uint64)
     ends = np.concatenate([[0], np.cumsum(sizes // _HASH_BYTES)])
     falls = hashes[1:] <= hashes[:-1]
     between = ends[1:-1]
     falls[between[(between > 0) & (between < len(hashes))] - 1] = False
     if bool(np.any(falls)) or bool(np.any(sizes > KEYS_MAX * _HASH_BYTES)):
-        raise CorruptEntryError("hashes of keys are too many or do not rise", rule="ADD-8")
+        raise CorruptEntryError("hashes of keys are too many or not ascending", rule="ADD-8")
     return hashes, ends
 
 
 def _unpacked(text: str) -> bytes:
     try:
         raw = binascii.a2b_base64(text)
-        # Python's decoder passes over what is no base64, and its strict mode is slow.
+        # Python's decoder skips characters outside base64, and its strict mode is slow.
         if binascii.b2a_base64(raw, newline=False) == text.encode("ascii"):
             return raw
     except ValueError as error:
         raise CorruptEntryError(f"hashes of keys are damaged: {error}", rule="ADD-8") from None
-    raise CorruptEntryError("hashes of keys are not base64 in its one form", rule="ADD-8")
+    raise CorruptEntryError("hashes of keys are not canonical base64", rule="ADD-8")
 
 
 def _part(column: pa.Array, kind: Type) -> list[Any]:
     if not is_float(kind):
         return encode(column, kind)
-    # The text of a float depends on the writer; its bits do not. Zeros and NaN are one each.
+    # The text of a float depends on the writer; its bits do not. All zeros hash equal, all NaN too.
     return [None if v is None else _bits(v) for v in column.to_pylist()]
 
 

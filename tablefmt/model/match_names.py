@@ -1,4 +1,4 @@
-"""Columns that are given, found by the names of a table's. Pure. Spec: DAT-2."""
+"""Matching of given columns to a table's columns by name. Pure. Spec: DAT-2."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tablefmt.model.schema import Schema
 def match_names(
     given: Sequence[str], schema: Schema, more: Collection[str] = ()
 ) -> list[int | None]:
-    """For every top-level column of the table its position in `given`; None where it is not there.
+    """Return the position in `given` of every top-level column of the table; None if it is missing.
 
     Names match exactly, or else with case ignored.
 
     Args:
         given: names of the data's columns.
-        schema: the table's.
-        more: names of columns that come besides.
+        schema: the table's schema.
+        more: names of additional columns that are allowed.
 
     Raises:
-        SchemaMismatchError: DAT-2, columns that the table lacks, that are doubled, or that are
-            missing though they are NOT NULL and have no default; names them all.
+        SchemaMismatchError: DAT-2. The data has columns that the table lacks, or doubled columns,
+            or lacks columns that are NOT NULL without a default. The error names all of them.
     """
     positions: dict[str, int] = {}
     for at, name in enumerate(given):
         first = given[positions.setdefault(folded(name), at)]
         if positions[folded(name)] != at:
             raise SchemaMismatchError(
-                f"the data has columns {first!r} and {name!r}, the same but for case; drop one",
+                f"the data has columns {first!r} and {name!r}, which differ only in case; drop one",
                 [first, name],
             )
     extra = [name for name in given if schema.find(name) is None and name not in more]

@@ -1,4 +1,4 @@
-"""Two schemas merged: what rows to be written have beyond the table. Pure. Spec: SCH-8."""
+"""Schema merge: add columns and wider types of incoming rows to the table. Pure. Spec: SCH-8."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ Fields = tuple[Field, ...]
 
 
 def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) -> Schema:
-    """The table's schema with what `incoming` has beyond it, at every depth. Spec: SCH-8.
+    """Return the table's schema, extended by the additions of `incoming` at every depth. Spec:
+    SCH-8.
 
-    Columns are matched by name, case ignored. New ones come last, in their order, and are nullable.
-    A column that is there keeps its name, its place and its nullability; its type becomes the one
-    of `incoming` if that is a wider integer, double for float, or a wider decimal. Any other
-    difference is left to who writes the rows: they are cast, or refused.
+    Columns match by name, ignoring case. New columns come last, in their order, and are nullable.
+    An existing column keeps its name, its position and its nullability. It takes the type of
+    `incoming` if that is a wider integer, double for float, or a wider decimal. The writer of the
+    rows handles any other difference: it casts or refuses the values.
 
     Args:
-        table: the table's.
-        incoming: of the rows to be written; its ids and physical names are not looked at.
-        fixed: ids of columns that keep their types: those that the table is partitioned by.
+        table: the table's schema.
+        incoming: the schema of the rows to write; its ids and physical names are ignored.
+        fixed: ids of columns that keep their types: the partition columns.
 
     Returns:
-        `table` itself where nothing changes.
+        `table` itself if nothing changes.
 
     Raises:
-        SchemaMismatchError: SCH-2: names that cannot be told apart, too many columns, too deep.
+        SchemaMismatchError: SCH-2: indistinguishable names, too many columns, too deep.
     """
     check_names(incoming.fields)
     ids = NewIds(table)

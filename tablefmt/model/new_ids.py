@@ -1,4 +1,4 @@
-"""Ids and physical names for new columns: none is given out twice. Pure. Spec: SCH-4, SCH-8."""
+"""Ids and physical names for new columns, each assigned once. Pure. Spec: SCH-4, SCH-8."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 
 
 class NewIds:
-    """Gives out ids and physical names that were never given out."""
+    """Generator of ids and physical names that were never assigned before."""
 
     def __init__(self, schema: Schema) -> None:
         self.last = schema.last_id
         self._dropped = {folded(name) for name in schema.dropped}
 
     def numbered(self, field: Field, siblings: Sequence[Field]) -> Field:
-        """The field, and all in it, as new ones beside its siblings."""
+        """Return the field, with new ids for it and all its parts, beside its siblings."""
         whole = number_fields([field], self.last + 1)
         self.last = whole.last_id
         new = whole.fields[0]
-        # What is inside a new column is in no file, so only its own name may be taken.
+        # No file holds a part of a new column, so only the column's own name can collide.
         taken = self._dropped.union(folded(f.physical) for f in siblings)
         name = new.name
         while folded(name) in taken:
@@ -32,12 +32,14 @@ class NewIds:
 
 
 def dropped_names(schema: Schema, dropped: Collection[Field]) -> tuple[str, ...]:
-    """Physical names that are not given out again once these fields are gone too. Spec: SCH-8."""
+    """Return the physical names that stay reserved after these fields are dropped. Spec: SCH-8."""
     return tuple(sorted({*schema.dropped, *(f.physical for f in dropped)}))
 
 
 def checked_schema(schema: Schema, before: Schema) -> Schema:
-    """Refuse what no reader would take, and names not to be given to what `before` had not.
+    """Refuse a schema that readers reject, and new names that SCH-11 reserves.
+
+    Names that `before` has may stay.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-11.
@@ -48,7 +50,9 @@ def checked_schema(schema: Schema, before: Schema) -> Schema:
 
 
 def roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
-    """Fields that are not among those `staying`, at any depth; of what is inside them nothing."""
+    """Yield the fields that are not among `staying`, at any depth, without the fields inside
+    them.
+    """
     for each in fields:
         if each.id not in staying:
             yield each
@@ -58,7 +62,7 @@ def roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Fi
 
 
 def _structs(kind: Type) -> Iterator[Struct]:
-    """The structs in a type that are in no other one."""
+    """Yield the structs in a type that are not inside another struct."""
     if isinstance(kind, Struct):
         yield kind
     elif isinstance(kind, Array):

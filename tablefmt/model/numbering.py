@@ -1,4 +1,4 @@
-"""Ids, names and comments of new schemas: given out, and refused. Pure.
+"""Assignment and checks of ids, names and comments of new schemas. Pure.
 
 Spec: SCH-2 .. SCH-4, SCH-6, ENT-11 (spec/entry.md).
 """
@@ -32,8 +32,9 @@ from tablefmt.model.schema import (
 
 
 def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
-    """Give ids first, first + 1, … depth first to fields, elements, keys and values, and physical
-    names as the names are.
+    """Assign ids first, first + 1, … depth first to fields, elements, keys and values.
+
+    Physical names equal the names.
 
     Raises:
         SchemaMismatchError: SCH-2, SCH-3: empty, doubled or over-long names, too many columns,
@@ -46,7 +47,9 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
         nonlocal last
         last += 1
         if last > ID_MAX:
-            raise SchemaMismatchError("the table has given out all ids of columns that there are")
+            raise SchemaMismatchError(
+                f"the table has used all {ID_MAX} column ids; create a new table"
+            )
         return last
 
     def number(field: Field, depth: int) -> Field:
@@ -65,7 +68,7 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
         if isinstance(kind, Map):
             if any(map(is_variant, walk(kind.key))):
                 raise SchemaMismatchError(
-                    "a VARIANT cannot be the key of a map: it has no equality"
+                    "a VARIANT cannot be the key of a map, because it has no equality"
                 )
             key_id = new_id()
             key = renumber(kind.key, depth + 1)
@@ -79,7 +82,7 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
         levels = 1 + file_levels(field.type)
         if levels > FILE_LEVELS_MAX:
             raise SchemaMismatchError(
-                f"column {field.name!r} takes {levels} levels in a Parquet file, and libraries "
+                f"column {field.name!r} needs {levels} levels in a Parquet file, and libraries "
                 f"read at most {FILE_LEVELS_MAX} (rule SCH-5); nest fewer lists and maps",
                 [field.name],
             )
@@ -87,14 +90,14 @@ def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
 
 
 def check_names(fields: Sequence[Field]) -> None:
-    """Refuse sibling names that cannot be told apart. Spec: SCH-2.
+    """Refuse sibling names that Spark cannot distinguish. Spec: SCH-2.
 
     Raises:
-        SchemaMismatchError: no columns, an empty name, one over 1,024 bytes or with a NUL, or two
-            that differ by case alone (Spark could not tell them apart).
+        SchemaMismatchError: no columns; an empty name, one over 1,024 bytes, or one with a NUL;
+            two names that differ only in case, which Spark cannot distinguish.
     """
     if not fields:
-        raise SchemaMismatchError("a table, and a struct, needs at least one column")
+        raise SchemaMismatchError("no columns: a table or struct needs at least one column")
     if len(fields) > COLUMNS_MAX:
         raise SchemaMismatchError(f"{len(fields)} columns; at most {COLUMNS_MAX} are allowed")
     seen: dict[str, str] = {}
@@ -114,35 +117,35 @@ def check_names(fields: Sequence[Field]) -> None:
         seen[key] = field.name
         if twin is not None:
             raise SchemaMismatchError(
-                f"columns {twin!r} and {field.name!r} differ by case alone, and Spark ignores "
+                f"columns {twin!r} and {field.name!r} differ only in case, and Spark ignores "
                 "case; rename one",
                 [twin, field.name],
             )
 
 
 def is_comment(value: Any) -> bool:
-    """Whether it is text that a table may keep as a comment. Spec: ENT-11."""
+    """Return True if a table may store the value as a comment. Spec: ENT-11."""
     return type(value) is str and 0 < len(value) <= COMMENT_MAX
 
 
 def checked_comment(given: Any, what: str) -> str | None:
-    """A comment as it is kept; None for none, and for text that is empty.
+    """Return a comment in its stored form; None for no comment and for empty text.
 
     Raises:
-        SchemaMismatchError: it is no text, or too long.
+        SchemaMismatchError: it is not text, or too long.
     """
     if given is None or given == "":
         return None
     if not is_comment(given) or not is_unicode(given):
         raise SchemaMismatchError(
-            f"the comment of {what} is {given!r:.100}; give text of at most {COMMENT_MAX} "
-            "characters, or None"
+            f"invalid comment of {what}: expected text of at most {COMMENT_MAX} characters, or "
+            f"None, got {given!r:.100}"
         )
     return str(given)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8: it has no half of a pair."""
+    """Return True if the text can be encoded as UTF-8, that is, without unpaired surrogates."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -151,7 +154,7 @@ def is_unicode(text: str) -> bool:
 
 
 def check_comments(schema: Schema) -> None:
-    """Refuse comments of columns, and of fields inside them, that are none. Spec: ENT-11.
+    """Refuse invalid comments of columns and of fields inside them. Spec: ENT-11.
 
     Raises:
         SchemaMismatchError: it names the column.

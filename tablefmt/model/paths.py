@@ -1,4 +1,4 @@
-"""Names of fields inside columns: `column.field`, `list.element`, `map.value`. Pure."""
+"""Paths of fields inside columns: `column.field`, `list.element`, `map.value`. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
-    """The names that a dotted name goes through.
+    """Return the names along a dotted path.
 
-    A column that is called so as a whole comes first; else dots divide, and backticks go around
-    names that hold one. With `new`, what is no path is one name as a whole, and so is what stands
-    between backticks.
+    A column with the whole text as its name comes first. Otherwise dots separate names, and
+    backticks enclose names that contain a dot. With `new`, a text that is not a path is one name as
+    a whole. A text in backticks is also one name.
 
     Raises:
-        SchemaMismatchError: it is no path; with `new`, its first part is no column.
+        SchemaMismatchError: it is not a path; with `new`, its first part is not a column.
     """
     name = checked_name(name)
     if schema.find(name) is not None or "." not in name:
@@ -29,19 +29,21 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     if not parts:
         if new:
             return (name,)
-        raise SchemaMismatchError(f"{name!r:.200} is no path of a field", [name])
-    if new and len(parts) > 1 and schema.find(parts[0]) is None:
-        # Not a column of that name as a whole: it would be one for a letter that is wrong.
         raise SchemaMismatchError(
-            f"there is no column {parts[0]!r:.200} for {name!r:.200} to be a field of; for a "
-            "column with a dot in its name put backticks around it",
+            f"{name!r:.200} is not a path of a field; expected names separated by dots", [name]
+        )
+    if new and len(parts) > 1 and schema.find(parts[0]) is None:
+        # A typo in the first name must not create a column with a dot in its name.
+        raise SchemaMismatchError(
+            f"there is no column {parts[0]!r:.200} to hold the field {name!r:.200}; for a "
+            "column with a dot in its name, enclose it in backticks",
             [name],
         )
     return parts
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a path, whatever the columns are called; none if it is not one."""
+    """Return the parts of a path without reference to a schema; empty if it is not a path."""
     return tuple(_parts(name))
 
 

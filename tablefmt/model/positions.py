@@ -1,7 +1,7 @@
-"""Sets of row positions: between bitmaps and their bytes, and the rows one entry takes out. Pure.
+"""Row position sets: bitmaps, their bytes, and the rows that one entry deletes. Pure.
 
-A position counts rows of a file from 0. Bytes of a log may come from anybody, and the bitmap
-library trusts them: every byte is checked before the library sees it. Spec: DEL-1, DEL-2.
+A position counts rows of a file from 0. Bytes of a log are not trusted, and the bitmap library does
+not check them. So this module checks every byte before the library reads it. Spec: DEL-1, DEL-2.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _NO_RUNS, _RUNS = 12346, 12347
 """Cookies of the 32-bit form: without and with run containers."""
 
 _OFFSETS_FROM = 4
-"""With runs, fewer containers than this have no table of offsets."""
+"""Containers from which a bitmap with runs has a table of offsets."""
 
 _ARRAY_MAX = 4096
-"""A container of more positions is a bit set."""
+"""Maximum number of positions in an array container. A container with more is a bit set."""
 
 _BIT_SET_BYTES = 8192
 
 ROWS_MAX = 1 << 36
-"""Rows of a file whose positions are worked with, at most: an entry may say any number of rows, and
-a set of all of them takes 14 MiB then."""
+"""Maximum number of rows of a file with deleted rows. An entry may claim any number of rows. A set
+of this many positions takes 14 MiB.
+"""
 
 _HIGH_MAX = (1 << 31) - 1
-"""The upper halves of positions below 2**63."""
+"""Maximum upper half of a position: positions are below 2**63."""
 
 DELETE_COLUMNS = pa.schema(
     [
@@ -46,27 +47,29 @@ DELETE_COLUMNS = pa.schema(
         pa.field("updated", pa.large_binary()),
     ]
 )
-"""The columns of `delete` with bitmaps as bytes: in memory, and in a side file (DEL-3)."""
+"""Columns of `delete` with bitmaps as bytes, in memory and in an overflow metadata file (DEL-3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Positions in one file that a transaction takes out; the two are disjoint."""
+    """Deletion vector: positions in one file that a transaction deletes. The two sets are
+    disjoint.
+    """
 
     deleted: BitMap64
     updated: BitMap64
 
     @property
     def all(self) -> BitMap64:
-        """Both together."""
+        """Return both sets together."""
         return self.deleted | self.updated
 
 
 def row_span(start: int, stop: int | None = None) -> BitMap64:
-    """Return the positions from one to before another; of one number, those from 0 to before it.
+    """Return the positions from `start` to before `stop`. With one number, return 0 to before it.
 
     Raises:
-        CorruptEntryError: DEL-1, they are more than any file has.
+        CorruptEntryError: DEL-1, a position is beyond the maximum of a file.
     """
     first, last = (0, start) if stop is None else (start, stop)
     _check_rows(last)
@@ -75,12 +78,12 @@ def row_span(start: int, stop: int | None = None) -> BitMap64:
 
 def _check_rows(rows: int) -> None:
     if rows > ROWS_MAX:
-        message = f"a file is said to have {rows} rows, and positions end at {ROWS_MAX}"
+        message = f"a file claims {rows} rows; at most {ROWS_MAX} are supported"
         raise CorruptEntryError(message, rule="DEL-1")
 
 
 def pack_positions(positions: BitMap64) -> bytes:
-    """The portable 64-bit form."""
+    """Return the bytes of the portable 64-bit form."""
     small = positions.copy()
     small.run_optimize()
     packed: bytes = small.serialize()
@@ -88,11 +91,11 @@ def pack_positions(positions: BitMap64) -> bytes:
 
 
 def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
-    """Of each row of a file of so many, whether it is there still.
+    """Return a mask of the rows of a file that are live.
 
     Args:
-        packed: the positions that are not, as of `pack_positions`; None: there are none.
-        rows: how many the file has.
+        packed: the deleted positions, from `pack_positions`; None: there are none.
+        rows: the number of rows of the file.
     """
     gone = BitMap64() if packed is None else own_positions(packed)
     _check_rows(rows)
@@ -104,12 +107,12 @@ def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
 
 
 def own_positions(packed: bytes) -> BitMap64:
-    """The reverse of `pack_positions`, for bytes that came from there: they are not looked at."""
+    """Return the bitmap of trusted bytes from `pack_positions`. They are not checked."""
     return BitMap64.deserialize(packed)
 
 
 def unpack_positions(packed: bytes) -> BitMap64:
-    """The reverse, for bytes from anywhere.
+    """Return the bitmap of untrusted bytes.
 
     Raises:
         CorruptEntryError: DEL-2, not the portable form of a set of one position or more.
@@ -122,20 +125,20 @@ def unpack_positions(packed: bytes) -> BitMap64:
 
 
 def encode_positions(positions: BitMap64) -> str:
-    """The base64 text of the portable form."""
+    """Return the base64 text of the portable form."""
     return base64.b64encode(pack_positions(positions)).decode("ascii")
 
 
 def decode_positions(text: str) -> BitMap64:
-    """The reverse. Raises CorruptEntryError (DEL-2)."""
+    """Return the bitmap of a base64 text. Raises CorruptEntryError (DEL-2)."""
     return unpack_positions(_from_base64(text))
 
 
 def delete_columns(deletes: RowDeletes) -> pa.Table:
-    """The columns of an entry's `delete` as DELETE_COLUMNS.
+    """Return the columns of an entry's `delete` as DELETE_COLUMNS. The bitmaps are not checked.
 
     Raises:
-        CorruptEntryError: DEL-2, text that is not base64. The bitmaps themselves are not looked at.
+        CorruptEntryError: DEL-2, text that is not base64.
     """
     maps = (
         [None if text is None else _from_base64(text) for text in texts]
@@ -147,7 +150,9 @@ def delete_columns(deletes: RowDeletes) -> pa.Table:
 
 
 def row_deletes(marks: Mapping[int, Marks]) -> RowDeletes | None:
-    """What an entry says of these marks by file id; None if none marks a row."""
+    """Return the `delete` field of an entry for these deletion vectors by file id; None if all are
+    empty.
+    """
     files = sorted(file for file, mark in marks.items() if mark.deleted or mark.updated)
     if not files:
         return None
@@ -161,7 +166,7 @@ def row_deletes(marks: Mapping[int, Marks]) -> RowDeletes | None:
 
 
 def marks_of(columns: pa.Table) -> dict[int, Marks]:
-    """The marks by file id, from DELETE_COLUMNS.
+    """Return the deletion vectors by file id, from DELETE_COLUMNS.
 
     Raises:
         CorruptEntryError: DEL-1 the sets of a file overlap or are of another size, DEL-2.
@@ -171,7 +176,7 @@ def marks_of(columns: pa.Table) -> dict[int, Marks]:
 
 
 def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> Marks:
-    """The marks of one file; `rows` is how many positions there have to be.
+    """Return the deletion vector of one file; `rows` is the required number of positions.
 
     Raises:
         CorruptEntryError: DEL-1, DEL-2.
@@ -181,9 +186,13 @@ def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> Marks:
         BitMap64() if updated is None else unpack_positions(updated),
     )
     if len(row_marks.deleted) + len(row_marks.updated) != rows:
-        raise CorruptEntryError("it marks another number of rows than it says", rule="DEL-1")
+        raise CorruptEntryError(
+            f"its `rows` is {rows}, but its bitmaps hold "
+            f"{len(row_marks.deleted) + len(row_marks.updated)} positions",
+            rule="DEL-1",
+        )
     if not row_marks.deleted.isdisjoint(row_marks.updated):
-        raise CorruptEntryError("it marks a row as deleted and as updated", rule="DEL-1")
+        raise CorruptEntryError("a row is both deleted and updated", rule="DEL-1")
     return row_marks
 
 
@@ -193,24 +202,24 @@ def _from_base64(text: str) -> bytes:
     except (binascii.Error, ValueError) as error:
         raise CorruptEntryError(f"a set of positions is damaged: {error}", rule="DEL-2") from None
     if base64.b64encode(raw).decode("ascii") != text:
-        raise CorruptEntryError("a set of positions has another base64 form", rule="DEL-2")
+        raise CorruptEntryError("a set of positions is not canonical base64", rule="DEL-2")
     return raw
 
 
 def _check_form(packed: bytes) -> None:
-    """Refuse what is not well formed to the last byte. Raises ValueError, struct.error."""
+    """Refuse bytes that are not well formed. Raises ValueError, struct.error."""
     (buckets,) = struct.unpack_from("<Q", packed)
     _require(buckets >= 1, "it is empty")
     at, before = 8, -1
     for _ in range(buckets):
         (high,) = struct.unpack_from("<I", packed, at)
-        _require(before < high <= _HIGH_MAX, "upper halves do not rise")
+        _require(before < high <= _HIGH_MAX, "upper halves are not ascending")
         at, before = _check_bucket(packed, at + 4), high
-    _require(at == len(packed), "bytes follow it")
+    _require(at == len(packed), "there are extra bytes after it")
 
 
 def _check_bucket(packed: bytes, start: int) -> int:
-    """The 32-bit form from `start` on; gives where it ends."""
+    """Check the 32-bit form from `start` on; return its end."""
     (cookie,) = struct.unpack_from("<I", packed, start)
     at, flags = start + 4, 0
     if cookie & 0xFFFF == _RUNS:
@@ -220,13 +229,13 @@ def _check_bucket(packed: bytes, start: int) -> int:
         at += width
         offsets = count >= _OFFSETS_FROM
     else:
-        _require(cookie == _NO_RUNS, "an unknown cookie")
+        _require(cookie == _NO_RUNS, "unknown cookie")
         (count,) = struct.unpack_from("<I", packed, at)
-        _require(1 <= count <= 1 << 16, "a wrong number of containers")
+        _require(1 <= count <= 1 << 16, "wrong number of containers")
         at += 4
         offsets = True
     heads = _shorts(packed, at, 2 * count)
-    _require(_rises(heads[::2]), "keys of containers do not rise")
+    _require(_rises(heads[::2]), "container keys are not ascending")
     at += 4 * count
     places = struct.unpack_from(f"<{count}I", packed, at) if offsets else None
     at += 4 * count if offsets else 0
@@ -244,13 +253,13 @@ def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
         ends = pairs[::2] + pairs[1::2]
         apart = bool((ends[:-1] + 1 < pairs[2::2]).all())
         _require(apart and bool((ends < 1 << 16).all()), "runs overlap or touch")
-        _require(int(pairs[1::2].sum()) + length == count, "runs of another length")
+        _require(int(pairs[1::2].sum()) + length == count, "runs have another length")
         return at + 2 + 4 * length
     if count <= _ARRAY_MAX:
-        _require(_rises(_shorts(packed, at, count)), "no order")
+        _require(_rises(_shorts(packed, at, count)), "positions are not ascending")
         return at + 2 * count
     bits = np.frombuffer(packed, np.uint8, _BIT_SET_BYTES, at)
-    _require(int(np.unpackbits(bits).sum()) == count, "a bit set of another size")
+    _require(int(np.unpackbits(bits).sum()) == count, "a bit set has another size")
     return at + _BIT_SET_BYTES
 
 

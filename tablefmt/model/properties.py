@@ -1,6 +1,6 @@
-"""Table properties: names, what they may be, and what holds when they are not set. Pure.
+"""Table properties: names, allowed values, and defaults. Pure.
 
-One literal is the parser and the documentation. Names are Delta's where those exist.
+One literal is both the parser and the documentation. Names are Delta's where Delta has them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from tablefmt.model.near_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: its default, and a test that a value given as text has to pass.
+    """One property: its default, and a check for values given as text.
 
     Spec: PTY-2.
     """
 
     default: str | None
-    """What holds where it is not set; None: what no text says (`statsColumns`: PRN-11)."""
+    """Value in force if the property is not set. None: no text can express it (`statsColumns`:
+    PRN-11).
+    """
     accepts: Callable[[str], bool]
     wants: str
-    """What a value looks like, for people."""
+    """Description of a valid value, for people."""
 
 
 _DURATION = re.compile(r"\s*(\d{1,6})\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
@@ -38,7 +40,7 @@ _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week":
 
 
 def duration_seconds(text: str) -> int:
-    """`"30 days"` and the like as seconds. ValueError for anything else."""
+    """Return a duration such as `"30 days"` in seconds. Raises ValueError for any other text."""
     match = _DURATION.fullmatch(text.removeprefix("interval "))
     if match is None:
         raise ValueError(text)
@@ -46,11 +48,13 @@ def duration_seconds(text: str) -> int:
 
 
 TRANSACTION_SECONDS_MIN = 3600.0
-"""A transaction may take so long, whatever the properties of its table."""
+"""Time that every transaction may take, regardless of the table's properties."""
 
 
 def transaction_seconds(properties: Mapping[str, str]) -> float:
-    """The longest that a transaction may take: half of what vacuum leaves its files (RET-6)."""
+    """Return the longest time that a transaction may take: half of vacuum's file retention
+    (RET-6).
+    """
     kept = duration_seconds(get_property(properties, "deletedFileRetentionDuration"))
     return max(TRANSACTION_SECONDS_MIN, kept / 2)
 
@@ -71,10 +75,10 @@ def _is_count(text: str) -> bool:
 
 
 STATS_COLUMNS = "statsColumns"
-"""The property that names columns."""
+"""Property that names columns."""
 
 DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
-"""Properties that conflict rules go by: those in force where the transaction read."""
+"""Properties that the conflict rules use, with their values at the transaction's read version."""
 
 PROPERTIES: dict[str, Property] = {
     "isolationLevel": Property("WriteSerializable", *_one_of("WriteSerializable", "Serializable")),
@@ -94,18 +98,18 @@ PROPERTIES: dict[str, Property] = {
 }
 
 USER_PREFIX = "user."
-"""Names that start so are the user's own and may hold any text."""
+"""Prefix of user-defined names, which may hold any text."""
 
 
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
-    """The properties as text, in the form they are stored.
+    """Return the properties as text, in their stored form.
 
     Args:
         properties: values by name: text, True or False, numbers; a timedelta for a duration; and
             several names for `statsColumns`.
 
     Raises:
-        SchemaMismatchError: an unknown name, or a value that is not what the name wants.
+        SchemaMismatchError: an unknown name, or an invalid value.
     """
     result = {}
     for name, given in checked_mapping(properties, "properties").items():
@@ -113,21 +117,21 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         known = PROPERTIES.get(name)
         if known is None and not name.startswith(USER_PREFIX):
             raise SchemaMismatchError(
-                f"unknown table property {name!r}; there are {', '.join(PROPERTIES)}, and names "
-                f"of your own that start with {USER_PREFIX!r}"
+                f"unknown table property {name!r}; expected one of {', '.join(PROPERTIES)}, or a "
+                f"name of your own that starts with {USER_PREFIX!r}"
                 f"{did_you_mean(name, PROPERTIES)}"
             )
         if known is not None and not known.accepts(text):
-            raise SchemaMismatchError(f"property {name} is {text!r}; it wants {known.wants}")
+            raise SchemaMismatchError(f"property {name} is {text!r}; expected {known.wants}")
         result[name] = text
     return result
 
 
 def _text(name: str, given: Any) -> str:
-    """A value as it is stored.
+    """Return a value in its stored form.
 
     Raises:
-        SchemaMismatchError: what is kept as text would not be what was given.
+        SchemaMismatchError: text cannot represent the value.
     """
     if isinstance(given, bool | np.bool_):
         return str(given).lower()
@@ -138,19 +142,21 @@ def _text(name: str, given: Any) -> str:
     if isinstance(given, str) or not (given is None or isinstance(given, Iterable)):
         return str(given)
     raise SchemaMismatchError(
-        f"property {name} is {given!r:.100}, and properties are text"
-        + ("; unset_properties() goes back to the default" if given is None else "")
+        f"property {name} is {given!r:.100}; expected text"
+        + ("; to restore the default, call unset_properties()" if given is None else "")
     )
 
 
 def _listed(name: str) -> str:
-    """A name as the list has it: between backticks where it would not be read back."""
+    """Return a name as a list item. Backticks enclose it if it would not be read back without
+    them.
+    """
     plain = name and name == name.strip() and not {",", "`"}.intersection(name)
     return name if plain else "`" + name.replace("`", "``") + "`"
 
 
 def _duration_text(given: timedelta) -> str:
-    """Whole seconds in the largest unit that they are a whole number of."""
+    """Return whole seconds in the largest unit that divides them."""
     seconds = given // timedelta(seconds=1)
     if given != timedelta(seconds=seconds):
         return str(given)
@@ -159,7 +165,9 @@ def _duration_text(given: timedelta) -> str:
 
 
 def get_property(properties: Mapping[str, str], name: str) -> str:
-    """The value in force: what is set, else the default, of a property that has one."""
+    """Return the value in force of a property that has a default: the set value, else the
+    default.
+    """
     default = PROPERTIES[name].default
     assert default is not None, name
     return properties.get(name, default)

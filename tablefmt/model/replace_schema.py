@@ -1,7 +1,7 @@
-"""Columns in place of all others: what an overwrite of the schema, or REPLACE TABLE, makes.
+"""Schema replacement, for an overwrite of the schema or REPLACE TABLE.
 
-Pure. A column of the same name and type stays the one that it was, so that its name in files, and
-the list of names that are not given out again, do not grow with every replacement. Spec: SCH-8.
+Pure. A column of the same name and type keeps its id and physical name. So repeated replacements do
+not grow its file name or the list of reserved names. Spec: SCH-8.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tablefmt.model.schema_views import same_type
 
 
 def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> Schema:
-    """The schema of `incoming` in place of the table's, for rows that replace all there are.
+    """Return the schema of `incoming` in place of the table's, for rows that replace all rows.
 
-    A column of the same name and type stays the one that it was; all others are new. Spec: SCH-8.
+    A column of the same name and type keeps its identity; all others are new. Spec: SCH-8.
 
     Args:
-        table: the table's.
-        incoming: the new columns in their order; ids and physical names are not looked at.
-        whole: a column that stays has the default and the comments of `incoming`; otherwise it
-            keeps its default, and its comments where `incoming` says nothing.
+        table: the table's schema.
+        incoming: the new columns in their order; ids and physical names are ignored.
+        whole: a column that stays gets the default and the comments of `incoming`. Otherwise it
+            keeps its default, and its comments where `incoming` has none.
 
     Raises:
         SchemaMismatchError: SCH-2.
@@ -53,7 +53,7 @@ def replaced_schema(table: Schema, incoming: Schema, *, whole: bool = False) -> 
 
 
 def _commented(ours: Type, theirs: Type, whole: bool) -> Type:
-    """Our type with the comments of theirs, which is the same type."""
+    """Return our type with the comments of theirs, which is the same type."""
     if isinstance(ours, Struct) and isinstance(theirs, Struct):
         pairs = zip(ours.fields, theirs.fields, strict=True)
         return Struct(

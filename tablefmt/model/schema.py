@@ -1,7 +1,7 @@
 """Columns and their types, with field ids. Pure values.
 
 A field has an `id` that never changes, a `name` for people, and a `physical` name that data files
-use. Renaming and dropping are metadata only because of that. Spec: SCH-1 .. SCH-5 (spec/entry.md).
+use. So renames and drops change metadata only. Spec: SCH-1 .. SCH-5 (spec/entry.md).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Union
 from tablefmt.model.case_folding import folded
 
 COLUMNS_MAX = 10_000
-"""More top-level columns than this are refused: every file carries statistics a column."""
+"""Maximum number of top-level columns: every file has statistics per column."""
 
 ID_MAX = 2_147_482_999
-"""The highest id of a column: those above are of hidden columns, and of other formats. SCH-4."""
+"""Highest id of a column. Higher ids belong to hidden columns and to other formats. SCH-4."""
 
 DEPTH_MAX = 64
-"""Nesting beyond this is refused, in a schema given and in a schema read."""
+"""Maximum nesting depth, in a schema given and in a schema read."""
 
 NAME_BYTES_MAX = 1024
 
@@ -28,7 +28,7 @@ FILE_LEVELS_MAX = 100
 """Levels of a Parquet schema that libraries read. Spec: SCH-5."""
 
 COMMENT_MAX = 4000
-"""Characters of a comment. Spec: ENT-11."""
+"""Maximum characters of a comment. Spec: ENT-11."""
 
 PRIMITIVES = (
     "boolean",
@@ -45,8 +45,10 @@ PRIMITIVES = (
     "timestamp_ntz",
     "variant",
 )
-"""Spark's names. `timestamp` is an instant (UTC), `timestamp_ntz` a wall-clock time; both in µs.
-`variant` is a value that says itself of what type it is.
+"""Type names of Spark. `timestamp` is an instant (UTC), `timestamp_ntz` a wall-clock time; both in
+µs.
+
+A `variant` value carries its own type.
 """
 
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
@@ -75,12 +77,12 @@ class Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A list of `element`; `nullable` says whether elements may be null."""
+    """List of `element`; `nullable` is True if elements may be null."""
 
     element: Type
     nullable: bool = True
     element_id: int = 0
-    """As the id of a field (SCH-4); 0 where none was given out yet."""
+    """Id of the element, as a field's id (SCH-4); 0 before it is assigned."""
 
     def __str__(self) -> str:
         return f"array<{self.element}>"
@@ -88,14 +90,14 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Keys are never null; `nullable` says whether values may be."""
+    """Map with keys that are never null; `nullable` is True if values may be null."""
 
     key: Type
     value: Type
     nullable: bool = True
     key_id: int = 0
     value_id: int = 0
-    """As the id of a field (SCH-4); 0 where none was given out yet."""
+    """Ids of the key and of the value, as a field's id (SCH-4); 0 before they are assigned."""
 
     def __str__(self) -> str:
         return f"map<{self.key},{self.value}>"
@@ -119,44 +121,50 @@ class Field:
     """One column, or one field of a struct."""
 
     id: int
-    """Positive, unique in the schema, never used again. Also the Parquet field id."""
+    """Field id: positive, unique in the schema, never reused. Also the Parquet field id."""
     name: str
-    """What people write. Unique among its siblings, case ignored."""
+    """Name that people write. Unique among its siblings, ignoring case."""
     physical: str
-    """The name in data files. Fixed when the field is made."""
+    """Name in data files. Fixed when the field is created."""
     type: Type
     nullable: bool = True
     default: Any = None
-    """The value of a row that is written without the column, as of VAL-1; None is NULL. SCH-7."""
+    """Value of a row that is written without the column, in the form of VAL-1; None is NULL.
+    SCH-7.
+    """
     initial: Any = None
-    """The value of all rows of a file that lacks the column, as of VAL-1; None is NULL. SCH-7."""
+    """Value of all rows of a file that lacks the column, in the form of VAL-1; None is NULL.
+    SCH-7.
+    """
     text: str | None = None
     """`char(n)` or `varchar(n)` for a top-level string of a declared length. SCH-10."""
     comment: str | None = None
-    """What people say of it; None for nothing. ENT-11."""
+    """Description for people; None for no description. ENT-11."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns of a table in order. `last_id` is the highest field id ever given out."""
+    """Columns of a table in order. `last_id` is the highest field id ever assigned."""
 
     fields: tuple[Field, ...]
     last_id: int
     dropped: tuple[str, ...] = ()
-    """Physical names of fields there were once, at any depth, sorted: never used again (SCH-8)."""
+    """Physical names of dropped fields, at any depth, sorted: never assigned again (SCH-8)."""
 
     @property
     def names(self) -> list[str]:
-        """Logical column names in order."""
+        """Return the logical column names in order."""
         return [f.name for f in self.fields]
 
     def find(self, name: str) -> Field | None:
-        """The column of that name: the exact one, else the one that differs by case alone."""
+        """Return the column of that name: the exact match, else the one that differs only in
+        case.
+        """
         wanted = folded(name)
         return next((f for f in self.fields if folded(f.name) == wanted), None)
 
     def by_id(self, field_id: int) -> Field:
-        """The top-level column with that id. KeyError if there is none."""
+        """Return the top-level column with that id. Raises KeyError if there is none."""
         for field in self.fields:
             if field.id == field_id:
                 return field
@@ -164,7 +172,7 @@ class Schema:
 
 
 def walk(kind: Type) -> Iterator[Type]:
-    """Every type in `kind`, itself first."""
+    """Yield every type in `kind`, itself first."""
     yield kind
     if isinstance(kind, Struct):
         for field in kind.fields:
@@ -177,7 +185,7 @@ def walk(kind: Type) -> Iterator[Type]:
 
 
 def file_levels(kind: Type) -> int:
-    """Return how many levels a type takes in the schema of a Parquet file. Spec: DAT-15."""
+    """Return the number of levels of a type in the schema of a Parquet file. Spec: DAT-15."""
     if isinstance(kind, Struct):
         return 1 + max(file_levels(field.type) for field in kind.fields)
     if isinstance(kind, Array):
@@ -188,7 +196,7 @@ def file_levels(kind: Type) -> int:
 
 
 def kind_name(kind: Type) -> str:
-    """`decimal` for decimals, else the type's name."""
+    """Return `decimal` for decimals, else the type's name."""
     return "decimal" if isinstance(kind, Decimal) else str(kind)
 
 
@@ -196,22 +204,24 @@ _WITH_PARTS = (Struct, Array, Map)
 
 
 def is_nested(kind: Type) -> bool:
-    """Whether values have parts. Such columns have no bounds and cannot partition."""
+    """Return True if values have parts. Such columns have no bounds and cannot partition a
+    table.
+    """
     return isinstance(kind, _WITH_PARTS) or is_variant(kind)
 
 
 def is_variant(kind: Type) -> bool:
-    """Whether every value has a type of its own. Spec: SCH-6."""
+    """Return True if every value has its own type. Spec: SCH-6."""
     return isinstance(kind, Primitive) and kind.name == "variant"
 
 
 def is_float(kind: Type) -> bool:
-    """Whether values may be NaN."""
+    """Return True if values may be NaN."""
     return isinstance(kind, Primitive) and kind.name in ("float", "double")
 
 
 def primitive(name: str) -> Primitive | Decimal:
-    """The type of that name, decimals included. KeyError if there is none."""
+    """Return the type of that name, decimals included. Raises KeyError if there is none."""
     if name in PRIMITIVES:
         return Primitive(name)
     match = _DECIMAL.fullmatch(name)
@@ -223,12 +233,12 @@ def primitive(name: str) -> Primitive | Decimal:
 
 
 def is_type_name(name: str) -> bool:
-    """Whether it is the name of a type, or a decimal of whatever digits. Spec: SCH-1."""
+    """Return True for the name of a type, or a decimal of any digits. Spec: SCH-1."""
     return name in PRIMITIVES or name.startswith("decimal(")
 
 
 def all_fields(schema: Schema) -> list[Field]:
-    """Every field at every depth, depth first."""
+    """Return every field at every depth, depth first."""
     fields: list[Field] = []
     for top in schema.fields:
         fields.append(top)
@@ -239,7 +249,9 @@ def all_fields(schema: Schema) -> list[Field]:
 
 
 def all_ids(schema: Schema) -> Iterator[int]:
-    """The id of every field, element, key and value at every depth, depth first. Spec: SCH-4."""
+    """Yield the id of every field, element, key and value at every depth, depth first. Spec:
+    SCH-4.
+    """
     for top in schema.fields:
         yield top.id
         for kind in walk(top.type):
@@ -268,8 +280,9 @@ def id_types(schema: Schema) -> dict[int, Type]:
 
 
 def id_places(schema: Schema) -> dict[int, tuple[int, str]]:
-    """Of every id the one of what it is in (0: of the schema), and as what it is in there: "field",
-    "element", "key" or "value". Spec: SCH-4.
+    """Return, for every id, the id of its parent and its role there. Spec: SCH-4.
+
+    The parent is 0 for the schema. The role is "field", "element", "key" or "value".
     """
     places: dict[int, tuple[int, str]] = {}
 

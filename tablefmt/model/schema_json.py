@@ -1,4 +1,4 @@
-"""Between a schema and its JSON in an entry. Pure, strict. Spec: SCH-1 .. SCH-4, SCH-7, SCH-10."""
+"""Schema to JSON of an entry and back. Pure, strict. Spec: SCH-1 .. SCH-4, SCH-7, SCH-10."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from tablefmt.model.schema import (
     Type,
     all_ids,
     is_float,
+    is_variant,
     primitive,
+    walk,
 )
 from tablefmt.model.text_lengths import is_length
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """The JSON form in an entry. Spec: SCH-1."""
+    """Return the JSON form in an entry. Spec: SCH-1."""
     document = {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
     return document | ({"dropped": list(schema.dropped)} if schema.dropped else {})
 
@@ -43,7 +45,9 @@ def _field_to_json(field: Field) -> dict[str, Any]:
 
 
 def type_to_json(kind: Type) -> Any:
-    """`"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`. Spec: SCH-1."""
+    """Return `"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`. Spec:
+    SCH-1.
+    """
     if isinstance(kind, Struct):
         return {"struct": [_field_to_json(f) for f in kind.fields]}
     if isinstance(kind, Array):
@@ -63,7 +67,7 @@ def type_to_json(kind: Type) -> Any:
 
 
 def schema_from_json(value: Any) -> Schema:
-    """The reverse of `schema_to_json`, strict.
+    """Return the schema of `schema_to_json`'s JSON. Strict.
 
     Raises:
         CorruptEntryError: SCH-1 .. SCH-4, anything that is not a schema.
@@ -80,18 +84,18 @@ def schema_from_json(value: Any) -> Schema:
     schema = Schema(fields, last_id, dropped)
     ids = list(all_ids(schema))
     if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
-        raise CorruptEntryError("field ids are doubled or above last_id", rule="SCH-4")
+        raise CorruptEntryError("field ids are duplicated or above last_id", rule="SCH-4")
     if last_id > ID_MAX:
         raise CorruptEntryError(f"last_id is above {ID_MAX}", rule="SCH-4")
     return schema
 
 
 def _check_siblings(fields: Sequence[Field]) -> None:
-    """Refuse names, and names in data files, that are not those of one sibling each."""
+    """Refuse siblings that share a name, or a physical name."""
     check_names(fields)
     if len({folded(field.physical) for field in fields}) != len(fields):
         names = sorted(field.physical for field in fields)
-        message = f"siblings have one physical name: {names!r:.200}"
+        message = f"siblings share a physical name: {names!r:.200}"
         raise CorruptEntryError(message, rule="SCH-8")
 
 
@@ -102,7 +106,7 @@ def _dropped_from_json(value: Mapping[str, Any]) -> tuple[str, ...]:
     if type(names) is not list or not names or any(type(n) is not str for n in names):
         raise TypeError("dropped is not a list of names")
     if sorted(set(names)) != names:
-        raise TypeError("dropped is not sorted, or holds a name twice")
+        raise TypeError("dropped is not sorted, or contains a name twice")
     return tuple(names)
 
 
@@ -117,17 +121,17 @@ def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
     values = [value.get(key) for key in ("default", "initial")]
     for key, given in zip(("default", "initial"), values, strict=True):
         if key in value and type(given) not in (bool, int, float, str):
-            raise TypeError(f"a field's {key} is no value")
+            raise TypeError(f"a field's {key} is not a boolean, number or text")
         if key in value and depth > 1:
             raise TypeError(f"a field inside a column has a {key}")
     text = value.get("text")
     if "text" in value and (depth > 1 or kind != Primitive("string") or not is_length(text)):
-        raise TypeError("a field's text is no length, or it is no column of strings")
+        raise TypeError("a field's text is not a length, or the field is not a string column")
     if is_float(kind):
         values = [float(given) if type(given) is int else given for given in values]
     comment = value.get("comment")
     if "comment" in value and not is_comment(comment):
-        raise CorruptEntryError(f"field {name!r:.100} has a comment that is none", rule="ENT-11")
+        raise CorruptEntryError(f"field {name!r:.100} has an invalid comment", rule="ENT-11")
     default, initial = values
     return Field(identity, name, physical, kind, nullable, default, initial, text, comment)
 
@@ -147,6 +151,8 @@ def _type_from_json(value: Any, depth: int) -> Type:
         element = _type_from_json(value["array"], depth + 1)
         return Array(element, value["nullable"], _id_from_json(value, "element_id"))
     key, item = (_type_from_json(inner, depth + 1) for inner in value["map"])
+    if any(map(is_variant, walk(key))):
+        raise CorruptEntryError("a variant is the key of a map, or in it", rule="SCH-6")
     ids = (_id_from_json(value, name) for name in ("key_id", "value_id"))
     return Map(key, item, value["nullable"], *ids)
 

@@ -1,4 +1,4 @@
-"""One schema seen differently: as data files name it, or with NULL allowed everywhere. Pure."""
+"""Views of a schema: with physical names, with NULL allowed everywhere, without comments. Pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 
 
 def physical(schema: Schema) -> Schema:
-    """The same schema with physical names for names, at every level."""
+    """Return the schema with physical names as names, at every level."""
     return replace(schema, fields=tuple(map(physical_field, schema.fields)))
 
 
 def physical_field(field: Field) -> Field:
-    """The same for one field."""
+    """Return the field with physical names as names, at every level."""
     return replace(field, name=field.physical, type=_each(field.type, physical_field, keep=True))
 
 
 def nullable(schema: Schema) -> Schema:
-    """The same schema with NULL allowed in every field, element and map value."""
+    """Return the schema with NULL allowed in every field, element and map value."""
     return replace(schema, fields=tuple(map(nullable_field, schema.fields)))
 
 
 def nullable_field(field: Field) -> Field:
-    """The same for one field."""
+    """Return the field with NULL allowed in it and in every part of it."""
     return replace(field, nullable=True, type=_each(field.type, nullable_field, keep=False))
 
 
 def without_comments(schema: Schema) -> Schema:
-    """The same schema with nothing said of its columns."""
+    """Return the schema without comments."""
     return replace(schema, fields=tuple(map(_uncommented, schema.fields)))
 
 
@@ -38,8 +38,9 @@ def _uncommented(field: Field) -> Field:
 
 
 def _each(kind: Type, change: Callable[[Field], Field], *, keep: bool) -> Type:
-    """`kind` with every field in it changed; elements and values stay as nullable as they are, or
-    become nullable.
+    """Return `kind` with every field in it changed.
+
+    With `keep`, elements and values keep their nullability. Otherwise they become nullable.
     """
     if isinstance(kind, Struct):
         return Struct(tuple(map(change, kind.fields)))
@@ -53,7 +54,7 @@ def _each(kind: Type, change: Callable[[Field], Field], *, keep: bool) -> Type:
 
 
 def same_type(one: Type, other: Type) -> bool:
-    """Whether values of both are of one type: names, order and nullability count, ids do not."""
+    """Return True if the types are equal in names, order and nullability. Ids are ignored."""
     if isinstance(one, Struct) and isinstance(other, Struct):
         return len(one.fields) == len(other.fields) and all(
             a.name == b.name and a.nullable == b.nullable and same_type(a.type, b.type)

@@ -1,4 +1,4 @@
-"""Sums of 64-bit numbers that cannot overflow. Pure."""
+"""Overflow-safe sums of 64-bit numbers. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ _LOW = (1 << 32) - 1
 
 
 def exact_sum(values: NDArray[np.int64]) -> int:
-    """The sum of up to 2**31 integers of 64 bits; numpy's own wraps around beyond 2**63.
+    """Return the sum of up to 2**31 integers of 64 bits. numpy's own sum wraps around beyond 2**63.
 
-    Whoever adds up numbers out of a store must not take a sum that wrapped for the one that the
-    log says.
+    A wrapped sum of stored numbers could match a wrong value in the log.
     """
     if not len(values):
         return 0

@@ -8,16 +8,16 @@ from typing import Any
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 
 LENGTH_MAX = (1 << 31) - 1
-"""The greatest n."""
+"""Maximum n."""
 
 SHOWN = 100
-"""Characters that an error shows of a value."""
+"""Maximum characters of a value in an error."""
 
 _LENGTH = re.compile(r"(var)?char\(([1-9][0-9]{0,9})\)")
 
 
 def length_of(text: str) -> tuple[bool, int]:
-    """Whether values are padded, and how many characters they have at most.
+    """Return whether values are padded, and their maximum number of characters.
 
     Args:
         text: `char(n)` or `varchar(n)`, with n from 1 to `LENGTH_MAX`.
@@ -32,7 +32,7 @@ def length_of(text: str) -> tuple[bool, int]:
 
 
 def is_length(value: Any) -> bool:
-    """Whether `length_of` takes it."""
+    """Return True if `length_of` accepts the value."""
     try:
         return isinstance(value, str) and bool(length_of(value))
     except ValueError:
@@ -40,7 +40,7 @@ def is_length(value: Any) -> bool:
 
 
 def fits_within(old: str | None, new: str | None) -> bool:
-    """Whether all values that `old` lets in are such as `new` has them; None: STRING."""
+    """Return True if every stored value of `old` is also a stored value of `new`; None: STRING."""
     if old == new or new is None:
         return True
     if old is None:
@@ -50,7 +50,7 @@ def fits_within(old: str | None, new: str | None) -> bool:
 
 
 def fitted_text(value: str, text: str) -> str | None:
-    """The value as a column of that length has it; None if it is too long."""
+    """Return the value as a column of that length stores it; None if it is too long."""
     padded, most = length_of(text)
     if len(value) > most:
         return value[:most] if len(value.rstrip(" ")) <= most else None
@@ -58,7 +58,9 @@ def fitted_text(value: str, text: str) -> str | None:
 
 
 def fitted_default(value: Any, text: str | None, name: str) -> Any:
-    """A default, as of VAL-1, as the column has it. Raises SchemaMismatchError: it is too long."""
+    """Return a default of VAL-1 as the column stores it. Raises SchemaMismatchError if it is too
+    long.
+    """
     if value is None or text is None:
         return value
     fitted = fitted_text(value, text)
@@ -72,7 +74,7 @@ def fitted_default(value: Any, text: str | None, name: str) -> Any:
 
 
 def too_long(name: str, text: str, characters: int, value: str) -> ConstraintViolationError:
-    """The error of a value that is too long; `value` may be cut."""
+    """Return the error for a value that is too long; `value` may be cut."""
     return ConstraintViolationError(
         f"column {name!r} is {text.upper()}, and a value has {characters} characters: "
         f"{value!r:.{SHOWN}}; nothing was written",

@@ -1,4 +1,4 @@
-"""Points in time as µs since 1970 UTC, and the texts people write for them. Pure. Spec: TIM-4."""
+"""Points in time as µs since 1970 UTC, and their text forms. Pure. Spec: TIM-4."""
 
 from __future__ import annotations
 
@@ -13,34 +13,39 @@ _ZULU = re.compile(r"[zZ]$")
 _SHORT_ZONE = re.compile(r"([+-]\d{2})(\d{2})?$")
 _FRACTION = re.compile(r"[.,](\d{1,6})(\d*)")
 _DATE_ZONE = re.compile(r"(\d{4}-\d{2}-\d{2})([+-]\d{2}(?::?\d{2})?)$")
-"""A day with a zone: Python would take the zone for the time of day."""
+"""Date with a zone. Python would parse the zone as the time of day."""
 _HAS_TIME = re.compile(r"\d{2}:\d{2}")
 
 Time = Union[datetime, str]  # noqa: UP007 - run time
-"""An aware datetime, or ISO 8601 text; text without a zone is UTC."""
+"""Aware datetime, or ISO 8601 text; text without a zone is UTC."""
 
 MICROS_MIN, MICROS_MAX = 0, 253_402_300_799_999_999
-"""ENT-3: commits are from 1970 to the end of 9999, as every calendar in use knows them."""
+"""Range of commit times (ENT-3): from 1970 to the end of 9999, which every calendar in use
+supports.
+"""
 
 
 def next_time(micros: int) -> int:
     """Return the earliest time of an entry after one of that time (TIM-1).
 
-    The last µs is its own: an entry that has it must not be the last one of its table.
+    The successor of the last µs is itself: such an entry must not be the last one of its table.
     """
     return min(micros + 1, MICROS_MAX)
 
 
 def to_micros(when: Time, *, up: bool = False) -> int:
-    """A point in time as µs since 1970 UTC.
+    """Return a point in time as µs since 1970 UTC.
+
+    Commits have whole µs, so the bounds "at or after", "at or before" and "after" are all exact
+    (TIM-4).
 
     Args:
         when: the point; pandas' timestamps and text may be finer than a µs.
-        up: what is finer goes to the next µs, as "at or after" asks for. Else to the one before,
-            as "at or before" and "after" do: commits have whole µs, so all three are exact (TIM-4).
+        up: round a finer time up to the next µs, as "at or after" needs. Otherwise round down,
+            as "at or before" and "after" need.
 
     Raises:
-        InvalidRangeError: a naive datetime (it does not say which instant it is), or a text that
+        InvalidRangeError: a naive datetime (it does not identify an instant), or a text that
             is not ISO 8601.
     """
     finer = False
@@ -54,7 +59,7 @@ def to_micros(when: Time, *, up: bool = False) -> int:
         )
     elif when.utcoffset() is None:
         raise InvalidRangeError(
-            f"{when!r} is naive: it does not say which instant it is. "
+            f"{when!r} is naive, so it does not identify an instant. "
             "Add tzinfo (datetime.timezone.utc), or pass text, which is UTC"
         )
     else:
@@ -64,14 +69,16 @@ def to_micros(when: Time, *, up: bool = False) -> int:
 
 
 def _parse(text: str) -> tuple[datetime, bool]:
-    """Text without a zone is UTC; and whether there is something below a µs."""
+    """Return the datetime of a text (UTC without a zone), and whether it has digits below a µs."""
     when, finer = parse_iso(text)
     return (when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)), bool(finer)
 
 
 def parse_iso(text: str) -> tuple[datetime, str]:
-    """ISO 8601 as Python 3.11 reads it, on 3.10 too: naive if the text names no zone; and the
-    digits below a µs, without trailing zeros.
+    """Return the datetime of an ISO 8601 text, and its digits below a µs without trailing zeros.
+
+    The text is parsed as Python 3.11 does, on 3.10 too. The datetime is naive if the text has no
+    zone.
 
     Raises:
         InvalidRangeError: the text is not ISO 8601.
@@ -92,13 +99,15 @@ def parse_iso(text: str) -> tuple[datetime, str]:
 
 
 def from_micros(micros: int) -> datetime:
-    """The aware UTC datetime of `micros`."""
+    """Return the aware UTC datetime of `micros`."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def show_time(micros: int) -> str:
-    """ISO text in UTC with µs, which `to_micros` reads back; of a time that no calendar here has
-    (a bound may be one, never a commit), the µs.
+    """Return the time as ISO text in UTC with µs, which `to_micros` reads back.
+
+    For a time beyond Python's calendar, return the µs. A bound may be such a time, a commit never
+    is.
     """
     try:
         return from_micros(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

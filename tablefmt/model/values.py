@@ -1,8 +1,8 @@
-"""How single values are written in an entry: partition values and bounds. Pure.
+"""JSON encoding of single values in an entry: partition values and bounds. Pure.
 
-Everything is exact or absent: integers, dates (days) and timestamps (µs) as integers, decimals as
-strings, binary as base64, floats as numbers with NaN and the infinities as strings. Spec: VAL-1 ..
-VAL-4 (spec/entry.md).
+Every value is exact or absent. Integers, dates (days) and timestamps (µs) are integers; decimals
+are strings; binary is base64. Floats are numbers, with NaN and the infinities as strings. Spec:
+VAL-1 .. VAL-4 (spec/entry.md).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Decimal, Primitive, Type, is_float
 
 BOUND_LENGTH_MAX = 32
-"""Strings are cut to this many code points in bounds, binary to this many bytes."""
+"""Maximum length of a bound: code points of a string, bytes of binary."""
 
 _STORAGE = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 
 
 def encode(values: pa.Array, kind: Type) -> list[Any]:
-    """An Arrow array of `arrow_type(kind)` as JSON values, nulls as None. Spec: VAL-1."""
+    """Return an Arrow array of `arrow_type(kind)` as JSON values, nulls as None. Spec: VAL-1."""
     name = kind.name if isinstance(kind, Primitive) else "decimal"
     if name in _STORAGE:
         values = values.view(_STORAGE[name])
@@ -41,7 +41,7 @@ _NOT_PLAIN = frozenset({"decimal", "binary", "float", "double"})
 
 
 def encode_value(value: Any, name: str) -> Any:
-    """One Python value of the type called `name` as its JSON value."""
+    """Return one Python value of the type called `name` as its JSON value."""
     if value is None:
         return None
     if name in ("float", "double"):
@@ -58,7 +58,7 @@ def encode_value(value: Any, name: str) -> Any:
 
 
 def decode(values: Sequence[Any], kind: Type) -> pa.Array:
-    """JSON values as an Arrow array of `arrow_type(kind)`.
+    """Return JSON values as an Arrow array of `arrow_type(kind)`.
 
     Raises:
         CorruptEntryError: VAL-1, a value of another type, or one that does not fit.
@@ -90,28 +90,29 @@ def decode(values: Sequence[Any], kind: Type) -> pa.Array:
 
 
 def _bytes_in(text: str) -> bytes:
-    """The bytes of a base64 text. ValueError: it is not the one text that they have."""
+    """Return the bytes of a base64 text. Raises ValueError if the text is not canonical."""
     found = base64.b64decode(text, validate=True)
     if base64.b64encode(found).decode("ascii") != text:
-        raise ValueError("base64 whose last digit says more than the bytes hold")
+        raise ValueError("base64 is not canonical: its last digit has extra bits")
     return found
 
 
 def _floats(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    """The floats nearest to the numbers; text is NaN or infinite. ValueError: a number too large.
+    """Return the floats nearest to the numbers. Text is NaN or infinite.
 
-    Text of a whole number may lack the point, so it may be more exact than the float.
+    A whole number may lack the point in JSON, so it may be more exact than the float. Raises
+    ValueError if a number is too large.
     """
     floats = pa.array([None if v is None else float(v) for v in values], pa.float64()).cast(target)
     if target != pa.float64():
         infinite = sum(type(v) is str and v != "NaN" for v in values)
         if pc.sum(pc.is_inf(floats)).as_py() not in (None, infinite):
-            raise ValueError("a number that is too large for it")
+            raise ValueError("a number is too large")
     return floats
 
 
 def has_negative_zero(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether an Arrow array holds a float that is -0.0 (VAL-2)."""
+    """Return True if an Arrow array holds a float that is -0.0 (VAL-2)."""
     if not pa.types.is_floating(values.type):
         return False
     plain = pc.fill_null(values, 1).to_numpy()
@@ -130,23 +131,28 @@ _JSON_TYPES: dict[str, frozenset[type]] = {
 
 
 def _check_json(values: Sequence[Any], kind: Type) -> None:
-    """Arrow and Python read more than VAL-1 allows: `true` as 1, "1e3" as a decimal."""
+    """Refuse JSON that Arrow and Python accept but VAL-1 forbids: `true` as 1, "1e3" as a
+    decimal.
+    """
     name = kind.name if isinstance(kind, Primitive) else "string"
     allowed = _JSON_TYPES.get(name, frozenset({int}))
     classes = set(map(type, values)) - {type(None)}
     if not classes <= allowed:
-        raise TypeError(f"{', '.join(sorted(t.__name__ for t in classes - allowed))} found")
+        found = ", ".join(sorted(t.__name__ for t in classes - allowed))
+        expected = " or ".join(sorted(t.__name__ for t in allowed))
+        raise TypeError(f"expected {expected}, got {found}")
     texts = [v for v in values if type(v) is str] if is_float(kind) else []
     if not _NOT_NUMBERS.issuperset(texts):
         raise ValueError("text that is not NaN, Infinity or -Infinity")
     if isinstance(kind, Decimal):
         form = re.compile(_WHOLE_PART + (rf"\.[0-9]{{{kind.scale}}}" if kind.scale else ""))
         if any(v is not None and not form.fullmatch(v) for v in values):
-            raise ValueError(f"a decimal that is not written with {kind.scale} digits of scale")
+            raise ValueError(f"expected a decimal with {kind.scale} digits after the point")
 
 
 def decode_value(value: Any, kind: Type) -> Any:
-    """One JSON value as the Python value that predicates hold: dates and times stay integers.
+    """Return one JSON value as the Python value that predicates hold. Dates and times stay
+    integers.
 
     `value` is not None and comes from a checked entry (VAL-1).
     """
@@ -158,12 +164,16 @@ def decode_value(value: Any, kind: Type) -> Any:
 
 
 def lower_bound(value: Any) -> Any:
-    """A value <= the given one, short enough to be kept: text and binary are cut. Spec: VAL-3."""
+    """Return a value <= the given one, short enough to store. Text and binary are cut. Spec:
+    VAL-3.
+    """
     return value[:BOUND_LENGTH_MAX] if isinstance(value, str | bytes) else value
 
 
 def upper_bound(value: Any) -> Any:
-    """A value >= the given one, short enough to be kept, or None if there is none. Spec: VAL-3."""
+    """Return a value >= the given one, short enough to store, or None if there is none. Spec:
+    VAL-3.
+    """
     if isinstance(value, str) and len(value) > BOUND_LENGTH_MAX:
         return _next_text(value[:BOUND_LENGTH_MAX])
     if isinstance(value, bytes) and len(value) > BOUND_LENGTH_MAX:
@@ -172,11 +182,13 @@ def upper_bound(value: Any) -> Any:
 
 
 def _next_text(text: str) -> str | None:
-    """The shortest text above everything that starts with `text`; None if every one is U+10FFFF."""
+    """Return the shortest text above every text that starts with `text`; None if all are
+    U+10FFFF.
+    """
     for i in range(len(text) - 1, -1, -1):
         point = ord(text[i])
         if point < 0x10FFFF:
-            # Surrogates are no characters: UTF-8 cannot hold them.
+            # UTF-8 cannot encode surrogates, so skip them.
             following = 0xE000 if point == 0xD7FF else point + 1
             return text[:i] + chr(following)
     return None

@@ -1,4 +1,6 @@
-"""Types that hold every value of another, so that they read its files. Pure. Spec: SCH-9."""
+"""Type widening: types that hold every value of another and so can read its files. Pure. Spec:
+SCH-9.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,18 @@ from tablefmt.model.defaults import recoded
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Struct, Type
 
 _INTEGERS = ("byte", "short", "integer", "long")
-"""From the narrowest."""
+"""Integer types from the narrowest."""
 
 INTEGER_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-"""Digits before the point that a decimal needs to take all of them, as Spark counts them."""
+"""Digits before the point that a decimal needs for all values of an integer type, by Spark's
+count.
+"""
 
 
 def is_widening(old: Type, new: Type) -> bool:
-    """Whether files with values of `old` can be read as `new`, without loss. Spec: SCH-9.
+    """Return True if files with values of `old` can be read as `new` without loss. Spec: SCH-9.
 
-    Those are the pairs that Spark's Parquet reader converts by itself.
+    These are the pairs that Spark's Parquet reader converts itself.
     """
     if is_wider_of_kind(old, new):
         return True
@@ -31,7 +35,9 @@ def is_widening(old: Type, new: Type) -> bool:
 
 
 def is_wider_of_kind(old: Type, new: Type) -> bool:
-    """Whether `new` is a wider type of the same kind: what merging schemas widens to by itself."""
+    """Return True if `new` is a wider type of the same kind. Merging schemas widens only to
+    these.
+    """
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         whole = (old.precision - old.scale, new.precision - new.scale)
         return old != new and whole[0] <= whole[1] and old.scale <= new.scale
@@ -43,14 +49,16 @@ def is_wider_of_kind(old: Type, new: Type) -> bool:
 
 
 def same_kind(one: Type, other: Type) -> bool:
-    """Return whether types are equal, or both structs, lists or maps, whose parts have own ids."""
+    """Return True if types are equal, or both structs, lists or maps, whose parts have their own
+    ids.
+    """
     return one == other or (type(one) is type(other) and isinstance(one, Struct | Array | Map))
 
 
 def share_origin(one: Type, other: Type) -> bool:
-    """Return whether a column may have had both types: each is a type that some type can widen to.
+    """Return True if a column may have had both types: some type can widen to each.
 
-    A restore brings the older type back, and another way of widening may follow (RET-3).
+    A restore brings the older type back, and a different widening may follow (RET-3).
     """
     if one == other or is_widening(one, other) or is_widening(other, one):
         return True
@@ -61,7 +69,7 @@ def share_origin(one: Type, other: Type) -> bool:
 
 
 def with_type(field: Field, kind: Type) -> Field:
-    """The field with another type, and its values in it."""
+    """Return the field with another type, and its default and initial value converted to it."""
     if kind == field.type:
         return field
     values = (recoded(v, field.type, kind) for v in (field.default, field.initial))

@@ -1,1 +1,1 @@
-"""The stores: a small set of verbs over local disk, memory and S3, with put-if-absent at heart."""
+"""Object stores: one small set of verbs over local disk, memory and S3, built on put-if-absent."""

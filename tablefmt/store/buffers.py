@@ -1,8 +1,8 @@
-"""Bytes that Arrow reads without Python.
+"""Buffers that Arrow reads without Python.
 
-A thread of Arrow's that is the last to let go of a Python object asks for the interpreter. If that
-is ending, the process is aborted, after all its work was done: so what Arrow reads is memory of its
-own, and a process that ends waits a moment for what cannot be.
+If an Arrow thread drops the last reference to a Python object, the thread asks for the interpreter.
+If the interpreter is shutting down, the process aborts although its work is done. So Arrow reads
+from its own memory. For objects that Arrow must share, the process waits a moment at exit.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from weakref import WeakSet
 import pyarrow as pa
 
 AT_EXIT_SECONDS = 0.25
-"""Longest wait for Arrow's threads; a scan that somebody began and never ended is never let go."""
+"""Longest wait for Arrow's threads, in seconds. Arrow never releases a scan that was begun and not
+ended.
+"""
 
 _lent: WeakSet[object] = WeakSet()
 _Lent = TypeVar("_Lent")
 
 
 def reader_of(body: bytes | memoryview) -> pa.BufferReader:
-    """A file that holds a copy of these bytes, in Arrow's memory."""
+    """Return a reader over a copy of `body` in Arrow's memory."""
     sink = pa.BufferOutputStream()
     sink.write(body)
     return pa.BufferReader(sink.getvalue())
 
 
 def lent(thing: _Lent) -> _Lent:
-    """The same object, which Arrow's threads are about to hold."""
+    """Return `thing`, and wait for Arrow's threads to release it before the process exits."""
     _lent.add(thing)
     return thing
 

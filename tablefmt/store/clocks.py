@@ -1,6 +1,6 @@
-"""Clocks of this machine, and how long ago something was by all of them.
+"""Clocks of this machine and of a store, and the time between two moments by all of them.
 
-A transaction, and what a writer knows of the head of a log, have an age. Spec: RET-6, RET-9.
+They give the age of a transaction and of a cached log head. Spec: RET-6, RET-9.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def elapsed() -> float:
-    """Return seconds that only rise, and that go on while the machine sleeps."""
+    """Return seconds of a clock that only rises, and keeps counting while the machine sleeps."""
     return time.clock_gettime(_BOOT)
 
 
 def wall_us() -> int:
-    """Return what this machine says the time is, µs since 1970 UTC. It may jump."""
+    """Return this machine's wall clock in µs since 1970 UTC. It may jump."""
     return time.time_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the clocks said at one moment."""
+    """Readings of all clocks at one moment."""
 
     elapsed: float
-    """Of the clock that only rises. It may stand still while a virtual machine is paused."""
+    """The clock that only rises, in seconds. It may stop while a virtual machine is paused."""
     wall_us: int
-    """Of the wall clock. It may jump either way."""
+    """The wall clock, in µs since 1970 UTC. It may jump either way."""
     store_us: int | None
-    """Of the store, as far as its answers told it."""
+    """The store's clock, in µs since 1970 UTC; None if the store has not reported its time."""
 
 
 def moment_of(store: Store) -> Moment:
-    """Return what the clocks of this machine and of a store say now."""
+    """Return the current readings of this machine's clocks and of the store's clock."""
     return Moment(elapsed(), wall_us(), store.server_time_us())
 
 
 def seconds_between(before: Moment, after: Moment) -> float:
-    """Return the longest time that may have passed between two moments, by any of the clocks."""
+    """Return the longest time between two moments that any of the clocks shows, in seconds."""
     gone = [after.elapsed - before.elapsed, (after.wall_us - before.wall_us) / 1_000_000]
     if before.store_us is not None and after.store_us is not None:
         gone.append((after.store_us - before.store_us) / 1_000_000)
@@ -49,5 +49,8 @@ def seconds_between(before: Moment, after: Moment) -> float:
 
 
 def was_set_back(before: Moment, after: Moment) -> float:
-    """Return by how many seconds the wall clock went back: how long it took, nobody knows."""
+    """Return the seconds by which the wall clock went back.
+
+    The real time between is then unknown.
+    """
     return max(0.0, (before.wall_us - after.wall_us) / 1_000_000)

@@ -1,7 +1,7 @@
-"""Files of others at the place of a table: Delta, Iceberg, Hudi, and data files without a table.
+"""Detection of files that belong to others: Delta, Iceberg or Hudi tables, and plain data files.
 
-A program that cleans up its own table deletes every file that it does not know, ours too.
-Asked before a table is made, and once an open has found no table. Spec: STO-23.
+A program that cleans up its own table deletes every file that it does not know, ours too. The check
+runs before a table is created, and after an open has found no table. Spec: STO-23.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 
 LISTED_MAX = 1000
-"""Keys that are looked at: one page of a listing of S3."""
+"""Most keys to examine: one page of an S3 listing."""
 
 TABLE_FORMATS = {
     "_delta_log/": ("a Delta table", re.compile(r"_delta_log/.+")),
@@ -26,34 +26,34 @@ TABLE_FORMATS = {
     ),
     ".hoodie/": ("a Hudi table", re.compile(r"\.hoodie/.+")),
 }
-"""By the folder in which a format keeps its metadata: its name, and the files that show it."""
+"""For each metadata folder: the name of the format, and the files that identify it."""
 
 FILE_FORMATS = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 
 _DATA_FOLDER = r"(?:data/)?(?:[^/=._][^/=]*=[^/]*/)*"
-"""The root, `data`, and folders that are named by a value of a partition."""
+"""The root, `data`, and folders named after a partition value."""
 _DATA_FILE = re.compile(_DATA_FOLDER + r"[^/._][^/]*\.(parquet|orc|avro)", re.IGNORECASE)
 _PART_FILE = re.compile(_DATA_FOLDER + r"part-\d{5}[^/]*")
-"""As Spark, Hive and Hadoop call the files that their tasks write."""
+"""Names that Spark, Hive and Hadoop tasks give to their files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What was found."""
+    """A table or data file of another program."""
 
     found: str
-    """For people, a clause: "a Delta table is there"."""
+    """A clause for messages: "a Delta table is there"."""
     where: str
-    """The file that shows it."""
+    """The file that identifies it."""
 
 
 def check_place(store: Store) -> None:
-    """Refuse to make a table among files of others.
+    """Refuse to create a table among files of other programs.
 
-    Costs one listing, and on a local disk a look into each folder above.
+    Costs one listing. On a local disk it also lists the metadata folders of each parent folder.
 
     Raises:
-        ForeignTableError: STO-23.
+        ForeignTableError: other files are at the place (STO-23).
     """
     foreign = foreign_at(store)
     if foreign is not None:
@@ -61,11 +61,14 @@ def check_place(store: Store) -> None:
 
 
 def not_found(store: Store) -> TableNotFoundError:
-    """Return the error of an open that found no table: it says what is there instead."""
+    """Return the error for an open that found no table.
+
+    It names any foreign table or files there.
+    """
     try:
         foreign = foreign_at(store)
     except StoreError:
-        # A reader that may not list is told what it asked.
+        # A caller without the right to list still gets the plain answer.
         foreign = None
     if foreign is None:
         return TableNotFoundError(store.uri)
@@ -73,9 +76,9 @@ def not_found(store: Store) -> TableNotFoundError:
 
 
 def foreign_at(store: Store) -> Foreign | None:
-    """Return what others have at the root of a store, or on a local disk above it."""
+    """Return the foreign table or files at the root of a store, or in a local parent folder."""
     if store.has_folders:
-        # Folders by name: a page of the listing may end before them.
+        # List each metadata folder by name, because one page of the root may end before it.
         found = _table_format(_first_keys(store, prefix) for prefix in TABLE_FORMATS)
         if found is not None:
             return Foreign(f"{found[0]} is there", found[1])
@@ -99,13 +102,13 @@ def _first_keys(store: Store, prefix: str) -> Iterator[str]:
         for one in islice(store.list_after(prefix), LISTED_MAX):
             yield one.key
     except StoreError:
-        # A folder above may not be ours to read. What is at the root itself has to be known.
+        # A parent folder may be unreadable for this user. The root itself must be readable.
         if prefix == "" or not store.has_folders:
             raise
 
 
 def _table_format(keys: Iterable[Iterable[str]]) -> tuple[str, str] | None:
-    """The first table format that keys show, with the key. Pure."""
+    """Return the first table format that the keys identify, with its key. Pure."""
     for some in keys:
         for key in some:
             for name, pattern in TABLE_FORMATS.values():
@@ -115,7 +118,7 @@ def _table_format(keys: Iterable[Iterable[str]]) -> tuple[str, str] | None:
 
 
 def _data_files(keys: Iterable[str]) -> tuple[str, str] | None:
-    """The kind of the first data file that belongs to no table of ours, with its key. Pure."""
+    """Return the kind of the first foreign data file, with its key. Pure."""
     for key in keys:
         match = _DATA_FILE.fullmatch(key)
         if match is not None:
@@ -126,8 +129,10 @@ def _data_files(keys: Iterable[str]) -> tuple[str, str] | None:
 
 
 def _folders_above(uri: str) -> Iterator[str]:
-    """The folders above a local one, the nearest first, without the root of the disk; none for
-    another store. Pure."""
+    """Yield the parents of a local folder, nearest first, without the root of the disk.
+
+    Yields nothing for other stores. Pure.
+    """
     while uri.startswith("/"):
         uri = uri.rpartition("/")[0]
         if uri:

@@ -1,7 +1,7 @@
-"""What a forked child has to begin anew: locks that a thread of its parent may hold, open files.
+"""State to renew in a forked child: locks that a parent's thread may hold, and open files.
 
-The child has the thread that forked and no other, so nobody there lets go of a lock that another
-thread held. Spec: STO-21 (spec/store.md).
+The child has only the thread that forked. No thread in the child can release a lock that another
+thread of the parent held. Spec: STO-21 (spec/store.md).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """Has something that a child must not share with its parent."""
+    """An object with state that a child must not share with its parent."""
 
     def after_fork(self) -> None:
-        """Called in the child before anything else runs there."""
+        """Renew the state. Called in the child before other code runs there."""
 
 
 _OWNERS: WeakSet[Forked] = WeakSet()
 
 
 def renew_after_fork(owner: Forked) -> None:
-    """Have `owner.after_fork` called in every child of this process, for as long as it lives."""
+    """Call `owner.after_fork` in every child of this process for as long as `owner` lives."""
     _OWNERS.add(owner)
 
 
 class ForkedLock:
-    """A lock for `with` that nobody holds in a forked child."""
+    """A lock for `with` that is free in a forked child."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin anew."""
+        """Replace the lock with a free one."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:

@@ -1,7 +1,7 @@
-"""How long an object may be that is read whole: the one gate for every length that a store says.
+"""Length limits for objects that are read whole: one check for every length a store reports.
 
-A store knows an object's length before it brings a byte: from the open file, or from the header of
-the answer. Whoever asks for a longer one gets `TooLong` in its place. Spec: STO-24.
+A store knows an object's length before it reads a byte: from the open file, or from the response
+header. For an object over its limit, the caller gets `TooLong` in place of bytes. Spec: STO-24.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _NUMBER, _NONCE = r"\d{20}", r"[0-9a-f]{32}"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of object, by its name."""
+    """One kind of object, identified by its key."""
 
     name: str
     pattern: str
-    """Of the whole key."""
+    """Regular expression for the whole key."""
     most: int
-    """Bytes, at most."""
+    """Longest object of this kind, in bytes."""
     why: str
 
 
@@ -38,7 +38,7 @@ KINDS = (
         "root of a checkpoint",
         rf"_log/checkpoints/{_NUMBER}\.{_NONCE}\.json",
         ROOT_BYTES_MAX,
-        "CKP-2: applications are what may be many",
+        "CKP-2: applications may be many",
     ),
     Kind(
         "block of entries",
@@ -59,15 +59,17 @@ KINDS = (
         "ADD-6, DEL-3: a commit of millions of files",
     ),
     Kind("other name below _log", r"_log/.*", ENTRY_BYTES_MAX, "none is longer than an entry"),
-    Kind("other object", r".*", PARQUET_BYTES_MAX, "the end of a data file, in memory as a whole"),
+    Kind(
+        "other object", r".*", PARQUET_BYTES_MAX, "the footer of a data file, in memory as a whole"
+    ),
 )
-"""The first whose pattern is the key's counts."""
+"""All kinds. The first kind whose pattern matches the key applies."""
 
 _PATTERNS = re.compile("|".join(f"({kind.pattern})" for kind in KINDS), re.DOTALL)
 
 
 def kind_of(key: str) -> Kind:
-    """Return the kind of the object with this name. Pure."""
+    """Return the kind of the object with this key. Pure."""
     match = _PATTERNS.fullmatch(key)
     assert match is not None
     assert match.lastindex is not None
@@ -75,29 +77,29 @@ def kind_of(key: str) -> Kind:
 
 
 class TooLong(bytes):
-    """Stands for an object that is longer than its kind may be: its length, and none of its bytes.
+    """Placeholder for an object over its length limit. It holds the length and no bytes.
 
-    Whoever does not ask for the length finds nothing that is whole, and says so.
+    A caller that ignores `length` sees an incomplete object and reports it.
     """
 
     length: int
 
     def __new__(cls, length: int) -> TooLong:
-        """Note the length that the store says."""
+        """Record the length that the store reports."""
         made = super().__new__(cls)
         made.length = length
         return made
 
     def __bool__(self) -> bool:
-        """True: there is an object."""
+        """Return True: the object exists."""
         return True
 
 
 def length_of(body: bytes) -> int:
-    """Return how long the object is that was read."""
+    """Return the length in bytes of the object that was read."""
     return body.length if isinstance(body, TooLong) else len(body)
 
 
 def most_of(key: str) -> int:
-    """Return how many bytes the object of this name may have. Pure."""
+    """Return the length limit in bytes for the object with this key. Pure."""
     return kind_of(key).most

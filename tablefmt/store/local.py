@@ -1,7 +1,7 @@
-"""A directory on a local disk.
+"""Store in a directory on a local disk.
 
-Every file is reached from an open handle of its directory, and no symbolic link below the root is
-followed, so a key cannot leave the root even while somebody changes the tree.
+Every file is opened relative to an open handle of its directory. No symbolic link below the root is
+followed. So a key cannot leave the root, even while another process changes the tree.
 
 Spec: STO-1 .. STO-10 (spec/store.md).
 """
@@ -64,20 +64,23 @@ _SYNC_THREADS = 8
 _DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 TURN_SECONDS = 1.0
-"""STO-14. Enough for hundreds of creates; a holder that was stopped delays nobody longer."""
+"""Longest wait for the shared commit queue (STO-14): time for hundreds of creates. A stopped holder
+delays other writers no longer than this.
+"""
 
 
 class LocalStore:
-    """Objects as files below `path`, which is made at the first write.
+    """Objects as files below `path`. The first write creates the directory.
 
-    A create costs one fsync of the file and one of its directory, about 300 us together.
+    A create costs one fsync of the file and one of its directory, about 300 µs together.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, unsafe_single_writer: bool = False) -> None:
         self.uri = os.path.realpath(os.fspath(path))
         if not _is_unicode(self.uri):
             raise StoreError(
-                f"the path {self.uri!r} is not UTF-8, and entries and Spark hold text. Use another."
+                f"the path {self.uri!r} is not UTF-8. Log entries and Spark need text. Use a "
+                f"UTF-8 path."
             )
         self.identity = f"file://{self.uri}"
         self.unsafe_single_writer = unsafe_single_writer
@@ -90,12 +93,12 @@ class LocalStore:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """The turn is the parent's."""
+        """Drop the queue lock: it belongs to the parent."""
         self._turn = None
 
     @property
     def probe_scope(self) -> str:
-        """A file system makes links in one way everywhere."""
+        """The file system: it creates links in the same way everywhere."""
         return f"file:{device_of(self.uri)}"
 
     def __repr__(self) -> str:
@@ -105,12 +108,13 @@ class LocalStore:
         return _reopen, (self.uri, self.unsafe_single_writer)
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """Write beside, fsync, link to the final name, fsync the directory.
+        """Write an unnamed file, fsync it, link it to its final name, and fsync the directory.
 
-        A turn ends with the link: whoever is next need not wait for the directory's fsync.
+        The queue lock is released after the link, so the next writer does not wait for the
+        directory's fsync.
 
-        Exists is not preceded by an fsync: the object's bytes were durable before it had a name,
-        and whoever creates the next name in this directory makes both names durable.
+        An `Exists` answer needs no fsync. The object's bytes were durable before it had a name, and
+        the next create in this directory makes both names durable.
         """
         self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
@@ -118,11 +122,11 @@ class LocalStore:
             try:
                 directory = self._directories.open(folder, create=True)
                 if is_taken(directory, name):
-                    # Who comes late in a race need not write and fsync a body to learn it.
+                    # A late writer in a race learns this without writing and syncing a body.
                     return Exists()
                 staged = self._stage(directory, body)
             except FileNotFoundError as error:
-                # The directory was removed between finding and using it: make it again, once.
+                # The directory was removed after it was opened. Create it again, once.
                 if last_try:
                     return Refused(explain(error))
                 continue
@@ -135,10 +139,10 @@ class LocalStore:
             staged.discard()
 
     def put(self, key: str, body: bytes) -> None:
-        """STO-7: replaces by rename, so a reader sees the old object or the new one.
+        """Create or replace by rename, so a reader sees the old object or the new one (STO-7).
 
-        A name that is free is given before the fsync: nobody looks for it until this returns, and
-        one commit of the journal then holds file and names.
+        A free name is linked before the fsync. No reader expects it before this call returns, and
+        one journal commit then covers file and names.
         """
         self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
@@ -148,7 +152,7 @@ class LocalStore:
                 directory = self._directories.open(folder, create=True, unsynced=unsynced)
                 staged = self._stage(directory, body, sync=False)
             except FileNotFoundError:
-                # Removed meanwhile, empty as it was: made again, once.
+                # The directory was empty and was removed meanwhile. Create it again, once.
                 directory = self._directories.open(folder, create=True, unsynced=unsynced)
                 staged = self._stage(directory, body, sync=False)
             try:
@@ -165,7 +169,7 @@ class LocalStore:
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """STO-7: the bytes have no final name until the block has ended well."""
+        """Open a stream whose bytes get their final name only when the block succeeds (STO-7)."""
         self.tally.add(Request.PUT)
         folder, name = _split(check_key(key))
         with translated("write", key):
@@ -212,19 +216,19 @@ class LocalStore:
         return staged
 
     def delete(self, key: str) -> None:
-        """Unlink, and make that durable."""
+        """Unlink the file, and make the removal durable."""
         self.tally.add(Request.DELETE)
         folder, name = _split(check_key(key))
         for error in remove_names(self._directories, folder, [name]).values():
             raise store_error("delete", key, error) from error
 
     def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Folder by folder."""
+        """Delete the files folder by folder. Return the failures by key."""
         self.tally.add(Request.DELETE, len(keys))
         return remove_many(self._directories, [check_key(key) for key in keys])
 
     def remove_empty(self, folder: str) -> None:
-        """As far as nothing is in it (STO-15)."""
+        """Remove the folder and its subfolders as far as they are empty (STO-15)."""
         self._directories.remove_empty(check_prefix(folder).rstrip("/"))
 
     def sync(self, keys: Iterable[str]) -> None:
@@ -256,13 +260,13 @@ class LocalStore:
             os.fsync(fd)
 
     def get(self, key: str) -> bytes:
-        """Read the whole file."""
+        """Return the bytes of the whole file."""
         self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
             return read_whole(fd, key)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One after another: a local read is shorter than handing it to a thread."""
+        """Read files one after another: a local read is shorter than a handover to a thread."""
         self.tally.add(Request.GET, len(keys))
         directories: dict[str, Handle | None] = {}
         bodies: list[bytes | None] = []
@@ -283,14 +287,14 @@ class LocalStore:
             raise store_error("read", key, error) from error
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Read at an offset."""
+        """Read `length` bytes from `start`."""
         self.tally.add(Request.GET)
         check_range(start, length)
         with self._reading(key, "read") as fd:
             return read_at(fd, start, max(0, min(length, os.fstat(fd).st_size - start)))
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
-        """One after another, as `get_many`."""
+        """Read ranges one after another, as `get_many` does."""
         self.tally.add(Request.GET, len(ranges))
         directories: dict[str, Handle | None] = {}
         parts: list[bytes | None] = []
@@ -305,7 +309,7 @@ class LocalStore:
         return parts
 
     def size(self, key: str) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         self.tally.add(Request.GET)
         with self._reading(key, "read") as fd:
             return os.fstat(fd).st_size
@@ -326,7 +330,9 @@ class LocalStore:
                 os.close(fd)
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """Lazy: a directory is read when its first key is due. Symbolic links are not listed."""
+        """List lazily: a directory is read when its first key is due. Symbolic links are not
+        listed.
+        """
         self.tally.add(Request.LIST)
         folder = _split(check_prefix(prefix))[0]
         floor = b"" if after is None else after.encode("utf-8", "surrogatepass")
@@ -355,25 +361,27 @@ class LocalStore:
 
     @property
     def remote(self) -> bool:
-        """False."""
+        """False: no network round trip."""
         return False
 
     @property
     def has_folders(self) -> bool:
-        """True."""
+        """True: directories exist on their own."""
         return True
 
     def open_file(self, key: str) -> pa.NativeFile | None:
-        """Opened as all files are; Arrow gets the file itself, and not its path."""
+        """Open the file without following links, and give Arrow the open file instead of its
+        path.
+        """
         with self._reading(key, "read") as fd:
-            # Arrow opens by path alone; this one leads to what is open here.
+            # Arrow opens by path only. This path leads to the file that is open here.
             return pa.OSFile(f"{_DESCRIPTORS}/{fd}")
 
     @contextmanager
     def turn(self, key: str, seconds: float = inf) -> Iterator[None]:
-        """An advisory lock on the key's directory, given up waiting for after TURN_SECONDS.
+        """Hold an advisory lock on the key's directory. Stop waiting for it after TURN_SECONDS.
 
-        It ends with the block, or with the first name created.
+        The lock is released at the end of the block, or when the first name is created.
         """
         try:
             directory = self._directories.open(_split(check_key(key))[0], create=False)
@@ -395,11 +403,11 @@ class LocalStore:
             fcntl.flock(held.fd, fcntl.LOCK_UN)
 
     def server_time_us(self) -> int | None:
-        """None: the disk tells its time to nobody who makes no file."""
+        """Return None: a disk shows its clock only by the time of a new file."""
         return None
 
     def clock_us(self) -> int:
-        """The disk's own clock."""
+        """Return the disk's own clock."""
         return time_of_disk(self._directories)
 
 
@@ -425,7 +433,7 @@ def _publish(directory: Handle, staged: StagedFile, name: str) -> None:
 def _sort_keys(
     entries: Iterable[os.DirEntry[str]], folder: str, prefix: bytes, floor: bytes
 ) -> Iterator[tuple[bytes, str, bool]]:
-    """(key's bytes, name, is a directory) of what may hold keys wanted.
+    """Yield (key's bytes, name, is a directory) for each child that may hold requested keys.
 
     A directory's key ends in '/', so this order is the order of the full keys below it.
     """

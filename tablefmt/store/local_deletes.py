@@ -1,4 +1,4 @@
-"""Files that are removed, folder by folder: each folder is made durable once. Spec: STO-7."""
+"""Removal of files, folder by folder, with one fsync for each folder. Spec: STO-7."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _THREADS = 8
 
 
 def remove_many(directories: Directories, keys: Sequence[str]) -> dict[str, str]:
-    """Remove files by their keys; what could not be removed, with the reason."""
+    """Remove files by their keys. Return the keys that remain, each with the reason."""
     by_folder = [
         (folder, [key.rpartition("/")[2] for key in group])
         for folder, group in groupby(sorted(keys), lambda key: key.rpartition("/")[0])
@@ -25,7 +25,7 @@ def remove_many(directories: Directories, keys: Sequence[str]) -> dict[str, str]
 
 
 def remove_names(directories: Directories, folder: str, names: Sequence[str]) -> dict[str, OSError]:
-    """Remove files of one folder, absent ones included; by key, what stands in the way."""
+    """Remove files of one folder; absent files are fine. Return the errors by key."""
     keys = [f"{folder}/{name}" if folder else name for name in names]
     failures: dict[str, OSError] = {}
     try:

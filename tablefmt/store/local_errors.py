@@ -1,4 +1,4 @@
-"""What it means when a disk refuses: sentences for people. Spec: STO-6, STO-8."""
+"""Explanations of the errors of a local disk. Spec: STO-6, STO-8."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CAUSES = {
 
 @contextmanager
 def translated(verb: str, key: str) -> Iterator[None]:
-    """Errors of the system leave as StoreError."""
+    """Convert an OSError of the block into a StoreError."""
     try:
         yield
     except OSError as error:
@@ -51,17 +51,17 @@ LINK_REFUSALS = frozenset(
         errno.ENOTDIR,
     }
 )
-"""What link(2) answers without having linked. Anything else leaves the question open."""
+"""Errors of link(2) that prove that no link was made. Any other error leaves the outcome open."""
 
 
 def store_error(verb: str, key: str, error: OSError) -> StoreError:
-    """What was tried, and why it could not be."""
+    """Return the error for a failed operation, with its cause."""
     retryable = error.errno in (errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.EAGAIN)
     return StoreError(f"cannot {verb} {key!r}: {explain(error)}.", retryable=retryable)
 
 
 def explain(error: OSError) -> str:
-    """One clause: what is wrong, and what to do."""
+    """Return one clause: the cause, and the remedy."""
     name = errno.errorcode.get(error.errno or 0, "unknown error")
     cause = _CAUSES.get(error.errno or 0, os.strerror(error.errno or 0))
     return f"{cause} ({name})"

@@ -1,4 +1,4 @@
-"""The two things a local store stands on: held directories, and files without a name yet.
+"""Building blocks of the local store: open directories, and files that have no name yet.
 
 Spec: STO-2, STO-3, STO-7 (spec/store.md).
 """
@@ -21,13 +21,15 @@ from tablefmt.store.forks import renew_after_fork
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
 _POLLS = 6
-"""A pause between two looks at a lock is at most this part of what waiting for it took before: few
-looks leave the processors to those who work, and of many who wait one looks soon all the same."""
+"""The longest pause between two polls of a lock is the previous waiting time divided by this. Few
+polls leave the processors to the writers that work. Of many waiting writers, one still polls soon.
+"""
 _POLL_SECONDS = (0.001, 0.008)
-"""Bounds of the longest pause between two looks."""
+"""Bounds of the longest pause between two polls, in seconds."""
 KEPT = ("", "_log")
-"""Folders whose handles are kept for good: a table whose log was removed or replaced under a writer
-is not to be begun anew by it."""
+"""Folders whose handles are never evicted. A writer must not recreate a log that was removed or
+replaced under it.
+"""
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CLOEXEC
@@ -36,7 +38,9 @@ _NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENO
 
 
 def device_of(path: str) -> int:
-    """The number of the file system that `path` is on, or would be if it were made."""
+    """Return the device number of the file system that holds `path`, or will hold it once
+    created.
+    """
     while True:
         try:
             return os.stat(path).st_dev
@@ -47,7 +51,7 @@ def device_of(path: str) -> int:
 
 
 class Handle:
-    """An open directory. Closed when the last user lets go, so eviction harms nobody."""
+    """An open directory. It closes with its last reference, so eviction cannot harm a user."""
 
     __slots__ = ("device", "fd", "inode")
 
@@ -58,18 +62,23 @@ class Handle:
         self.inode = status.st_ino
 
     def again(self) -> Handle:
-        """The same directory opened once more, wherever it is now; this handle if it cannot be."""
+        """Return a second handle of this directory, wherever it is now, or this handle on
+        failure.
+        """
         try:
             return Handle(os.open(".", DIRECTORY_FLAGS, dir_fd=self.fd))
         except OSError:
             return self
 
-    # Bound early: at the interpreter's end the module's names are gone.
+    # Bind `os.close` early: module names are gone at interpreter shutdown.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self.fd)
 
     def is_at(self, path: str) -> bool:
-        """Whether `path` still leads here: the directory may have been removed or replaced."""
+        """Return whether `path` still leads here.
+
+        The directory may have been removed or replaced.
+        """
         try:
             status = os.lstat(path)
         except OSError:
@@ -78,7 +87,7 @@ class Handle:
 
 
 class Directories:
-    """Handles of directories at and below `root`, at most MAX_HANDLES kept. Thread-safe."""
+    """Cache of at most MAX_HANDLES open directories at and below `root`. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -87,21 +96,22 @@ class Directories:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Handles of one's own: a lock on an inherited one is the parent's as well."""
+        """Reopen the handles. A lock on an inherited handle would be the parent's lock too."""
         self._lock = threading.Lock()
         kept = [(folder, self._handles.get(folder)) for folder in KEPT]
         self._handles = OrderedDict((f, handle.again()) for f, handle in kept if handle)
 
     def open(self, folder: str, *, create: bool, unsynced: list[Handle] | None = None) -> Handle:
-        """The directory `folder` ("" is the root), made with its parents if `create`.
+        """Open the directory `folder` ("" is the root); with `create`, create it and its parents.
 
-        With `unsynced`, directories in which a name was made are added to it, and the caller
-        fsyncs them; a file's own fsync before that makes theirs cheap.
+        With `unsynced`, each directory that got a new name is added to that list, and the caller
+        must fsync it. An earlier fsync of a file makes these cheap. Without `unsynced`, every
+        created directory and its name are durable on return.
 
-        Symbolic links below the root raise OSError (ENOTDIR or ELOOP); a missing directory, and
-        without `create` a root that is a file, raises FileNotFoundError. Every directory made is
-        durable, with its name, on return. One of KEPT that was opened before, and is gone or
-        replaced, is not made anew: OSError (ESTALE).
+        Raises:
+            OSError: ENOTDIR or ELOOP for a symbolic link below the root. ESTALE with `create` for a
+                folder of KEPT that was opened before and is now missing or replaced.
+            FileNotFoundError: the directory is missing, or without `create` the root is a file.
         """
         handle = self._handles.get(folder)
         path = f"{self._root}/{folder}" if folder else self._root
@@ -121,9 +131,9 @@ class Directories:
         return handle
 
     def remove_empty(self, folder: str) -> None:
-        """Remove `folder` and what is below it as far as it holds nothing; symbolic links stay.
+        """Remove `folder` and its subfolders as far as they are empty. Symbolic links stay.
 
-        The system removes none in which something is made meanwhile.
+        The system refuses to remove a folder in which a file was created meanwhile.
         """
         above, _, name = folder.rpartition("/")
         try:
@@ -146,7 +156,7 @@ class Directories:
         except NotADirectoryError:
             if create:
                 raise
-            # Below a file there are no objects, as there are none where nothing is.
+            # A file as root holds no objects, like a root that does not exist.
             raise FileNotFoundError(errno.ENOENT, "the root is no directory") from None
 
     def _open_below(self, folder: str, create: bool, unsynced: list[Handle] | None) -> Handle:
@@ -191,12 +201,12 @@ def sync_directory(path: str) -> None:
 
 
 def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
-    """Take the advisory lock on an open directory; False if it is still held after `seconds`.
+    """Take the advisory lock on an open directory. Return False if it is not taken in `seconds`.
 
     Args:
-        fd: the directory.
-        seconds: how long to try.
-        before: seconds that it took the times before.
+        fd: the open directory.
+        seconds: the longest time to try.
+        before: average seconds that earlier waits took; it sets the polling interval.
     """
     deadline = time.monotonic() + seconds
     least, most = _POLL_SECONDS
@@ -208,7 +218,7 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
         except BlockingIOError:
             pass
         except OSError:
-            # A file system without such locks: then there are no turns.
+            # This file system has no locks, so there is no commit queue.
             return False
         if time.monotonic() >= deadline:
             return False
@@ -218,8 +228,8 @@ def wait_for_lock(fd: int, seconds: float, before: float = 0.0) -> bool:
 class StagedFile:
     """A file that has no final name yet.
 
-    Where the system knows files without any name (O_TMPFILE), a crash leaves nothing behind, and
-    a create is 1.45 times as fast as with a temporary name (3,300 against 2,250 a second).
+    With O_TMPFILE the file has no name at all, and a crash leaves nothing behind. A create is then
+    1.45 times as fast as with a temporary name (3,300 against 2,250 a second).
     """
 
     __slots__ = ("_directory", "_temporary", "fd")
@@ -241,7 +251,7 @@ class StagedFile:
             self._temporary = temporary
 
     def write(self, body: bytes, *, sync: bool = True) -> None:
-        """Write all of `body`, and make it durable unless told to leave that to the caller."""
+        """Write all of `body`. With `sync`, make it durable too; else the caller must."""
         view = memoryview(body)
         while view:
             view = view[os.write(self.fd, view) :]
@@ -249,7 +259,7 @@ class StagedFile:
             os.fsync(self.fd)
 
     def link(self, name: str) -> None:
-        """Give the file its final name. Raises FileExistsError if that is taken."""
+        """Give the file its final name. Raises FileExistsError if the name is taken."""
         fd = self._directory.fd
         if self._temporary:
             os.link(self._temporary, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
@@ -257,7 +267,7 @@ class StagedFile:
             os.link(f"/proc/self/fd/{self.fd}", name, dst_dir_fd=fd, follow_symlinks=True)
 
     def replace(self, name: str) -> None:
-        """Give the file its final name, in place of what had it."""
+        """Give the file its final name, and replace the file that had it."""
         fd = self._directory.fd
         if not self._temporary:
             # Only a file with a name can be renamed over another.
@@ -281,16 +291,17 @@ class StagedFile:
 
 
 def time_of_disk(directories: Directories) -> int:
-    """Return when a file was written that is made for this, µs UTC: a network's disk has a clock of
-    its own, and dates files by it. Where none can be made, none can be removed either: this
-    machine's clock then.
+    """Return the disk's clock in µs since 1970 UTC, from the time of a temporary file.
+
+    A network disk dates files by its own clock. If no file can be created, none can be deleted
+    either, and the result is this machine's clock.
     """
     try:
         staged = StagedFile(directories.open(KEPT[-1], create=False))
     except OSError:
         return wall_us()
     try:
-        # Such a disk sets the time when bytes arrive.
+        # A network disk sets the time when bytes arrive.
         staged.write(b"t")
         return os.fstat(staged.fd).st_mtime_ns // 1000
     except OSError:

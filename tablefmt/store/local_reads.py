@@ -1,4 +1,4 @@
-"""Files of an open directory, read without following links. Spec: STO-2, STO-8."""
+"""Reads of files in an open directory, without following links. Spec: STO-2, STO-8."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tablefmt.store.local_errors import store_error, translated
 from tablefmt.store.local_files import Handle
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""A link is refused, and a pipe keeps nobody waiting."""
+"""Flags that refuse a symbolic link and do not block on a pipe."""
 
 
 def is_taken(directory: Handle, name: str) -> bool:
-    """Whether the name is there, of whatever it is."""
+    """Return whether the name exists, for a file of any type."""
     try:
         os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -24,8 +24,8 @@ def is_taken(directory: Handle, name: str) -> bool:
 
 
 def read_or_none(directory: Handle, name: str, key: str) -> bytes | None:
-    """A whole file; None if it is missing."""
-    # Who looks for the head misses often, so a name is looked for before it is opened.
+    """Return a whole file; None if it is missing."""
+    # A probe for the head of the log misses often, and stat is cheaper than a failed open.
     if not is_taken(directory, name):
         return None
     with translated("read", key):
@@ -40,14 +40,14 @@ def read_or_none(directory: Handle, name: str, key: str) -> bytes | None:
 
 
 def read_whole(fd: int, key: str) -> bytes:
-    """A whole open file, unless it is longer than one of its name may be (STO-24)."""
+    """Return a whole open file, or TooLong if it is over the limit for its key (STO-24)."""
     size = regular_size(fd)
     return read_at(fd, 0, size) if size <= most_of(key) else TooLong(size)
 
 
 def range_or_none(directory: Handle, name: str, key: str, start: int, length: int) -> bytes | None:
-    """A part of a file, clipped at its end; None if it is missing."""
-    # No context manager: this is done for every data file of a scan.
+    """Return a range of a file, clipped at its end; None if the file is missing."""
+    # No context manager: this runs for every data file of a scan.
     fd = -1
     try:
         fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
@@ -62,7 +62,7 @@ def range_or_none(directory: Handle, name: str, key: str, start: int, length: in
 
 
 def regular_size(fd: int) -> int:
-    """Length in bytes. OSError: it is no regular file (STO-8)."""
+    """Return the length in bytes. Raises OSError if it is no regular file (STO-8)."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         is_folder = stat.S_ISDIR(status.st_mode)
@@ -71,7 +71,7 @@ def regular_size(fd: int) -> int:
 
 
 def read_at(fd: int, start: int, length: int) -> bytes:
-    """Bytes from a place on; fewer if the file ends."""
+    """Return `length` bytes from `start`; fewer if the file ends before."""
     parts: list[bytes] = []
     while length > 0:
         part = os.pread(fd, length, start)

@@ -1,6 +1,7 @@
-"""Objects in this process's memory, under fsspec's `memory://` so that other readers see them.
+"""Store in this process's memory. Objects live under fsspec's `memory://`, so other readers see
+them.
 
-Spec: STO-1 .. STO-9 (spec/store.md). Nothing is durable beyond the process.
+Spec: STO-1 .. STO-9 (spec/store.md). No object outlives the process.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LOCK = ForkedLock()
 
 
 class _SharedMemory(MemoryFileSystem):  # type: ignore[misc]
-    """fsspec's memory file system, with a position of its own for every reader."""
+    """fsspec's memory file system, with a separate position for every reader."""
 
     cachable = False
 
@@ -47,7 +48,7 @@ class _SharedMemory(MemoryFileSystem):  # type: ignore[misc]
 
 
 class MemoryStore:
-    """Objects below `memory://name`. Two stores of one name in one process see the same."""
+    """Objects below `memory://name`. Two stores of one name in one process share their objects."""
 
     def __init__(self, name: str, *, unsafe_single_writer: bool = False) -> None:
         self._root = "/" + name.strip("/")
@@ -74,7 +75,7 @@ class MemoryStore:
         return file
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """Look and create under one lock."""
+        """Check and create under one lock."""
         self.tally.add(Request.PUT)
         path = self._path(key)
         with _LOCK:
@@ -84,7 +85,7 @@ class MemoryStore:
         return Written()
 
     def put(self, key: str, body: bytes) -> None:
-        """Create or replace."""
+        """Create or replace the object."""
         self.tally.add(Request.PUT)
         path = self._path(key)
         with _LOCK:
@@ -92,31 +93,31 @@ class MemoryStore:
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """Collect in a buffer, and put it at exit."""
+        """Collect the bytes in a buffer, and put them at exit."""
         check_key(key)
         buffer = _KeptBuffer()
         yield buffer
         self.put(key, buffer.getvalue())
 
     def get(self, key: str) -> bytes:
-        """A copy of the object."""
+        """Return a copy of the object."""
         self.tally.add(Request.GET)
         return _whole(self._file(key), key)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """One after another."""
+        """Read objects one after another."""
         self.tally.add(Request.GET, len(keys))
         files = [(self._files.store.get(self._path(key)), key) for key in keys]
         return [None if one is None else _whole(one, key) for one, key in files]
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """A slice."""
+        """Return a copy of the range."""
         self.tally.add(Request.GET)
         check_range(start, length)
         return bytes(self._file(key).getbuffer()[start : start + length])
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
-        """One after another."""
+        """Read ranges one after another."""
         self.tally.add(Request.GET, len(ranges))
         parts: list[bytes | None] = []
         for key, start, length in ranges:
@@ -127,12 +128,12 @@ class MemoryStore:
         return parts
 
     def size(self, key: str) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         self.tally.add(Request.GET)
         return len(self._file(key).getbuffer())
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """A copy of the listing as it is now, sorted."""
+        """Return an iterator over a sorted copy of the listing as it is now."""
         self.tally.add(Request.LIST)
         start = f"{self._root}/"
         below = start + check_prefix(prefix)
@@ -151,61 +152,61 @@ class MemoryStore:
         return iter(sorted(objects, key=lambda one: one.key.encode("utf-8")))
 
     def delete(self, key: str) -> None:
-        """Forget the object."""
+        """Remove the object."""
         self.tally.add(Request.DELETE)
         path = self._path(key)
         with _LOCK:
             self._files.store.pop(path, None)
 
     def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """One after another."""
+        """Remove objects one after another."""
         for key in keys:
             self.delete(key)
         return {}
 
     def remove_empty(self, folder: str) -> None:
-        """There are no directories."""
+        """Do nothing: memory has no directories."""
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Nothing to make durable."""
+        """Check the keys. Memory has nothing to make durable."""
         for key in keys:
             check_key(key)
 
     @property
     def remote(self) -> bool:
-        """False."""
+        """False: no network round trip."""
         return False
 
     @property
     def has_folders(self) -> bool:
-        """False."""
+        """False: memory has no directories."""
         return False
 
     def open_file(self, key: str) -> pa.NativeFile | None:
-        """A copy of the object."""
+        """Open a copy of the object."""
         return reader_of(self._file(key).getvalue())
 
     def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
-        """No turns here: a lost race costs little more than the wait would."""
+        """Do not queue: here a lost race costs little more than the wait would."""
         return nullcontext()
 
     def server_time_us(self) -> int | None:
-        """None: memory's clock is this machine's."""
+        """Return None: memory uses this machine's clock."""
         return None
 
     def clock_us(self) -> int:
-        """Return this machine's clock, which dates what is in memory."""
+        """Return this machine's clock, which dates objects in memory."""
         return wall_us()
 
 
 def _whole(file: MemoryFile, key: str) -> bytes:
-    """A copy, unless the object is longer than one of its name may be (STO-24)."""
+    """Return a copy, or TooLong if the object is over the limit for its key (STO-24)."""
     size = len(file.getbuffer())
     return bytes(file.getvalue()) if size <= most_of(key) else TooLong(size)
 
 
 class _KeptBuffer(io.BytesIO):
-    """A buffer whose bytes outlive close(), which Arrow's writers call."""
+    """A buffer that keeps its bytes after close(), because Arrow's writers call close()."""
 
     def close(self) -> None:
         """Keep the bytes."""

@@ -1,8 +1,9 @@
-"""Writers of one machine take turns at a store far away, and hand each other what they met.
+"""Shared commit queue: writers of one machine commit one after another and share entries.
 
-One file for a table, of this user alone and in memory where the system has such a place. Whoever
-comes takes a ticket, and waits till the one before it has gone: tickets are locks of the kernel, so
-they go when their holder does, however it ends. A courtesy: nothing relies on it. Spec: STO-14.
+Each table of a remote store has one queue file. It is private to this user, and in memory where the
+system has a memory folder. A writer takes a ticket and waits until the writer before it has left.
+Tickets are kernel locks, so they end with their holder, however it ends. The queue is an
+optimization only: correctness does not depend on it. Spec: STO-14.
 """
 
 from __future__ import annotations
@@ -22,53 +23,56 @@ from contextlib import contextmanager, suppress
 from tablefmt.store.clocks import elapsed
 
 PATIENCE_SECONDS = 1.0
-"""A line in which nobody's turn begins for this long is not waited in."""
+"""Stop waiting for a queue that has not moved for this long."""
 
 STUCK_SECONDS = 30.0
-"""So long this process does not stand in a line that did not move."""
+"""Seconds for which this process avoids a queue that did not move."""
 
 LEFT_MAX = 64
-"""Most entries left for those who come."""
+"""Most entries shared in the queue file."""
 
 LEFT_BYTES = 128 << 10
-"""Most bytes of them."""
+"""Most bytes of shared entries."""
 
 LEFT_SECONDS = 10.0
-"""What was left longer ago is not believed: the log may have been put back to an earlier state, and
-have other entries after the same head by now."""
+"""Longest age of trusted shared entries, in seconds.
+
+The log may have been put back to an earlier state since. It may then have other entries after the
+same head.
+"""
 
 FORGOTTEN_SECONDS = 86_400.0
-"""Files that nobody used for this long go when a new one is made."""
+"""Queue files unused for this many seconds are removed when a new one is created."""
 
 MEMORY = "/dev/shm"
-"""A folder in memory, where the system has it."""
+"""A folder in memory, on systems that have it."""
 
 _SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 _HEADER = struct.Struct("<QQ")
-"""The next ticket, and the one whose turn it is."""
+"""The next ticket, and the ticket that is being served."""
 _LEFT = struct.Struct("<IId")
-"""Length of what was left, its CRC-32 with the time, and when it was."""
+"""Length of the shared entries, CRC-32 over their time and bytes, and their time."""
 _ENTRY = struct.Struct("<QI")
 """Version and length of one entry."""
 _TICKETS_FROM = 1 << 40
-"""Byte of the file that the first ticket locks; none of them is ever written."""
+"""File offset that the first ticket locks. No byte there is ever written."""
 _POLL_SECONDS = 0.0005
 _POLL_MAX_SECONDS = 0.005
 _stuck: dict[str, float] = {}
-"""By identity: when a line that did not move is tried again."""
+"""By identity: when to try a queue again that did not move."""
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 
 
 class Slate:
-    """What whoever has the turn finds, and leaves."""
+    """Log entries that writers of this machine share through the queue file."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._left: list[tuple[int, bytes]] | None = None
 
     def read(self) -> list[tuple[int, bytes]]:
-        """Entries by version, contiguous; none if there are none, or they were damaged."""
-        # While one has the turn nobody else writes.
+        """Return contiguous entries by version; none if there are none or they are damaged."""
+        # Only the writer whose ticket is served writes here.
         if self._left is None:
             self._left = self._entries()
         return self._left
@@ -83,16 +87,23 @@ class Slate:
             return []
         if not 0 <= elapsed() - when <= LEFT_SECONDS:
             return []
-        entries, at = [], 0
+        entries: list[tuple[int, bytes]] = []
+        at = 0
         while at < size:
+            if at + _ENTRY.size > size:
+                return []
             version, length = _ENTRY.unpack_from(body, at)
-            at += _ENTRY.size
-            entries.append((version, body[at : at + length]))
-            at += length
+            at += _ENTRY.size + length
+            if at > size or (entries and version != entries[-1][0] + 1):
+                return []
+            entries.append((version, body[at - length : at]))
         return entries
 
     def leave(self, entries: Sequence[tuple[int, bytes]]) -> None:
-        """Add entries, in order, that are in the log; those that are there already are skipped."""
+        """Add entries that are in the log, in order.
+
+        Entries that are already shared are skipped.
+        """
         left = list(self.read())
         for version, body in entries:
             if left and version <= left[-1][0]:
@@ -120,14 +131,14 @@ def _checksum(body: bytes, when: float) -> int:
 
 @contextmanager
 def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
-    """Wait for those of this machine who came before, `seconds` at most.
+    """Wait at most `seconds` for the writers of this machine that came before.
 
     Args:
-        identity: of the store.
+        identity: identity of the store.
         seconds: the longest wait.
 
     Yields:
-        The slate; None if there is no turn to be had, and the caller goes on without.
+        The shared entries; None if the queue is not available, and the caller goes on without it.
     """
     fd = _open(identity) if time.monotonic() >= _stuck.get(identity, 0.0) else None
     if fd is None:
@@ -139,7 +150,7 @@ def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
             _stuck[identity] = time.monotonic() + STUCK_SECONDS
         yield Slate(fd) if came else None
     finally:
-        # A child that was forked meanwhile has the same open file, so closing it is not enough.
+        # A forked child shares the open file, so close alone does not release the lock.
         with suppress(OSError):
             _lock(fd, fcntl.F_UNLCK, 0, 0)
         os.close(fd)
@@ -164,7 +175,7 @@ def _open(identity: str) -> int | None:
 
 
 def _folder() -> str | None:
-    """A folder that nobody but this user can look into; None if there is none."""
+    """Return a folder that only this user can open; None if there is none."""
     above = MEMORY if os.access(MEMORY, os.W_OK) else tempfile.gettempdir()
     folder = f"{above}/tablefmt-{os.getuid()}"
     with suppress(FileExistsError):
@@ -183,7 +194,7 @@ def _forget(folder: str) -> None:
 
 
 def _wait(fd: int, seconds: float) -> bool | None:
-    """Whether the turn came; None if the line does not move."""
+    """Return whether the ticket is being served; None if the queue does not move."""
     until = time.monotonic() + seconds
     ticket = _ticket(fd, until)
     if ticket is None:
@@ -200,7 +211,8 @@ def _wait(fd: int, seconds: float) -> bool | None:
             return None
         if now >= until:
             return False
-        # Who is next looks often, who is far behind seldom: looks cost those who work.
+        # The next writer polls often and a distant one seldom: polling slows down the writers at
+        # work.
         ahead = ticket - serving
         time.sleep(min(_POLL_SECONDS * ahead * ahead, _POLL_MAX_SECONDS, max(0.0, until - now)))
     os.pwrite(fd, ticket.to_bytes(8, "little"), 8)
@@ -208,7 +220,7 @@ def _wait(fd: int, seconds: float) -> bool | None:
 
 
 def _ticket(fd: int, until: float) -> int | None:
-    """The next one, which this open file holds from now on."""
+    """Take the next ticket, and lock it with this open file."""
     patience = min(until, time.monotonic() + PATIENCE_SECONDS)
     while True:
         try:
@@ -237,7 +249,7 @@ def _header(fd: int) -> tuple[int, int]:
 
 
 def _are_over(fd: int, first: int, end: int) -> bool:
-    """Whether all who had tickets from `first` to before `end` have gone."""
+    """Return whether all holders of tickets from `first` up to, not including, `end` have left."""
     if not _lock(fd, fcntl.F_RDLCK, first, end - first):
         return False
     _lock(fd, fcntl.F_UNLCK, first, end - first)

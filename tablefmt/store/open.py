@@ -1,4 +1,4 @@
-"""From an address to a store.
+"""Resolution of a table address to a store.
 
 Spec: STO-11 (spec/store.md).
 """
@@ -16,7 +16,7 @@ from tablefmt.store.local import LocalStore
 from tablefmt.store.protocol import Store
 
 Uri = Union[str, "os.PathLike[str]"]
-"""Where a table is."""
+"""Address of a table."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
@@ -26,26 +26,28 @@ _DRIVE = re.compile(r"[A-Za-z]:(?:\\|/(?!/))")
 
 
 def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """The store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
+    """Return the store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
 
-    Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3;
-    `unsafe_single_writer` is taken by every store (STO-12).
+    Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3.
+    Every store accepts `unsafe_single_writer` (STO-12).
 
     Raises:
-        UnsupportedFeatureError: another scheme, or s3fs is not installed.
-        StoreError: an address or an option that makes no sense.
+        UnsupportedFeatureError: the scheme is not supported, or s3fs is not installed.
+        StoreError: the address or an option is invalid.
     """
     options = _checked(storage_options)
     unsafe = options.pop("unsafe_single_writer", False)
     if not isinstance(unsafe, bool):
-        raise StoreError("the option unsafe_single_writer is refused: pass True or False.")
+        raise StoreError(
+            f"unsafe_single_writer: expected True or False, got {type(unsafe).__name__}."
+        )
     if not isinstance(uri, str | os.PathLike) or not isinstance(text := os.fspath(uri), str):
-        raise StoreError(f"the address of a table is text or a path, not {type(uri).__name__}.")
+        raise StoreError(f"table address: expected text or a path, got {type(uri).__name__}.")
     _check_text(text)
     _check_spelling(text)
     scheme, rest = _scheme(text)
     if scheme in ("s3", "s3a"):
-        # s3fs comes with an extra and costs half a second to import.
+        # s3fs is an optional extra and takes half a second to import.
         from tablefmt.store.s3 import S3Store
 
         bucket, prefix = _bucket(rest)
@@ -60,10 +62,10 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
     if options:
         names = ", ".join(sorted(map(repr, options)))
         raise StoreError(
-            f"the storage options {names} mean nothing for a {scheme or 'local'} table. Drop them."
+            f"unknown storage options {names} for a {scheme or 'local'} table. Remove them."
         )
     if scheme == "memory":
-        # fsspec brings asyncio along.
+        # fsspec imports asyncio.
         from tablefmt.store.memory import MemoryStore
 
         return MemoryStore(_plain_parts(rest), unsafe_single_writer=unsafe)
@@ -71,54 +73,60 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
 
 
 def _checked(options: Any) -> dict[str, Any]:
-    """The options as a dict of one's own. Nothing of them is repeated: they may be secrets."""
+    """Return a copy of the options as a dict. Messages show no values, because values may be
+    secrets.
+    """
     if options is None:
         return {}
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        others = isinstance(options, Mapping)
+        found = "a key of another type" if others else type(options).__name__
         raise StoreError(
-            "storage_options are a dict of values by name, and every name is text; what was passed "
-            f"is a {type(options).__name__} that is none."
+            f"storage_options: expected a dict with text keys, got {found}. Pass a dict of values "
+            "by option name."
         )
     return dict(options)
 
 
 def scheme_of(uri: Uri) -> str:
-    """Of which kind the store of an address is: "file", "s3", "memory", or one that is none."""
+    """Return the kind of store for an address: "file", "s3", "memory", or an unsupported scheme."""
     scheme, _ = _scheme(str(uri))
     return {"": "file", "s3a": "s3"}.get(scheme, scheme)
 
 
 def _check_text(text: str) -> None:
-    """Refuse what no file system or bucket takes for a name."""
+    """Refuse text that no file system and no bucket accepts as a name."""
     if "\0" in text:
-        raise StoreError("the address of a table holds a NUL. Pass a path without.")
+        raise StoreError("the table address contains a NUL character. Pass a path without it.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise StoreError(f"the address {text!r} is not Unicode text. Use another.") from None
+        raise StoreError(
+            f"the table address {text!r} is not Unicode text. Pass a path in UTF-8."
+        ) from None
 
 
 def _check_spelling(text: str) -> None:
-    """Refuse an address that is meant for another place, and names a local folder as it stands.
+    """Refuse an address that looks like another scheme but would name a local folder.
 
-    The address is not repeated: it may hold a secret (STO-13).
+    The message does not repeat the address: it may hold a secret (STO-13).
     """
     if _DRIVE.match(text):
         raise StoreError(
-            f"an address that begins with {text[:3]!r} is a path of Windows. Pass a path of this "
+            f"the table address begins with {text[:3]!r}, a Windows drive. Pass a path of this "
             "machine, such as /data/table."
         )
     match = _ONE_SLASH.match(text) or _NO_SLASH.match(text)
     scheme = match[1].lower() if match else ""
     if scheme and not (scheme == "file" and _ONE_SLASH.match(text)) and _is_ours(scheme, text):
         raise StoreError(
-            f"an address that begins with '{scheme}:' needs two slashes: write {scheme}://…. For a "
+            f"the table address begins with '{scheme}:' without '//'. Write {scheme}://…; for a "
             f"local folder of that name, write ./{scheme}:…"
         )
 
 
 def _is_ours(scheme: str, text: str) -> bool:
-    """Return whether a scheme is one that tables can have; others are refused by name (STO-11)."""
+    """Return whether tables support this scheme. Other schemes are refused by name (STO-11)."""
     return scheme in ("s3", "s3a", "memory", "file") or _NO_SLASH.match(text) is not None
 
 
@@ -133,36 +141,44 @@ def _scheme(text: str) -> tuple[str, str]:
 
 def _local_path(scheme: str, rest: str) -> str:
     if not rest:
-        raise StoreError("the address of a table is empty. Pass a path.")
+        raise StoreError("the table address is empty. Pass a path.")
     if not scheme:
         return _expanded(rest)
     path = rest[len("localhost") :] if rest.startswith("localhost/") else rest
     if not path.startswith("/"):
-        raise StoreError("a file:// address names this machine: write file:///absolute/path.")
+        raise StoreError(
+            "a file:// address must be absolute and on this machine. Write file:///absolute/path."
+        )
     try:
         path = unquote(path, errors="strict")
     except UnicodeDecodeError:
-        raise StoreError("the escapes of a file:// address are not UTF-8. Use others.") from None
+        raise StoreError(
+            "the file:// address has %-escapes that are not UTF-8. Encode the path as UTF-8."
+        ) from None
     _check_text(path)
     return path
 
 
 def _expanded(path: str) -> str:
-    """The path with a leading `~` or `~user` replaced by the home directory, as shells do."""
+    """Return the path with a leading `~` or `~user` replaced by the home directory, as shells
+    do.
+    """
     expanded = os.path.expanduser(path)
     if expanded.startswith("~/") or expanded == "~":
-        raise StoreError("the address begins with '~', and no home directory is known. Set HOME.")
+        raise StoreError(
+            "the table address begins with '~', but no home directory is known. Set HOME."
+        )
     return expanded
 
 
 def _bucket(rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
-    # A secret may hold a slash, so that the "@" lands in the prefix; its ":" does not. An access
-    # point's name (arn:…) holds colons too.
+    # A secret may contain a slash. Then its "@" is in the prefix, but its ":" is in the bucket. The
+    # name of an access point (arn:…) contains colons too.
     has_secret = "@" in bucket or (":" in bucket and not bucket.startswith("arn:"))
     if not bucket or has_secret:
         raise StoreError(
-            "an S3 address is s3://bucket/prefix; credentials go to storage_options, not into it."
+            "invalid S3 address: expected s3://bucket/prefix. Pass credentials in storage_options."
         )
     return bucket, _plain_parts(prefix) if prefix.strip("/") else ""
 
@@ -170,5 +186,7 @@ def _bucket(rest: str) -> tuple[str, str]:
 def _plain_parts(path: str) -> str:
     parts = [part for part in path.split("/") if part]
     if not parts or any(part in (".", "..") or "\0" in part or "\\" in part for part in parts):
-        raise StoreError("the address of a table is empty, or has '.', '..' or '\\' in it.")
+        raise StoreError(
+            "the table address is empty, or contains '.', '..' or '\\'. Pass a plain path."
+        )
     return "/".join(parts)

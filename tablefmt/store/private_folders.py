@@ -1,7 +1,7 @@
-"""Folders for temporary files that hold rows: no other user can look into them. Spec: SEC-3.
+"""Private folders for temporary files that hold rows; other users cannot open them. Spec: SEC-3.
 
-A folder lives as long as the process that made it. That process holds a lock on it. Whoever makes
-the next folder removes those that nobody holds: a process that was killed leaves rows behind.
+A folder lives as long as its process, which holds a lock on it. A killed process leaves its folder
+behind. The process that creates the next folder removes folders without a lock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PrivateFolder:
-    """A new folder of mode 0700 among the temporary files. `remove` ends it."""
+    """A new temporary folder of mode 0700. `remove` deletes it."""
 
     def __init__(self, prefix: str) -> None:
-        """Make it, and remove those of the same prefix that belong to no process any more.
+        """Create the folder, and remove folders of the same prefix that no process owns any more.
 
         Args:
-            prefix: of its name.
+            prefix: prefix of the folder's name.
         """
         above = tempfile.gettempdir()
         self._process = os.getpid()
@@ -31,15 +31,15 @@ class PrivateFolder:
         self.path = tempfile.mkdtemp(prefix=prefix, dir=above)
         self._fd = os.open(self.path, _FLAGS)
         while not self._is_held():
-            # Until the lock was there, another process took the folder for one that was left over.
+            # Before the lock was taken, another process removed this folder as left over.
             os.close(self._fd)
             self.path = tempfile.mkdtemp(prefix=prefix, dir=above)
             self._fd = os.open(self.path, _FLAGS)
 
     def remove(self) -> None:
-        """Remove the folder with all files in it. May be called again.
+        """Remove the folder with all its files. Safe to call again.
 
-        A forked child does nothing: the folder is its parent's.
+        In a forked child it does nothing: the folder belongs to the parent.
         """
         if self._fd >= 0 and os.getpid() == self._process:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -47,7 +47,9 @@ class PrivateFolder:
             self._fd = -1
 
     def _is_held(self) -> bool:
-        """Take the lock. Without locks in this file system nobody removes the folder either."""
+        """Take the lock. A file system without locks counts as held: no process removes the folder
+        there.
+        """
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -70,7 +72,7 @@ def _remove_if_left(path: str) -> None:
         status = os.fstat(fd)
         mine = status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
         if mine:
-            # Refused while its process lives.
+            # Raises while the owner is alive.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
     finally:

@@ -1,7 +1,7 @@
-"""Does this store honour put-if-absent? Asked before the first write to a table.
+"""Check that a store honours put-if-absent, before the first write to a table.
 
-One create after another is not enough: a server that looks first and puts then, with no lock
-between, answers it as it should, and tells several writers who come at once that they have won.
+Sequential creates do not prove it. A server that checks and then writes without a lock passes them.
+It still tells several simultaneous writers that each of them created the object.
 
 Spec: STO-12 (spec/store.md).
 """
@@ -31,42 +31,42 @@ from tablefmt.store.protocol import (
 CREATORS = 4
 ROUNDS = 5
 BODY_BYTES = (100, 100_000)
-"""A server may take another path for a body that does not fit into its first read."""
+"""Lengths of the bodies. A server may handle a body larger than its first read differently."""
 
 _SERVER_RACES = tuple(product(range(ROUNDS), BODY_BYTES))
 _DISK_RACES = ((0, BODY_BYTES[0]),)
-"""A kernel makes the names of one directory one after another, whatever their length. More races
-within one machine show nothing more, and each create of them waits for the disk."""
+"""A kernel serializes the creation of names in one directory, for any body length. More races
+within one machine show nothing more, and each create waits for the disk.
+"""
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 _FIRST_WAIT_SECONDS = 0.05
 _SAFE: set[str] = set()
-"""Scopes that passed in this process. A child of a fork keeps what its parent knew."""
+"""Scopes that passed in this process. A forked child inherits them."""
 
 
 def ensure_safe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Probe `store` unless a store of the same `probe_scope` passed in this process."""
+    """Probe `store`, unless a store of the same `probe_scope` passed in this process."""
     if store.probe_scope not in _SAFE:
         probe(store, nonce, sleep)
         _SAFE.add(store.probe_scope)
 
 
 def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Let 4 creators at once race for each of 10 keys, `_log/.probe-<nonce>-…`, half of them large;
-    on a file system for one key.
+    """Check put-if-absent with 4 creators that race for each key `_log/.probe-<nonce>-…`.
 
-    One at most may win a key, its body has to stay, and one who comes later has to be refused.
-    An answer that is lost, or asks to try again, is nobody's victory and no proof of anything.
+    They race for 10 keys, half of them with a large body; on a file system for one key. At most one
+    creator may win a key, its body must stay, and a later create must be refused. A lost answer, or
+    an answer that asks for a retry, counts neither as a win nor as a proof.
 
-    That is 10 rounds of 4 creates, one create, 10 reads and 10 deletes, in 13 round trips; on a
-    file system one round of 4 creates, one create, one read and one delete.
-    `nonce` is new for every call: 1 to 58 characters fit for a key. A key that cannot be deleted
-    is logged, since credentials without the right to delete may still commit.
+    The cost is 10 rounds of 4 creates, one create, 10 reads and 10 deletes, in 13 round trips. On a
+    file system it is one round of 4 creates, one create, one read and one delete. `nonce` must be
+    new for every call: 1 to 58 characters that are valid in a key. A key that cannot be deleted is
+    logged, because credentials without the right to delete may still commit.
 
     Raises:
-        UnsafeStoreError: the condition is not honoured, and the store is not
-            `unsafe_single_writer`.
+        UnsafeStoreError: the store ignores the condition, and is not `unsafe_single_writer`.
         CommitRejectedError: the store refuses writes, or gave no answer 5 times.
     """
     contests: list[Contest] = []
@@ -78,23 +78,23 @@ def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep)
             list(pool.map(lambda key: _remove(store, key), touched))
     if not fault:
         return
-    danger = f"the store at {store.uri} {fault}: two writers would overwrite each other's commits"
+    danger = f"the store at {store.uri} {fault}: two writers could overwrite each other's commits"
     if not store.unsafe_single_writer:
         raise UnsafeStoreError(
             f"{danger}. Use a store that honours If-None-Match, or pass the storage option "
-            "unsafe_single_writer=True if there is never more than one writer."
+            "unsafe_single_writer=True if there is only ever one writer."
         )
-    _log.warning("%s. Going on, because unsafe_single_writer is set.", danger)
+    _log.warning("%s. Continuing because unsafe_single_writer is set.", danger)
 
 
 @dataclass(slots=True)
 class Contest:
-    """What happened to one key.
+    """The race for one key.
 
     Attributes:
-        key: The key.
-        bodies: What each creator sends.
-        replies: What each was answered, and again if nobody was told anything.
+        key: the key.
+        bodies: the body that each creator sends.
+        replies: the replies by creator, for all rounds of the race.
     """
 
     key: str
@@ -102,25 +102,26 @@ class Contest:
     replies: list[tuple[int, PutReply]] = field(default_factory=list)
 
     def winners(self) -> list[int]:
-        """Creators who were told that the object is theirs."""
+        """Return the creators that the store confirmed."""
         return [creator for creator, reply in self.replies if isinstance(reply, Written)]
 
     def is_decided(self) -> bool:
-        """Whether the object is there, by what the creators were told."""
+        """Return whether the replies prove that the object exists."""
         return any(isinstance(reply, (Written, Exists)) for _, reply in self.replies)
 
     def may_exist(self) -> bool:
-        """Whether it may be there."""
+        """Return whether the object may exist."""
         return any(not isinstance(reply, Refused) for _, reply in self.replies)
 
     def fault(self, kept: bytes | None) -> str:
-        """What `kept`, the body that stayed, shows of a store that breaks STO-3; "" if nothing."""
+        """Return how the stored body `kept` shows a violation of STO-3; "" if it does not."""
         winners = self.winners()
         if len(winners) > 1:
-            return f"told {len(winners)} of {CREATORS} writers at once that one object is theirs"
-        # With no winner an answer was lost, or refused by a re-send of one's own: any body is fine.
+            return f"confirmed one object to {len(winners)} of {CREATORS} simultaneous writers"
+        # Without a winner, an answer was lost, or the creator's own re-send was refused. Any of the
+        # bodies is then correct.
         expected = [self.bodies[winners[0]]] if winners else self.bodies
-        return "" if kept in expected else "ignores the condition of put-if-absent"
+        return "" if kept in expected else "ignores the put-if-absent condition"
 
 
 def _fault(
@@ -130,7 +131,7 @@ def _fault(
     pool: ThreadPoolExecutor,
     sleep: Callable[[float], None],
 ) -> str:
-    # One key at a time: eight creates at once come too far apart from each other.
+    # One key at a time: eight simultaneous creates spread too far apart in time.
     for number, size in _races(store):
         contest = _contest(f"_log/.probe-{nonce}-{number}-{size}", size)
         contests.append(contest)
@@ -139,17 +140,17 @@ def _fault(
             return contest.fault(None)
     late = b"late"
     if not isinstance(_insist(lambda: store.put_if_absent(contests[0].key, late), sleep), Exists):
-        return "ignores the condition of put-if-absent"
+        return "ignores the put-if-absent condition"
     try:
         kept = store.get_many([one.key for one in contests])
     except StoreError as error:
-        raise CommitRejectedError(f"what was written cannot be read: {error}") from None
+        raise CommitRejectedError(f"the probe's objects cannot be read back: {error}") from None
     faults = (one.fault(body) for one, body in zip(contests, kept, strict=True))
     return next(filter(None, faults), "")
 
 
 def _races(store: Store) -> Sequence[tuple[int, int]]:
-    """Number and length of body of each race that the store is worth."""
+    """Return the number and the body length of each race for this store."""
     return _DISK_RACES if store.has_folders else _SERVER_RACES
 
 
@@ -161,10 +162,10 @@ def _contest(key: str, size: int) -> Contest:
 def _race(
     store: Store, contest: Contest, pool: ThreadPoolExecutor, sleep: Callable[[float], None]
 ) -> None:
-    """All creators at once; again while the key's fate is unknown to everybody.
+    """Let all creators create at once, and repeat while no reply decides whether the key exists.
 
     Raises:
-        CommitRejectedError: it was refused to all, or nobody got an answer 5 times.
+        CommitRejectedError: the store refused all creates, or gave no answer 5 times.
     """
 
     def once() -> PutReply:
@@ -200,4 +201,4 @@ def _remove(store: Store, key: str) -> None:
     try:
         store.delete(key)
     except StoreError as error:
-        _log.warning("the probe %s stays: %s", key, error)
+        _log.warning("could not delete the probe object %s: %s", key, error)

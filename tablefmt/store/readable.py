@@ -1,8 +1,8 @@
-"""Stores as one fsspec file system that reads: for engines that have no client of their own.
+"""Read-only fsspec file system over stores, for engines that have no client of their own.
 
-An address is tablefmt://N/LENGTH/KEY; N stands for a store of this process, so no address holds a
-secret. How long an object is the log says, and what was fetched of its end to check it is kept: to
-open it asks the store for nothing.
+An address is tablefmt://N/LENGTH/KEY. N is the number of a store in this process, so no address
+holds a secret. The log gives the length of an object. Footer bytes that were fetched to check an
+object are kept, so opening it sends no request.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from tablefmt.store.protocol import Store
 SCHEME = "tablefmt"
 
 END_BYTES = 64 << 10
-"""Asked for at once where an object's end is not known any more: its footer, as a rule."""
+"""Last bytes to fetch of an object whose footer is not cached. They usually hold the
+footer.
+"""
 
 KEPT_BYTES = 32 << 20
-"""Of ends, those asked for last."""
+"""Limit of the footer cache in bytes. The least recently used are dropped first."""
 
 _stores: dict[int, Store] = {}
 _numbers = itertools.count(1)
@@ -35,7 +37,7 @@ _lock = threading.Lock()
 
 
 def base_of(store: Store) -> str:
-    """What the addresses of a store's objects begin with, in this process."""
+    """Return the prefix of the addresses of a store's objects in this process."""
     with _lock:
         for number, known in _stores.items():
             if known is store or known.__reduce__() == store.__reduce__():
@@ -46,12 +48,12 @@ def base_of(store: Store) -> str:
 
 
 def address_of(base: str, key: str, size: int) -> str:
-    """Of an object of that many bytes."""
+    """Return the address of an object of `size` bytes."""
     return f"{base}{size}/{key}"
 
 
 def keep_end(address: str, body: bytes) -> None:
-    """Keep the last bytes of an object, or all of it: it never changes."""
+    """Keep the last bytes of an object, or all of it. Objects never change."""
     global _kept
     plain = _plain(address)
     with _lock:
@@ -73,7 +75,7 @@ def _plain(address: str) -> str:
 
 
 class StoreFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Objects of the stores that `base_of` was asked for. A file is read by ranges."""
+    """Objects of the stores that were passed to `base_of`. Files are read by ranges."""
 
     protocol = SCHEME
     cachable = False
@@ -83,36 +85,38 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]
         return _plain(path)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Name, size and type, by the address."""
+        """Return name, size and type, all from the address."""
         plain = _plain(path)
         return {"name": plain, "size": _found(plain)[2], "type": "file"}
 
     def modified(self, path: str) -> datetime:
-        """Objects never change."""
+        """Return a constant: objects never change."""
         return datetime(2000, 1, 1, tzinfo=timezone.utc)
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        """The one object: an address is no pattern."""
+        """Return the one object: an address is not a pattern."""
         return [self._strip_protocol(path)]
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
         if mode != "rb":
-            raise NotImplementedError("data files are read, and nothing else")
+            raise NotImplementedError("this file system is read-only")
         return _ObjectReader(_plain(path))
 
 
 def _found(plain: str) -> tuple[Store, str, int]:
-    """The store, the key and the length of an address."""
+    """Return the store, the key and the length of an address."""
     number, _, rest = plain.partition("/")
     size, _, key = rest.partition("/")
     store = _stores.get(int(number)) if number.isdecimal() else None
     if store is None or not size.isdecimal():
-        raise StoreError(f"{SCHEME}://{plain} was an address in another process. Attach again.")
+        raise StoreError(
+            f"{SCHEME}://{plain} is an address of another process. Attach the table again."
+        )
     return store, key, int(size)
 
 
 class _ObjectReader(io.RawIOBase):
-    """One object, by ranges; its end is kept."""
+    """Reader of one object by ranges, with its footer bytes cached."""
 
     def __init__(self, plain: str) -> None:
         self._plain = plain
@@ -121,7 +125,7 @@ class _ObjectReader(io.RawIOBase):
         self._end = _end_of(plain)
 
     def readinto(self, buffer: Any) -> int:
-        """As of any file."""
+        """Read into `buffer`, and return the number of bytes."""
         stop = min(self.size, self._at + len(buffer))
         if stop <= self._at:
             return 0
@@ -139,19 +143,19 @@ class _ObjectReader(io.RawIOBase):
         return len(body)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of any file."""
+        """Move to a position, and return it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
         self._at = base + offset
         return self._at
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True

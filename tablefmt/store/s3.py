@@ -1,7 +1,7 @@
-"""A prefix of an S3 bucket, through s3fs.
+"""Store in a prefix of an S3 bucket, through s3fs.
 
-s3fs's own create modes are not used: an empty create overwrites there, and parameters that the
-installed botocore does not know are dropped in silence, the condition among them.
+s3fs's own create modes are not used. Its create of an empty object overwrites. It also silently
+drops parameters that the installed botocore does not know, the create condition among them.
 
 Spec: STO-1 .. STO-11 (spec/store.md).
 """
@@ -60,7 +60,7 @@ _Result = TypeVar("_Result")
 _PARALLEL_GETS = 64
 _PARALLEL_DELETES = 8
 _DELETED_AT_ONCE = 1000
-"""As many as one request may name."""
+"""Most keys that one request may name."""
 _BODY_ATTEMPTS = 3
 _OUTPUT_BLOCK_BYTES = 16 << 20
 _KINDS = {
@@ -77,7 +77,7 @@ _KINDS = {
 class S3Store:
     """Objects below `s3://bucket/prefix`. `options` are those of s3fs.S3FileSystem.
 
-    Without options, botocore's environment counts: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
+    Without options, botocore's environment applies: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class S3Store:
     ) -> None:
         if s3fs is None:
             raise UnsupportedFeatureError(
-                "tables on S3 need s3fs, which is not installed: pip install 'tablefmt[s3]'",
+                "tables on S3 need s3fs, which is not installed. Run: pip install 'tablefmt[s3]'",
                 features=["extra:s3"],
             )
         self._bucket = bucket
@@ -105,7 +105,8 @@ class S3Store:
         self.tally = Tally()
         self._opened: tuple[int, Any] | None = None
         self._server_time: tuple[int, float] | None = None
-        """What the server's clock said, and what ours that never jumps said then."""
+        """The server's clock in µs, and this machine's steady clock in seconds, at the same moment.
+        """
 
     def __repr__(self) -> str:
         return f"S3Store({self.uri!r})"
@@ -116,16 +117,16 @@ class S3Store:
 
     @property
     def _files(self) -> Any:
-        """The file system of this process: clients do not survive a fork."""
+        """The file system of this process. Clients do not survive a fork."""
         opened = self._opened
         if opened is None or opened[0] != os.getpid():
             try:
                 files = shared_files(self._options)
             except (TypeError, ValueError, KeyError) as error:
                 raise StoreError(
-                    f"s3fs refuses the storage options ({type(error).__name__}); check them."
+                    f"s3fs refuses the storage options ({type(error).__name__}). Check them."
                 ) from None
-            # Two threads may both come here; they were given the same.
+            # Two threads may both get here. Both received the same file system.
             opened = self._opened = (os.getpid(), files)
         return opened[1]
 
@@ -135,7 +136,7 @@ class S3Store:
     # Requests
 
     def _run(self, verb: str, key: str, work: Callable[[], Any]) -> Any:
-        """Run a coroutine on s3fs's loop; failures leave as errors of this room."""
+        """Run a coroutine on s3fs's loop, and convert its failures to errors of this package."""
         try:
             return sync(self._files.loop, work)
         except (StoreError, KeyNotFoundError):
@@ -166,7 +167,7 @@ class S3Store:
     # Writing
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """PUT with If-None-Match: *, whatever the length."""
+        """Create with PUT and If-None-Match: *, for any length."""
         self.tally.add(Request.PUT)
         name = self._key(key)
         try:
@@ -183,15 +184,15 @@ class S3Store:
         self._note_date(date_of(await self._files.create(self._bucket, name, body)))
 
     def put(self, key: str, body: bytes) -> None:
-        """One unconditional PUT."""
+        """Write with one unconditional PUT."""
         name = self._key(key)
         self._run("write", key, lambda: self._call("put_object", Key=name, Body=bytes(body)))
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """One PUT for up to 16 MB, else a multipart upload that is aborted if the block raises.
+        """Open a stream: one PUT for up to 16 MB, else a multipart upload.
 
-        The tally counts it as one.
+        The upload is aborted if the block raises. The tally counts one request.
         """
         self.tally.add(Request.PUT)
         files, name = self._files, f"{self._bucket}/{self._key(key)}"
@@ -200,7 +201,9 @@ class S3Store:
         def problem(error: Exception) -> Exception:
             failure = self._error("write", key, failure_of(error))
             if isinstance(failure, KeyNotFoundError):
-                return StoreError(f"the upload of {key!r} is gone. Write it again.")
+                return StoreError(
+                    f"the upload of {key!r} no longer exists. Write the object again."
+                )
             return failure
 
         stream = Upload(upload, problem)
@@ -212,7 +215,7 @@ class S3Store:
             raise
 
     def delete(self, key: str) -> None:
-        """One DELETE; S3 does not say whether there was anything."""
+        """Send one DELETE. S3 does not report whether the object existed."""
         name = self._key(key)
         try:
             self._run("delete", key, lambda: self._call("delete_object", Key=name))
@@ -220,7 +223,7 @@ class S3Store:
             return
 
     def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """DeleteObjects, 1,000 keys a request, some requests side by side."""
+        """Delete with DeleteObjects, 1,000 keys a request, several requests in parallel."""
         names = [self._key(key) for key in keys]
         groups = [
             names[at : at + _DELETED_AT_ONCE] for at in range(0, len(names), _DELETED_AT_ONCE)
@@ -246,22 +249,22 @@ class S3Store:
         return list(await asyncio.gather(*map(one, groups)))
 
     def remove_empty(self, folder: str) -> None:
-        """There are no directories."""
+        """Do nothing: S3 has no directories."""
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Nothing to do: an object that can be seen is durable."""
+        """Check the keys. A visible object is already durable."""
         for key in keys:
             check_key(key)
 
     # Reading
 
     def get(self, key: str) -> bytes:
-        """One GET, with no HEAD before it."""
+        """Send one GET, without a HEAD before it."""
         name = self._key(key)
         return cast(bytes, self._run("read", key, lambda: self._fetch(name, most_of(key))))
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """GETs side by side, 64 at a time."""
+        """Send GETs in parallel, 64 at a time."""
         names = [self._key(key) for key in keys]
         if not names:
             return []
@@ -270,11 +273,11 @@ class S3Store:
         return cast("list[bytes | None]", self._run("read", shown, lambda: self._fetch_all(whole)))
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
-        """Ranged GETs side by side, as `get_many`."""
+        """Send ranged GETs in parallel, as `get_many` does."""
         parts: list[tuple[str, int, str | None]] = []
         for key, start, length in ranges:
             check_range(start, length)
-            # There is no range of nothing.
+            # HTTP has no empty range.
             most = max(length, 1)
             parts.append((self._key(key), most, f"bytes={start}-{start + most - 1}"))
         if not parts:
@@ -288,7 +291,7 @@ class S3Store:
         ]
 
     async def _fetch_all(self, names: Sequence[tuple[str, int, str | None]]) -> list[bytes | None]:
-        """Whole objects, or ranges of them, each with the most bytes; None where there is none."""
+        """Fetch (key, most bytes, range or None) in parallel; None where an object is absent."""
         gate = asyncio.Semaphore(_PARALLEL_GETS)
 
         async def one(name: str, most: int, span: str | None) -> bytes | None:
@@ -307,7 +310,10 @@ class S3Store:
         return list(await asyncio.gather(*(one(*each) for each in names)))
 
     async def _fetch(self, name: str, most: int, span: str | None = None) -> bytes:
-        """One GET, of so many bytes at most: of no byte, where the header says more (STO-24)."""
+        """Send one GET for at most `most` bytes.
+
+        Read no byte if the header reports more (STO-24).
+        """
         parameters = {} if span is None else {"Range": span}
         for attempt in range(1, _BODY_ATTEMPTS + 1):
             response = await self._call("get_object", Key=name, **parameters)
@@ -315,20 +321,21 @@ class S3Store:
                 async with response["Body"]:
                     whole = await body_of(response, most)
             except Exception:
-                # The SDK retries until the headers are there; a body cut short is ours to retry.
+                # The SDK retries until the headers arrive. A body that breaks off must be retried
+                # here.
                 if attempt == _BODY_ATTEMPTS:
                     raise
                 continue
             if span is not None and isinstance(whole, TooLong):
                 raise StoreError(
-                    f"{self.uri} answered {whole.length} bytes where {most} were asked for. "
-                    "Use a store that knows ranges."
+                    f"{self.uri} answered {whole.length} bytes to a request for {most} bytes. "
+                    "Use a store that supports range requests."
                 )
             return whole
         raise AssertionError("unreachable")
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """One ranged GET. A range of nothing still asks whether the object is there."""
+        """Send one ranged GET. An empty range still checks that the object exists."""
         check_range(start, length)
         if length == 0:
             self.size(key)
@@ -347,13 +354,13 @@ class S3Store:
         return cast(bytes, self._run("read", key, fetch))
 
     def size(self, key: str) -> int:
-        """One HEAD."""
+        """Send one HEAD."""
         name = self._key(key)
         answer = self._run("read", key, lambda: self._call("head_object", Key=name))
         return int(answer["ContentLength"])
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """Lazy: a page of 1,000 keys is fetched when its first key is due."""
+        """List lazily: a page of 1,000 keys is fetched when its first key is due."""
         parameters: dict[str, Any] = {"Prefix": self._start + check_prefix(prefix)}
         if after:
             parameters["StartAfter"] = self._start + start_after(after)
@@ -365,7 +372,7 @@ class S3Store:
                 "list", prefix or ".", lambda: self._call("list_objects_v2", **parameters)
             )
             for item in page.get("Contents", ()):
-                # One that the store gives no time is young (RET-4).
+                # An object without a time counts as young (RET-4).
                 when = item.get("LastModified")
                 modified_us = 0 if when is None else int(when.timestamp() * 1_000_000)
                 yield StoredObject(item["Key"][len(self._start) :], int(item["Size"]), modified_us)
@@ -374,13 +381,14 @@ class S3Store:
             parameters["ContinuationToken"] = page["NextContinuationToken"]
 
     def access(self) -> S3Access:
-        """What these objects are reached with, for an engine that opens them by itself."""
+        """Return how to reach these objects, for an engine that opens them by itself."""
         options = apply_config(s3fs.S3FileSystem, dict(self._options))
         return s3_access(options)
 
     def with_credentials(self) -> S3Store:
-        """Return this store with what only this machine's environment says among its options: for
-        a process elsewhere. Roles that a machine asks for are left to that process.
+        """Return this store with options that do not depend on this machine's environment.
+
+        A process on another machine can use it. Machine roles are left to that process.
         """
         options = resolved_options(apply_config(s3fs.S3FileSystem, dict(self._options)))
         carried = _reopen(self._bucket, self._start.rstrip("/"), options, self.unsafe_single_writer)
@@ -389,7 +397,10 @@ class S3Store:
         return carried
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Give up an unfinished multipart upload, by its id; one that is gone is fine."""
+        """Abort an unfinished multipart upload by its id.
+
+        An upload that no longer exists is fine.
+        """
         name = self._key(key)
 
         def abort() -> Any:
@@ -401,42 +412,45 @@ class S3Store:
             return
 
     def delete_folder_marker(self, folder: str) -> None:
-        """Remove the empty object `folder/` that Hadoop leaves; it is no key, and never listed."""
+        """Remove the empty object `folder/` that Hadoop leaves.
+
+        It is not a key and never listed.
+        """
         name = f"{self._key(folder.rstrip('/'))}/"
         self._run("delete", folder, lambda: self._call("delete_object", Key=name))
 
     @property
     def remote(self) -> bool:
-        """True."""
+        """True: every request is a network round trip."""
         return True
 
     @property
     def has_folders(self) -> bool:
-        """False."""
+        """False: S3 has no directories."""
         return False
 
     def open_file(self, key: str) -> pa.NativeFile | None:
-        """None: there are objects here."""
+        """Return None: S3 has objects, not files."""
         return None
 
     def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
-        """Among the processes of this machine and user; nobody else is waited for."""
+        """Wait for other processes of this machine and user only."""
         return neighbours_turn(self.identity, seconds)
 
     def server_time_us(self) -> int | None:
-        """The Date header of the latest answer, to the second, and the time gone since."""
+        """Return the latest Date header, to the second, plus the time since."""
         if self._server_time is None:
             return None
         micros, then = self._server_time
         return micros + int((elapsed() - then) * 1_000_000)
 
     def clock_us(self) -> int:
-        """Return the store's clock; before its first answer this machine's."""
+        """Return the store's clock, or this machine's before the store's first answer."""
         return self.server_time_us() or wall_us()
 
 
 def _endpoint(options: Mapping[str, Any]) -> str:
-    """Where requests go, as far as options and environment say; "" is AWS itself."""
+    """Return the endpoint that options and environment set; "" is AWS itself."""
     chosen = options.get("endpoint_url") or (options.get("client_kwargs") or {}).get("endpoint_url")
     environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     return str(chosen or environment or "").rstrip("/")

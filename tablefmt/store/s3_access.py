@@ -1,4 +1,4 @@
-"""What a bucket is reached with, in no library's words: for an engine that opens it by itself."""
+"""Access settings of a bucket, independent of any library, for engines that open it themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_EFFECT = frozenset(
     | {"max_concurrency", "fixed_upload_size", "skip_instance_cache", "use_listings_cache"}
     | {"listings_expiry_time", "max_paths"}
 )
-"""Options of s3fs that say how it goes about its requests, not which ones get an answer."""
+"""Options of s3fs that tune its requests but do not decide whether they succeed."""
 
 _CONFIG_NO_EFFECT = frozenset(
     {"retries", "connect_timeout", "read_timeout", "max_pool_connections", "tcp_keepalive"}
@@ -33,15 +33,15 @@ _CLIENT_KEYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """Storage options and environment, resolved as s3fs would. No repr holds a secret."""
+    """Storage options and environment, resolved as s3fs resolves them. No repr holds a secret."""
 
     endpoint: str = ""
-    """URL; "" is AWS itself."""
+    """Endpoint URL; "" is AWS itself."""
     region: str = ""
     path_style: bool = False
     requester_pays: bool = False
     credentials: Credentials = "ambient"
-    """keys: `key`, `secret` and perhaps `token`; ambient: whatever the machine itself is given."""
+    """keys: `key`, `secret` and perhaps `token`. ambient: the credentials of the machine itself."""
     key: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -52,8 +52,8 @@ class S3Access:
 def s3_access(options: Mapping[str, Any]) -> S3Access:
     """Resolve storage options of s3fs, `AWS_*` and the profiles of `~/.aws`. Makes no request.
 
-    Keys of a profile that expire are those of this moment. Machine roles are left to whoever uses
-    the answer: `ambient`.
+    Expiring keys of a profile are the keys valid now. Machine roles stay with the engine:
+    `ambient`.
     """
     given, config, unknown = _flat(options)
     session = _session(given.get("profile"))
@@ -75,10 +75,10 @@ def s3_access(options: Mapping[str, Any]) -> S3Access:
 
 
 def resolved_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of s3fs that another process understands as this one does, whatever its
-    environment and its `~/.aws` say. Makes no request.
+    """Return s3fs options that do not depend on this machine's environment or `~/.aws`.
 
-    Keys that expire are those of this moment. `ambient` and web identities stay unresolved.
+    Makes no request. Expiring keys are the keys valid now. `ambient` and web identities stay
+    unresolved.
     """
     given, config, _ = _flat(options)
     session = _session(given.get("profile"))
@@ -97,7 +97,7 @@ def resolved_options(options: Mapping[str, Any]) -> dict[str, Any]:
         resolved["config_kwargs"] = {**config, "s3": s3}
     kind, key, secret, token = _credentials(given, session)
     if kind == "keys":
-        # They are the profile's, and workers need not have it.
+        # The keys come from a profile that workers may not have.
         for name in ("profile", "username", "password"):
             resolved.pop(name, None)
         resolved |= {"key": key, "secret": secret, "token": token or None}
@@ -105,7 +105,9 @@ def resolved_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Options by s3fs's own names, botocore's configuration, and what is neither."""
+    """Return options by s3fs's own names, botocore's configuration, and the names of unknown
+    options.
+    """
     given: dict[str, Any] = {}
     unknown = []
     known = {"key", "secret", "token", "endpoint_url", "anon", "requester_pays", "profile"}
@@ -116,7 +118,7 @@ def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], l
         if name in known:
             given[name] = value
         elif name == "use_ssl":
-            # An endpoint's own scheme says whether it is encrypted.
+            # The endpoint's scheme decides whether the connection is encrypted.
             if not value and not options.get("endpoint_url"):
                 unknown.append(name)
         elif value:
@@ -140,7 +142,7 @@ def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], l
 
 
 def _session(profile: str | None) -> Any:
-    # Half of s3fs's cost; nobody but S3 needs it.
+    # This import is half of s3fs's cost, and only S3 needs it.
     import botocore.session
 
     return botocore.session.Session(profile=profile)
@@ -178,7 +180,7 @@ def _credentials(given: Mapping[str, Any], session: Any) -> tuple[Credentials, s
     if given.get("key") and given.get("secret"):
         return "keys", str(given["key"]), str(given["secret"]), str(given.get("token") or "")
     chain = session.get_component("credential_provider")
-    # They ask the network; who runs on such a machine can ask by itself.
+    # These providers send requests. A process on a machine with a role can ask by itself.
     for machine in ("iam-role", "container-role"):
         chain.remove(machine)
     credentials = chain.load_credentials()

@@ -1,4 +1,4 @@
-"""The clients of S3 that stores share: s3fs's, one for each set of options and environment.
+"""S3 clients that stores share: one s3fs file system for each set of options and environment.
 
 Spec: STO-11, STO-20 (spec/store.md).
 """
@@ -23,11 +23,11 @@ from tablefmt.errors import StoreError
 from tablefmt.store.s3_replies import Failure, RequestFailedError, failure_of
 
 ASK_FROM_BYTES = 1 << 20
-"""Bodies of this length and more are sent after the server's word that it wants them (STO-20)."""
+"""Bodies of this length or more wait for the server's `100 Continue` (STO-20)."""
 
 _CONFIG = {
     "max_pool_connections": 64,
-    # botocore writes its own anew for every request, a tenth of what one costs.
+    # botocore rebuilds its user agent for every request, a tenth of the request's cost.
     "user_agent": "tablefmt",
 }
 _MOST_KEPT = 16
@@ -39,16 +39,16 @@ _LOCK = threading.Lock()
 
 
 class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs, but a small body is sent at once. Made by `shared_files`."""
+    """s3fs that sends small bodies at once. Created by `shared_files`."""
 
-    cachable = False  # by its arguments alone: it would keep the identity of an older environment
+    cachable = False  # s3fs caches by arguments alone, and would keep an old identity
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._hurried: WeakSet[Any] = WeakSet()
 
     async def get_s3(self, bucket: str | None = None) -> Any:
-        """The client for `bucket`; every request of s3fs asks for it here."""
+        """Return the client for `bucket`. Every request of s3fs gets its client here."""
         client = await super().get_s3(bucket)
         if client not in self._hurried:
             client.meta.events.register_last("before-call.s3", _send_at_once)
@@ -56,17 +56,18 @@ class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
         return client
 
     async def call(self, method: str, **parameters: Any) -> Any:
-        """One request of the client's, with s3fs's own retries and parameters."""
+        """Send one request through the client, with s3fs's own retries and parameters."""
         return await self._call_s3(method, **parameters)
 
     async def create(self, bucket: str, name: str, body: bytes) -> Any:
-        """PUT with If-None-Match: *, straight to the client; its answer.
+        """Send PUT with If-None-Match: * straight through the client, and return its answer.
 
-        s3fs would drop a condition unknown to botocore, and re-send without counting, so that a
-        last answer of 403 could hide an earlier success.
+        s3fs would drop a condition that botocore does not know. It would also re-send without
+        counting, so a final 403 could hide an earlier success.
 
         Raises:
-            RequestFailedError: whatever went wrong, and whether it was sent more than once.
+            RequestFailedError: the request failed; its failure says whether it was sent more than
+                once.
         """
         try:
             await self.set_session()
@@ -77,7 +78,7 @@ class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
             failure = Failure(0, type(error).__name__, resent=False, never_sent=True)
             raise RequestFailedError(failure) from error
         parameters["IfNoneMatch"] = "*"
-        # aiohttp sends a PUT again when a connection drops, unseen by the SDK that counts.
+        # aiohttp sends a PUT again when a connection drops, and the SDK does not count that.
         for session in await _http_sessions(client):
             session._retry_connection = False
         try:
@@ -91,16 +92,16 @@ class S3Files(s3fs.S3FileSystem):  # type: ignore[misc]
 
 
 def shared_files(options: Mapping[str, Any]) -> S3Files:
-    """The file system for these options in the environment of now.
+    """Return the file system for these options in the current environment.
 
-    The same one as before if neither differs; the 16 latest are kept. A forked process starts
-    with none, since clients do not survive a fork.
+    The result is cached by both; the 16 most recent are kept. A forked process starts with an empty
+    cache, because clients do not survive a fork.
 
     Raises:
         TypeError, ValueError, KeyError: s3fs refuses the options.
     """
     arguments = apply_config(s3fs.S3FileSystem, dict(options))
-    # Arrow coalesces its reads; s3fs's read-ahead would fetch 50 MB for each.
+    # Arrow coalesces its reads. s3fs's read-ahead would fetch 50 MB for each.
     arguments.setdefault("default_cache_type", "none")
     arguments["use_listings_cache"] = False
     arguments["config_kwargs"] = {**_CONFIG, **(arguments.get("config_kwargs") or {})}
@@ -124,13 +125,13 @@ def check_options(options: Mapping[str, Any]) -> None:
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise StoreError(
-            f"the storage options {names} mean nothing for S3. Use those of s3fs: key, secret, "
+            f"unknown storage options {names} for S3. Use those of s3fs: key, secret, "
             "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
         )
 
 
 def _surroundings() -> list[tuple[str, str]]:
-    """What botocore takes from the environment."""
+    """Return the environment variables that botocore reads."""
     return sorted(
         (name, value)
         for name, value in os.environ.items()
@@ -155,7 +156,7 @@ os.register_at_fork(after_in_child=_start_anew)
 
 
 async def _http_sessions(client: Any) -> list[Any]:
-    """The aiohttp sessions of a client, the direct one made if there is none; [] if unknown."""
+    """Return the aiohttp sessions of a client, created if there is none; [] if they are unknown."""
     try:
         http = client._endpoint.http_session
         if not http._sessions:

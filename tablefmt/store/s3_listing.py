@@ -1,8 +1,8 @@
-"""Keys in the order of their bytes, from servers that list by the units of UTF-16. Pure.
+"""Listings in byte order, from servers that list in the order of UTF-16 units. Pure.
 
-Two orders of keys are met: by bytes of UTF-8, as S3 does it, and by units of UTF-16, as servers
-written in Java do it. They differ for characters from U+E000 on and nowhere else: UTF-16 spells
-those beyond U+FFFF with units below U+E000.
+S3 lists keys by UTF-8 bytes; servers written in Java list by UTF-16 units. The two orders differ
+only for characters from U+E000 on, because UTF-16 writes characters beyond U+FFFF with units below
+U+E000.
 
 Spec: STO-9 (spec/store.md).
 """
@@ -16,11 +16,11 @@ from tablefmt.store.protocol import StoredObject
 
 _FIRST_DOUBTFUL = "\ud800"
 _FIRST_DOUBTFUL_BYTE = 0xEE
-"""U+E000 begins with it in UTF-8, and every later character with it or a greater one."""
+"""First UTF-8 byte of U+E000. Every later character begins with this byte or a greater one."""
 
 
 def start_after(after: str) -> str:
-    """What to ask a server to start after, so that no key greater than `after` is left out."""
+    """Return a `StartAfter` value that misses no key greater than `after` in either order."""
     doubtful = (place for place, character in enumerate(after) if character >= _FIRST_DOUBTFUL)
     return after[: next(doubtful, len(after))]
 
@@ -28,18 +28,18 @@ def start_after(after: str) -> str:
 def in_order(
     objects: Iterable[StoredObject], after: str | None, uri: str
 ) -> Iterator[StoredObject]:
-    """The objects whose key is greater than `after`, ascending by bytes, each once.
+    """Yield the objects whose key is greater than `after`, ascending by bytes, each once.
 
-    Lazy up to the first key whose place depends on the server's order; the rest is collected.
+    Lazy up to the first key whose place depends on the server's order. The rest is collected.
 
     Raises:
-        StoreError: the server's order is neither of the two.
+        StoreError: the server uses neither of the two orders.
     """
     floor = last = b"" if after is None else after.encode("utf-8", "surrogatepass")
     rest: list[tuple[bytes, StoredObject]] = []
     for one in objects:
         encoded = one.key.encode("utf-8")
-        # Some servers repeat a key, or start where they like; folder markers are no objects.
+        # Some servers repeat a key or start too early. Folder markers are not objects.
         if encoded <= floor or encoded == last or one.key.endswith("/"):
             continue
         if rest or max(encoded) >= _FIRST_DOUBTFUL_BYTE:
@@ -47,8 +47,8 @@ def in_order(
             continue
         if encoded < last:
             raise StoreError(
-                f"the store at {uri} lists {one.key!r} after {last.decode()!r}: its order is not "
-                "that of the keys, so that keys would be missed. Use another store."
+                f"the store at {uri} lists {one.key!r} after {last.decode()!r}. This is not the "
+                "order of the keys, and keys would be missed. Use another store."
             )
         last = encoded
         yield one

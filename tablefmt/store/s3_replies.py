@@ -1,4 +1,4 @@
-"""What an S3 answer means. Decided by HTTP status and error code, never by a message's text.
+"""Meaning of S3 answers, by HTTP status and error code, never by a message's text.
 
 Spec: STO-4 .. STO-6 and the table of spec/store.md.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from tablefmt.store.lengths import TooLong
 from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused
 
-# Raised before anything is sent.
+# Errors that are raised before anything is sent.
 _NEVER_SENT = {
     "NoCredentialsError": "no credentials were found; set AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY, or pass key and secret as storage options",
@@ -31,13 +31,13 @@ _WRONG_CREDENTIALS = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
 )
 _WRONG_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"})
-# An answer came, and what it brought cannot be taken for the object.
+# Errors of an answer that arrived but cannot be used as the object.
 _BAD_ANSWER = {
-    "FlexibleChecksumError": "the bytes that came do not have the checksum that came with them: "
-    "they were changed on the way, or the store sends the checksum of the whole object with a part "
-    "of it. Try again; if it stays so, set the storage option "
+    "FlexibleChecksumError": "the bytes do not match the checksum in the answer: they changed on "
+    "the way, or the store sends the checksum of the whole object with a range. Try again. If it "
+    "persists, set the storage option "
     "config_kwargs.response_checksum_validation=when_required, or use another store",
-    "ResponseParserError": "the answer is not one of S3's; check the endpoint",
+    "ResponseParserError": "the answer is not an S3 answer; check the endpoint",
 }
 _MAX_CODE_CHARACTERS = 60
 
@@ -48,9 +48,9 @@ class Failure:
 
     Attributes:
         status: HTTP status; 0 if no answer came.
-        code: The error code in the answer's body; the exception's class if no answer came.
+        code: error code in the answer's body; the exception's class if no answer came.
         resent: True if the SDK sent the request more than once.
-        never_sent: True if it failed before the first byte went out.
+        never_sent: True if it failed before the first byte was sent.
     """
 
     status: int
@@ -61,7 +61,7 @@ class Failure:
 
 
 class RequestFailedError(Exception):
-    """Carries a failure that was read already."""
+    """Exception with a failure that is already decoded."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.code)
@@ -69,7 +69,7 @@ class RequestFailedError(Exception):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Read the answer off an exception of s3fs or botocore, or off its cause."""
+    """Decode the failure from an exception of s3fs or botocore, or from its cause."""
     if isinstance(error, RequestFailedError):
         return error.failure
     link: BaseException | None = error
@@ -95,7 +95,7 @@ def _answered(response: Mapping[str, Any]) -> Failure:
 
 
 def date_of(response: Mapping[str, Any]) -> str | None:
-    """The Date header of an answer."""
+    """Return the Date header of an answer."""
     headers = response.get("ResponseMetadata", {}).get("HTTPHeaders") or {}
     return headers.get("date")
 
@@ -113,7 +113,7 @@ async def body_of(answer: Mapping[str, Any], most: int) -> bytes:
 
 
 def date_to_us(date: str | None) -> int | None:
-    """Microseconds since 1970 of an HTTP date; None if it cannot be read."""
+    """Return microseconds since 1970 for an HTTP date; None if it cannot be parsed."""
     if not date:
         return None
     try:
@@ -123,13 +123,13 @@ def date_to_us(date: str | None) -> int | None:
 
 
 def put_reply(failure: Failure, bucket: str) -> PutReply:
-    """The reply of a conditional create that did not end in 2xx. Pure."""
+    """Return the reply for a conditional create that did not end in 2xx. Pure."""
     reason = explain(failure, bucket)
     if failure.never_sent:
         return Refused(reason)
     if failure.status == 412:
         return Exists()
-    # A plain no to the last attempt says nothing of the earlier ones that the SDK sent.
+    # A refusal of the last attempt proves nothing about earlier attempts of the SDK.
     if _is_final(failure) and not failure.resent:
         return Refused(reason)
     return NoAnswer(reason)
@@ -144,17 +144,17 @@ def _is_final(failure: Failure) -> bool:
 
 
 def is_retryable(failure: Failure) -> bool:
-    """Whether the same request may succeed later without anybody mending anything."""
+    """Return whether the same request may succeed later without any change."""
     if failure.never_sent or failure.code in _BAD_ANSWER:
         return False
     return not _is_final(failure)
 
 
 def explain(failure: Failure, bucket: str) -> str:
-    """One clause: what went wrong, and what to do. Holds no secret."""
+    """Return one clause: the problem, and the remedy. It holds no secret."""
     if failure.never_sent:
         return _NEVER_SENT.get(
-            failure.code, f"the request could not be made ({failure.code}); check the options"
+            failure.code, f"the request could not be sent ({failure.code}); check the options"
         )
     status, code = failure.status, failure.code
     if code in _BAD_ANSWER:
@@ -170,18 +170,24 @@ def explain(failure: Failure, bucket: str) -> str:
         return f"the credentials have expired; renew them ({shown})"
     if code in _WRONG_CLOCK:
         return (
-            "this machine's clock and the store's are too far apart for a signature to be taken; "
-            f"set the clock ({shown})"
+            "this machine's clock and the store's differ too much for a valid signature; "
+            f"set this machine's clock ({shown})"
         )
     if status == 403:
         return (
-            "access is denied; grant it to these credentials (without the right to list, S3 says "
-            f"this of absent objects too) ({shown})"
+            "access is denied; grant it to these credentials (without the right to list, S3 "
+            "answers "
+            f"the same for absent objects) ({shown})"
         )
     if 300 <= status < 400:
-        return f"the bucket {bucket!r} is at another region or endpoint; name it ({shown})"
+        return (
+            f"the bucket {bucket!r} is in another region or at another endpoint; set it ({shown})"
+        )
     if status == 501:
-        return f"the store does not know this request; use one with conditional writes ({shown})"
+        return (
+            f"the store does not support this request; use a store with conditional writes "
+            f"({shown})"
+        )
     if status in (429, 503):
         return f"the store asks to slow down ({shown}); try again later"
     if status == 409:

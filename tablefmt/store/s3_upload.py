@@ -1,4 +1,4 @@
-"""An object that is written piece by piece and appears whole, or not at all."""
+"""Upload of an object in parts, so that it appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ _Result = TypeVar("_Result")
 
 
 class Upload(io.RawIOBase):
-    """What a writer sees of an upload: its close() decides nothing, the block's end does."""
+    """Writer's view of an upload. Its close() does nothing; the end of the block finishes the
+    upload.
+    """
 
     def __init__(self, upload: Any, problem: Callable[[Exception], Exception]) -> None:
         self._upload = upload
         self._problem = problem
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Bytes given so far."""
+        """Return the bytes written so far."""
         return int(self._upload.tell())
 
     def write(self, body: Any) -> int:
-        """Take bytes in; they are sent a part at a time."""
+        """Accept bytes, and send them one part at a time."""
         data = bytes(body)
         self._guard(lambda: self._upload.write(data))
         return len(data)
 
     def finish(self) -> None:
-        """Send what is left and make the object appear."""
+        """Send the remaining bytes, and make the object visible."""
         self._guard(self._upload.close)
 
     def abort(self) -> None:
-        """Leave nothing. A failed abort leaves parts that the bucket's life cycle removes."""
+        """Abort the upload. If that fails, the bucket's lifecycle rule removes the parts."""
         try:
             self._upload.discard()
         except Exception:
             pass
-        # fsspec sends what is left of an unclosed file when it is collected.
+        # fsspec sends the rest of an unclosed file when the garbage collector frees it.
         self._upload.closed = True
 
     def _guard(self, work: Callable[[], _Result]) -> _Result:

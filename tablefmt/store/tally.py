@@ -1,4 +1,4 @@
-"""How many requests a store was asked, by kind. Counts what goes through the store's own verbs."""
+"""Request counts of a store, by kind. They cover requests through the store's own methods."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Request(str, Enum):
 
     PUT = "Put"
     GET = "Get"
-    """Of an object, a part of it, or its length."""
+    """Read of an object, of a range of it, or of its length."""
     LIST = "List"
     DELETE = "Delete"
 
 
 class Tally:
-    """Running sums of one store. Safe between threads.
+    """Running request counts of one store. Thread-safe.
 
-    What Arrow or Spark read by themselves is not among them.
+    Reads that Arrow or Spark do by themselves are not counted.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class Tally:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """A lock that nobody holds."""
+        """Replace the lock with a free one."""
         self._lock = threading.Lock()
 
     def add(self, kind: Request, count: int = 1) -> None:
-        """Count requests."""
+        """Add `count` requests."""
         with self._lock:
             self._sums[kind] += count
 
     def sums(self) -> dict[Request, int]:
-        """All there were since the store was opened."""
+        """Return the counts since the store was opened."""
         with self._lock:
             return dict(self._sums)

@@ -1,4 +1,4 @@
-"""Storage options written as text: on a command line, and as options of Spark. One rule for both.
+"""Storage options as text, for the command line and for Spark options alike.
 
 Spec: STO-11 (spec/store.md).
 """
@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError
 
 _WHOLE = re.compile(r"[0-9]+")
 _SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORECASE)
@@ -17,27 +17,33 @@ _WORDS = {"true": True, "false": False}
 
 
 def add_text_option(options: dict[str, Any], path: str, value: Any) -> None:
-    """Put one option into nested `options`: `client_kwargs.region_name` goes into `client_kwargs`.
+    """Add one option to nested `options`: `client_kwargs.region_name` goes into `client_kwargs`.
 
-    Texts that are true, false (in any case), whole numbers or JSON objects stand for those, since
-    s3fs does not read text for them; but nothing whose name speaks of a secret is read in any way.
+    The texts true and false (in any case), whole numbers and JSON objects are converted, because
+    s3fs does not parse text. A value whose name suggests a secret is never converted.
 
     Raises:
-        InvalidRangeError: a part of the path is empty, or is a value and a group of values. No
-            value is repeated.
+        InvalidArgumentError: a part of the path is empty, or one name is both a value and a group.
+            The message shows no value.
     """
     *outer, last = path.split(".")
     if not last or not all(outer):
-        raise InvalidRangeError("a storage option has an empty name, or an empty part of one")
+        raise InvalidArgumentError(
+            "a storage option has an empty name or name part. Write NAME or GROUP.NAME."
+        )
     inner = options
     for part in outer:
         inner = inner.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise InvalidRangeError(f"the storage option {path} is both a value and a group")
+            raise InvalidArgumentError(
+                f"the storage option {path} is both a value and a group. Set one of them."
+            )
     read = value if _SECRET.search(last) else _typed(value)
     there = inner.get(last)
     if isinstance(there, dict) != isinstance(read, dict) and last in inner:
-        raise InvalidRangeError(f"the storage option {path} is both a value and a group")
+        raise InvalidArgumentError(
+            f"the storage option {path} is both a value and a group. Set one of them."
+        )
     inner[last] = {**read, **there} if isinstance(there, dict) else read
 
 

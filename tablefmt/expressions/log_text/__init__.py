@@ -1,1 +1,1 @@
-"""Conditions that the log holds as text: read word by word, written anew for engines. Pure."""
+"""Conditions stored as text in the log: read token by token, and rewritten for engines. Pure."""

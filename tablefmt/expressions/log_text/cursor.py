@@ -1,6 +1,6 @@
-"""A walk over the tokens of a condition: what comes, what is open, what was written. Pure.
+"""Cursor over the tokens of a condition: next tokens, open brackets, and the written text. Pure.
 
-Which token may come where is for the grammar to say. Spec: SQL-6.
+The grammar decides which token may follow. Spec: SQL-6.
 """
 
 from __future__ import annotations
@@ -13,62 +13,63 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.log_text.tokens import END, Token
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 
 DEPTH_MAX = 64
-"""Of parentheses and brackets."""
+"""Maximum depth of parentheses and brackets."""
 
 
 @dataclass(slots=True)
 class Cursor:
-    """Where in the tokens it is, what is open there, and what was written."""
+    """Position in the tokens, the open brackets there, and the written text."""
 
     tokens: list[Token]
     names: tuple[str, ...]
-    """Of the columns."""
+    """Names of the columns."""
     columns: frozenset[str]
-    """The same without their case."""
+    """Names of the columns, case-folded."""
     at: int = 0
     written: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
-    """What is open: the function's name, or `(`, or `[`."""
+    """Open brackets: the function's name, or `(`, or `[`."""
     scopes: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)
-    """Of lambda functions: from the first token to the one behind the last, and the parameters."""
+    """Scopes of lambda functions: first token, the token after the last, and the parameters."""
 
     def next_token(self, ahead: int = 0) -> Token:
-        """The token that comes, or one of those behind it; END behind the last."""
+        """Return the next token, or one further ahead; END after the last."""
         at = self.at + ahead
         return self.tokens[at] if at < len(self.tokens) else END
 
     def sees(self, *signs: str, ahead: int = 0) -> bool:
-        """Whether one of these signs comes."""
+        """Return True if the token is one of these signs."""
         token = self.next_token(ahead)
         return token.kind == "sign" and token.text in signs
 
     def sees_word(self, words: Collection[str], ahead: int = 0) -> bool:
-        """Whether one of these words comes."""
+        """Return True if the token is one of these words."""
         token = self.next_token(ahead)
         return token.kind == "word" and token.text in words
 
     def take(self, text: str | None = None) -> None:
-        """Write the next token, as it is or as `text`."""
+        """Write the next token, unchanged or as `text`."""
         self.write(self.next_token().text if text is None else text)
         self.at += 1
 
     def write(self, text: str) -> None:
-        """Write a word, with a blank before it where one belongs."""
+        """Write a word, with a blank before it where needed."""
         gap = "" if not self.written or self.written[-1][-1:] in ("(", "[") else " "
         self.written.append(gap + text)
 
     def refuse(self, token: Token) -> NoReturn:
-        """Raise UnsupportedFeatureError: the token may not come where it is."""
+        """Raise UnsupportedFeatureError, because the token is not allowed at this place."""
         before = " ".join(t.source for t in self.tokens[max(0, self.at - 3) : self.at])[-60:]
         raise UnsupportedFeatureError(
-            f"{token.source[:80]} after {before!r}: a condition in the log cannot have it there",
+            f"{token.source[:80]} after {before!r} is not allowed in the condition of a constraint",
             [f"sql:{token.text.lower()[:40] or 'end'}"],
         )
 
     def count_arguments(self) -> int:
-        """How many the call has whose first one is next."""
+        """Return the number of arguments of the call whose first argument is next."""
         depth, count = 0, 1
         for token in self.tokens[self.at :]:
             if token.kind == "sign":
@@ -79,11 +80,11 @@ class Cursor:
         return count
 
     def open(self, what: str) -> bool:
-        """Open a call, a parenthesis or a bracket; a value has to come next."""
+        """Open a call, a parenthesis or a bracket; return False, because a value must follow."""
         self.opened.append(what)
         if len(self.opened) > DEPTH_MAX:
             raise InvalidPredicateError(
-                f"the condition nests too deep; write it with fewer than {DEPTH_MAX} levels"
+                f"the condition nests too deeply; use fewer than {DEPTH_MAX} levels"
             )
         if what == "(":
             self.write(what)
@@ -93,7 +94,7 @@ class Cursor:
         return False
 
     def close(self, sign: str) -> bool:
-        """Close what is open; a value is complete."""
+        """Close the open bracket; return True, because a value is complete."""
         if not self.opened or (self.opened[-1] == "[") != (sign == "]"):
             self.refuse(self.next_token())
         self.opened.pop()
@@ -102,7 +103,7 @@ class Cursor:
         return True
 
     def find_lambdas(self) -> None:
-        """Find what the parameters of lambda functions are, and where they are known."""
+        """Record the parameters of lambda functions and their scopes."""
         for at, token in enumerate(self.tokens):
             if token.kind != "sign" or token.text != "->":
                 continue
@@ -111,7 +112,7 @@ class Cursor:
                 first -= 1
                 before = self.tokens[first]
                 if before.kind in ("word", "quoted"):
-                    names.append(before.text.casefold())
+                    names.append(folded(before.text))
                     if at - first == 1:
                         break
                 elif before.text == "(" or before.text not in (",", ")"):
@@ -128,13 +129,17 @@ class Cursor:
 
 
 def text_literal(value: str) -> str:
-    """A text written anew."""
+    """Return a text as a new literal."""
     return literal_sql(value, "string")
 
 
 def identifier(name: str) -> str:
-    """A name in backticks. Raises UnsupportedFeatureError for what Spark would not take as one."""
+    """Return a name in backticks. Raises UnsupportedFeatureError if Spark would not read it as a
+    name.
+    """
     if "${" in name:
-        # Spark puts settings and the environment in its place before it reads the text.
-        raise UnsupportedFeatureError(f"a condition over column {name!r:.100}", ["sql:variable"])
+        # Spark replaces it by settings and environment variables before it parses the text.
+        raise UnsupportedFeatureError(
+            f"a condition cannot use column {name!r:.100}: its name contains ${{", ["sql:variable"]
+        )
     return quote_name(name)

@@ -1,9 +1,9 @@
-"""The text of a CHECK, checked word by word and written anew for engines. Pure.
+"""Grammar of a CHECK's text: checked token by token and rewritten for engines. Pure.
 
-A condition in the log was written by somebody else. What an engine gets is built here, from words
-that are all known: names of columns in backticks, functions of `PURE_FUNCTIONS`, literals written
-anew, and a few words of grammar where an expression may have them. Nothing of the original passes
-through, so no two parsers have to agree on it. Spec: SQL-6, spec/decisions/0010.
+Another writer may have written a condition of the log. The engine's text is built here from known
+words only. They are column names in backticks, functions of `PURE_FUNCTIONS`, new literals, and a
+few grammar words at allowed places. No original text passes through, so two parsers need not agree
+on it. Spec: SQL-6, spec/decisions/0010.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.functions import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
 from tablefmt.expressions.log_text.cursor import Cursor, identifier, text_literal
 from tablefmt.expressions.log_text.tokens import END, Token, tokens_of
+from tablefmt.model.case_folding import folded
 from tablefmt.model.near_names import did_you_mean, there_are
 
 _JOINING = frozenset({"AND", "OR", "DIV", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP"})
@@ -47,37 +48,37 @@ _WITH_UNIT = frozenset(
 _INFIX = words("+ - * / % & | ^ = == != <> < <= > >= <=> ||")
 _PREFIX = words("+ - ~ !")
 _FIRST_OF_TIME = re.compile(r"\s*[+-]?[0-9]")
-"""So that it is no word like `today`."""
+"""Start of a time, which excludes words such as `today`."""
 
 
 def rewritten(text: str, columns: Sequence[str]) -> str:
-    """The condition as the text that engines get; it means the same to Spark.
+    """Return the condition as text for engines. Spark gives it the same meaning.
 
     Args:
         text: Spark SQL, at most `tokens.TEXT_MAX` characters.
         columns: names of the table's top-level columns; case is ignored.
 
     Raises:
-        InvalidPredicateError: it names what is no column, or is no expression of one row.
-        UnsupportedFeatureError: a function that is not among `PURE_FUNCTIONS`, or a construct that
-            a condition in the log may not have; `features` names it.
+        InvalidPredicateError: it names an unknown column, or is not an expression of one row.
+        UnsupportedFeatureError: a function that is not in `PURE_FUNCTIONS`, or a construct that is
+            not allowed in the log; `features` names it.
     """
     return _rewritten(text, tuple(columns))
 
 
 @lru_cache(maxsize=256)
 def _rewritten(text: str, names: tuple[str, ...]) -> str:
-    writer = _Writer(tokens_of(text), names, frozenset(name.casefold() for name in names))
+    writer = _Writer(tokens_of(text), names, frozenset(folded(name) for name in names))
     writer.expression()
     return "".join(writer.written)
 
 
 @dataclass(slots=True)
 class _Writer(Cursor):
-    """Writes tokens anew, one after another; a token that may not come where it is, is refused."""
+    """Writer that rewrites tokens one after another, and refuses tokens at a wrong place."""
 
     def expression(self) -> None:
-        """The whole text."""
+        """Rewrite the whole text."""
         self.find_lambdas()
         if not self.tokens:
             raise InvalidPredicateError("the condition is empty")
@@ -87,10 +88,10 @@ class _Writer(Cursor):
         if not operand or self.opened:
             self.refuse(END)
 
-    # --- where a value has to come ---
+    # --- before a value ---
 
     def _operand(self) -> bool:
-        """One token or a few that begin a value; whether the value is complete."""
+        """Rewrite the tokens that begin a value; return True if the value is complete."""
         token = self.next_token()
         if token.kind == "number":
             self.take()
@@ -143,13 +144,13 @@ class _Writer(Cursor):
         return kind == "string" or (kind == "number" and self.sees_word(_UNITS, ahead + 1))
 
     def _name(self) -> bool:
-        """A column, or a parameter of a lambda function."""
+        """Rewrite a column, or a parameter of a lambda function."""
         token = self.next_token()
         name = token.text if token.kind == "quoted" else token.source
         if self.sees("(", ahead=1):
             self.refuse(token)
-        known = name.casefold() in self.columns or any(
-            first <= self.at < end and name.casefold() in names for first, end, names in self.scopes
+        known = folded(name) in self.columns or any(
+            first <= self.at < end and folded(name) in names for first, end, names in self.scopes
         )
         if not known:
             path = name
@@ -157,7 +158,7 @@ class _Writer(Cursor):
                 behind = self.next_token(2)
                 path += "." + (behind.text if behind.kind == "quoted" else behind.source)
             raise InvalidPredicateError(
-                f"a constraint cannot look at {path!r:.100}; {there_are(name, self.names)}"
+                f"a constraint cannot use {path!r:.100}; {there_are(name, self.names)}"
             )
         self.take(identifier(name))
         return True
@@ -166,13 +167,12 @@ class _Writer(Cursor):
         name = token.source.lower()
         if name in CHANGING_FUNCTIONS:
             raise InvalidPredicateError(
-                f"{name}(): a constraint that holds today has to hold tomorrow"
+                f"{name}(): the result of a constraint must not change over time"
             )
         nothing = self.sees(")", ahead=2)
         if name not in PURE_FUNCTIONS or (name == "unix_timestamp" and nothing):
             raise UnsupportedFeatureError(
-                f"function {name}() is none that the condition of a constraint may call"
-                f"{did_you_mean(name, PURE_FUNCTIONS)}",
+                f"a constraint may not call function {name}(){did_you_mean(name, PURE_FUNCTIONS)}",
                 [f"sql:{name}"],
             )
         self.write(name)
@@ -198,9 +198,7 @@ class _Writer(Cursor):
             if not re.fullmatch("[0-9A-Fa-f]*", value.text):
                 self.refuse(value)
         elif not _FIRST_OF_TIME.match(value.text):
-            raise InvalidPredicateError(
-                f"{word} {value.text[:40]!r} is no time that stays the same"
-            )
+            raise InvalidPredicateError(f"{word} {value.text[:40]!r} is not a fixed time")
         self.take()
         self.take(text_literal(value.text))
         return True
@@ -220,18 +218,18 @@ class _Writer(Cursor):
             if self.sees_word({"TO"}) and self.sees_word(_UNITS, ahead=1):
                 self.take()
                 self.take()
-            # What follows with a sign is arithmetic, unless a unit follows that.
+            # A sign that follows is arithmetic, unless a unit follows it.
             if self.sees("+", "-") or not self.sees_word(_UNITS, ahead=1):
                 break
         return True
 
-    # --- behind a value ---
+    # --- after a value ---
 
     def _behind_operand(self) -> bool:
-        """What may follow a value; whether a value is complete again."""
+        """Rewrite a token after a value; return True if a value is complete again."""
         token = self.next_token()
         if token.kind == "string" and self.tokens[self.at - 1].kind == "string":
-            # Spark joins texts that follow each other.
+            # Spark concatenates adjacent texts.
             self.take(text_literal(token.text))
             return True
         if token.kind == "word":
@@ -298,8 +296,8 @@ class _Writer(Cursor):
     def _type(self) -> bool:
         if not self.sees_word(_TYPES):
             raise UnsupportedFeatureError(
-                f"a cast to {self.next_token().source[:40]}: the condition of a constraint casts "
-                f"to {', '.join(sorted(_TYPES))}",
+                f"a constraint cannot cast to {self.next_token().source[:40]}; expected one of "
+                f"{', '.join(sorted(_TYPES))}",
                 ["sql:cast"],
             )
         digits = self.sees_word(_WITH_DIGITS)
@@ -315,7 +313,7 @@ class _Writer(Cursor):
         return True
 
     def _field(self) -> bool:
-        """A point and the name of a field."""
+        """Rewrite a point and the name of a field."""
         self.at += 1
         token = self.next_token()
         if token.kind not in ("word", "quoted") or self.sees("(", ahead=1):

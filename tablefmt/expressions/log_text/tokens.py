@@ -1,4 +1,4 @@
-"""The words of a CHECK's text, told apart for the grammar. Pure. Spec: SQL-6."""
+"""Tokens of a CHECK's text, for the grammar. Pure. Spec: SQL-6."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.literals import unescape
 
 TEXT_MAX = 100_000
-"""Characters."""
+"""Maximum characters."""
 
 _TOKEN = re.compile(
     r"""
@@ -30,12 +30,12 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One of them."""
+    """One token."""
 
     kind: str
-    """`raw` and `string` come as `string`; `end` is behind the last."""
+    """Kind of the token. `raw` and `string` become `string`; `end` is after the last token."""
     text: str
-    """Of a string or a name what it says; of a word its upper case."""
+    """Content of a string or a name; a word in upper case."""
     source: str = ""
 
 
@@ -43,15 +43,15 @@ END = Token("end", "", "the end")
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The text without blanks and comments, and with what its literals say.
+    """Return the tokens without blanks and comments, with the content of literals.
 
     Raises:
-        InvalidPredicateError: it is too long. UnsupportedFeatureError: a character, or a comment,
-            that it cannot have.
+        InvalidPredicateError: it is too long. UnsupportedFeatureError: a character or a comment
+            that is not allowed.
     """
     if len(text) > TEXT_MAX:
         raise InvalidPredicateError(
-            f"the condition has {len(text)} characters; at most {TEXT_MAX} are read"
+            f"the condition has {len(text)} characters; at most {TEXT_MAX} are allowed"
         )
     tokens: list[Token] = []
     at = 0
@@ -59,7 +59,7 @@ def tokens_of(text: str) -> list[Token]:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup == "odd":
             raise UnsupportedFeatureError(
-                f"{text[at : at + 40]!r}: a condition in the log cannot have this",
+                f"{text[at : at + 40]!r} is not allowed in the condition of a constraint",
                 ["sql:character"],
             )
         at = match.end()
@@ -79,7 +79,7 @@ def tokens_of(text: str) -> list[Token]:
 
 def _said(source: str) -> str:
     quote = source[0]
-    # A doubled quote is one; behind a backslash it is a character of its own.
+    # A doubled quote is one quote; after a backslash it is an ordinary character.
     body = re.sub(
         r"\\.|" + quote * 2,
         lambda m: "\\" + quote if m[0] == quote * 2 else m[0],

@@ -1,0 +1,308 @@
+"""Check of a Parquet footer, before Arrow's objects may read its columns.
+
+pyarrow's objects for row groups and columns cannot report an error: C++ throws, and the process
+ends. A scan that skips row groups by their statistics ends in the same way. So this module walks
+the bytes of each footer first, and refuses content at which Arrow would throw. The walk also
+refuses deep schemas, which Arrow descends recursively. Spec: STO-26.
+
+Most column chunks have the form that pyarrow and parquet-mr give them. Two regular expressions
+match that form and capture the relevant numbers, many times faster than the walk. They match
+exactly what Thrift would read. A chunk that they do not match is walked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from tablefmt.log.thrift import (
+    BINARY,
+    INT32,
+    INT64,
+    LIST,
+    STRUCT,
+    Fields,
+    binary,
+    fields,
+    list_header,
+    skip,
+    zigzag,
+)
+
+SCHEMA_DEPTH_MAX = 256
+"""Maximum levels of a Parquet schema. A type of 64 levels needs at most three for each."""
+
+_BYTE_ARRAY, _FIXED = 6, 7
+_WIDTHS = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
+"""Bytes of a value of a physical type. INT96 has no order, so no reader uses its minimum."""
+
+_KNOWN_SCHEMAS = 16
+"""Maximum number of cached schemas. The files of a table have few."""
+
+
+class Leaf(NamedTuple):
+    """Column of a file, from the schema."""
+
+    kind: int
+    """Physical type."""
+    width: int
+    """Minimum bytes of a lower or upper bound."""
+    levels: tuple[int, int]
+    """Highest repetition level, and highest definition level."""
+    path: bytes
+    """Path, as column chunks repeat it."""
+
+
+class _Schema(NamedTuple):
+    encoded: bytes
+    """All bytes of the footer up to the end of the schema."""
+    leaves: tuple[Leaf, ...]
+
+
+_known: tuple[_Schema, ...] = ()
+"""Most recently used schemas. The tuple is replaced as a whole, so threads need no lock."""
+
+
+def check_footer(footer: bytes) -> None:
+    """Check that Arrow can be asked about every column chunk of a footer.
+
+    Args:
+        footer: the bytes of the struct FileMetaData.
+
+    Raises:
+        ValueError: it is damaged, or one of its columns is encrypted.
+    """
+    try:
+        schema = _schema(footer)
+        at, last = len(schema.encoded), 2
+        while last < 4:
+            last, kind, at = _field_at(footer, at, last)
+            if last < 4:
+                at = skip(footer, at, kind)
+        if last != 4:
+            raise ValueError("its footer has no row groups")
+        at = _after_groups(footer, kind, at, schema.leaves)
+        # A repeated field would be read twice.
+        fields(footer, at, last=last)
+    except IndexError:
+        raise ValueError("its footer ends too early") from None
+
+
+def _field_at(footer: bytes, at: int, last: int) -> tuple[int, int, int]:
+    """Return the number and the kind of the field whose header is at a byte, and its start."""
+    step, kind = footer[at] >> 4, footer[at] & 15
+    if not step:
+        raise ValueError("its footer lacks a field, or has it in another place")
+    return last + step, kind, at + 1
+
+
+def _schema(footer: bytes) -> _Schema:
+    global _known
+    for known in _known:
+        if footer.startswith(known.encoded):
+            return known
+    last, kind, at = _field_at(footer, 0, 0)
+    if last == 1:
+        last, kind, at = _field_at(footer, skip(footer, at, kind), last)
+    if last != 2:
+        raise ValueError("its footer has no schema")
+    count, at = _structs(footer, kind, at)
+    elements = []
+    for _ in range(count):
+        element, at = fields(footer, at)
+        elements.append(element)
+    schema = _Schema(footer[:at], _leaves(footer, elements))
+    _known = (schema, *_known[: _KNOWN_SCHEMAS - 1])
+    return schema
+
+
+def _structs(data: bytes, kind: int, at: int) -> tuple[int, int]:
+    """Return the number of structs in a list, and the start of the first one."""
+    if kind != LIST:
+        raise ValueError("its footer has another kind of value instead of a list")
+    count, inner, at = list_header(data, at)
+    if count and inner != STRUCT:
+        raise ValueError("its footer has other kinds of values instead of structs")
+    return count, at
+
+
+def _number(data: bytes, found: Fields, name: int, absent: int, kind: int = INT32) -> int:
+    """Return a number of a struct; `absent` if it has none."""
+    if name not in found:
+        return absent
+    if found[name][0] != kind:
+        raise ValueError("its footer has another kind of value instead of a number")
+    value, _ = zigzag(data, found[name][1])
+    if kind == INT32 and not -(1 << 31) <= value < 1 << 31:
+        raise ValueError("its footer has a number that is too large")
+    return value
+
+
+def _leaves(data: bytes, elements: Sequence[Fields]) -> tuple[Leaf, ...]:
+    """Return the columns of a schema, whose elements stand in the order of a walk.
+
+    Args:
+        data: the footer.
+        elements: type 1, length 2, repetition 3, name 4, number of children 5.
+    """
+    leaves: list[Leaf] = []
+    # For each open group: remaining children, levels, names.
+    groups: list[tuple[int, tuple[int, int], tuple[bytes, ...]]] = []
+    for place, element in enumerate(elements):
+        children = _number(data, element, 5, 0)
+        repeated = _number(data, element, 3, 0)
+        if children < 0 or not 0 <= repeated <= 2 or len(groups) > SCHEMA_DEPTH_MAX:
+            raise ValueError("its schema is invalid, or too deep")
+        levels: tuple[int, int] = (0, 0)
+        path: tuple[bytes, ...] = ()
+        if place:
+            while groups and not groups[-1][0]:
+                groups.pop()
+            if not groups:
+                raise ValueError("its schema has more columns than it says")
+            left, (r, d), names = groups.pop()
+            groups.append((left - 1, (r, d), names))
+            levels = (r + (repeated == 2), d + (repeated > 0))
+            path = (*names, _name(data, element))
+        if not children and 1 in element:
+            leaves.append(_leaf(data, element, levels, path))
+        else:
+            groups.append((children, levels, path))
+    if any(left for left, _, _ in groups):
+        raise ValueError("its schema has fewer columns than it says")
+    return tuple(leaves)
+
+
+def _name(data: bytes, element: Fields) -> bytes:
+    kind, at = element.get(4, (0, 0))
+    if kind != BINARY:
+        raise ValueError("its schema has a column without a name")
+    return data[at : binary(data, at)[1]]
+
+
+def _leaf(data: bytes, element: Fields, levels: tuple[int, int], path: tuple[bytes, ...]) -> Leaf:
+    kind = _number(data, element, 1, -1)
+    width = _WIDTHS.get(kind, 0)
+    if kind == _FIXED:
+        width = max(0, _number(data, element, 2, 0))
+    # Encode a list of texts. From 15 texts on, the length comes after the first byte.
+    head = bytes([len(path) << 4 | BINARY]) if len(path) < 15 else b""
+    return Leaf(kind, width, levels, head + b"".join(path))
+
+
+def _after_groups(data: bytes, kind: int, at: int, leaves: Sequence[Leaf]) -> int:
+    """Check all row groups; return where their list ends."""
+    count, at = _structs(data, kind, at)
+    for _ in range(count):
+        last, kind, at = _field_at(data, at, 0)
+        chunks, at = _structs(data, kind, at)
+        if last != 1 or chunks != len(leaves):
+            raise ValueError(f"a row group has {chunks} columns, and the schema {len(leaves)}")
+        for leaf in leaves:
+            at = _after_usual(data, at, leaf) or _after_chunk(data, at, leaf)
+        _, at = fields(data, at, last=1)
+    return at
+
+
+def _after_chunk(data: bytes, at: int, leaf: Leaf) -> int:
+    """Check a column chunk: file 1, offset 2, description 3, encryption 8; return its end."""
+    chunk, end = fields(data, at)
+    if 8 in chunk:
+        raise ValueError("one of its columns is encrypted")
+    kind, at = chunk.get(3, (0, 0))
+    if kind != STRUCT:
+        raise ValueError("one of its columns is not described")
+    # Type 1, statistics 12, sizes 16.
+    described, _ = fields(data, at)
+    if _number(data, described, 1, -1) != leaf.kind:
+        raise ValueError("one of its columns has another type than the schema")
+    if 12 in described:
+        _check_statistics(data, described[12], leaf)
+    if 16 in described:
+        _check_sizes(data, described[16], leaf)
+    return end
+
+
+def _check_statistics(data: bytes, place: tuple[int, int], leaf: Leaf) -> None:
+    """Check minima and maxima, which Arrow decodes: old ones 2 and 1, and new ones 6 and 5."""
+    if place[0] != STRUCT:
+        raise ValueError("statistics of a column are invalid")
+    found, _ = fields(data, place[1])
+    for name in (1, 2, 5, 6):
+        if name in found:
+            kind, at = found[name]
+            start, end = binary(data, at) if kind == BINARY else (0, -1)
+            if end - start < leaf.width:
+                raise ValueError("a minimum or maximum is too short for its column")
+
+
+def _check_sizes(data: bytes, place: tuple[int, int], leaf: Leaf) -> None:
+    """Check the sizes that Arrow checks: bytes of texts 1, repetition levels 2, definition levels
+    3.
+    """
+    if place[0] != STRUCT:
+        raise ValueError("sizes of a column are invalid")
+    found, _ = fields(data, place[1])
+    if 1 in found and leaf.kind != _BYTE_ARRAY:
+        raise ValueError("a column without texts records the length of its texts")
+    for name, highest in zip((2, 3), leaf.levels, strict=True):
+        if name in found:
+            kind, at = found[name]
+            count, inner, _ = list_header(data, at) if kind == LIST else (-1, INT64, 0)
+            if count not in (0, highest + 1) or (count and inner != INT64):
+                raise ValueError("a column counts levels that it does not have")
+
+
+def _after_usual(data: bytes, at: int, leaf: Leaf) -> int:
+    """Return the end of a column chunk that has the usual form and no fault; 0: walk it."""
+    before, after = _usual(leaf.kind, leaf.width, leaf.levels)
+    found = before.match(data, at)
+    if not found or not data.startswith(leaf.path, found.end()):
+        return 0
+    found = after.match(data, found.end() + len(leaf.path))
+    return found.end() if found else 0
+
+
+_V = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_TEXT = b"(?:" + b"|".join(rb"\x%02x.{%d}" % (n, n) for n in range(1, 65)) + rb"|\x00)"
+_PAGES = rb"\x15[\x00-\x7f]\x15[\x00-\x7f]\x15" + _V + rb"\x00"
+"""Patterns: a number, a text of up to 64 bytes, and the number of pages with an encoding."""
+
+
+def _usual_list(kind: int, element: bytes, *counts: int) -> bytes:
+    forms = [rb"\x%02x" % (count << 4 | kind) + element * count for count in counts]
+    return b"(?:" + b"|".join(forms) + b")"
+
+
+@lru_cache(64)
+def _usual(
+    kind: int, width: int, levels: tuple[int, int]
+) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return the patterns of a column chunk before its path, and after it.
+
+    Each field header holds the difference of its number from the field before. So a pattern fixes
+    the fields that exist. A list here is shorter than 15.
+    """
+    type_ = rb"\x%02x" % (2 * kind)
+    before = rb"\x26" + _V + rb"\x1c\x15" + type_
+    before += rb"\x19" + _usual_list(INT32, rb"[\x00-\x7f]", 1, 2, 3, 4, 5) + rb"\x19"
+    value = rb"\x%02x.{%d}" % (width, width) if 0 < width < 128 else _TEXT
+    exact = rb"(?:[\x11\x12][\x11\x12])?"
+    newer = rb"\x28" + value + rb"\x18" + value + exact
+    older = rb"\x18" + value + rb"\x18" + value + rb"\x16" + _V
+    statistics = b"(?:" + older + rb"|\x36" + _V + b")(?:" + newer + rb")?\x00"
+    repeated, defined = (_usual_list(INT64, _V, 0, min(level, 13) + 1) for level in levels)
+    counted = rb"\x29" + repeated + rb"\x19" + defined + rb"|\x39" + defined + b"|"
+    if kind == _BYTE_ARRAY:
+        after_texts = rb"\x19" + repeated + rb"\x19" + defined + rb"|\x29" + defined + b"|"
+        counted = rb"\x16" + _V + b"(?:" + after_texts + b")"
+    encodings = _usual_list(STRUCT, _PAGES, 1, 2, 3, 4)
+    after = rb"\x15" + _V + (rb"\x16" + _V) * 3 + rb"\x26" + _V
+    after += rb"(?:(?:\x26" + _V + rb"\x1c|\x3c)" + statistics + rb"\x19"
+    after += rb"|\x26" + _V + rb"\x29|\x49)" + encodings
+    after += rb"(?:\x3c(?:" + counted + rb")\x00)?\x00"
+    index = rb"\x16" + _V + rb"\x15" + _V
+    after += b"(?:" + index + b"(?:" + index + rb")?)?\x00"
+    return re.compile(before, re.DOTALL), re.compile(after, re.DOTALL)
